@@ -1406,3 +1406,28 @@ def test_an_index_is_not_said_to_be_rebuilt_once_the_cleaner_has_taken_the_end_m
     (after,) = world.monitor.lifecycle.standing()
     assert (after.kind, after.broker) == (before.kind, 2)
     assert "rebuild" not in " ".join(explain(after).steps)
+
+
+def test_a_value_that_a_wrong_outcome_has_cost_is_not_over_once_all_were_copied_from_its_replica() -> None:
+    """2 shows a rolled-back tombstone as committed, and its cleaner takes the value before it; then all are copies."""
+    world = World(STANDARD)
+    for op in parse(
+        "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 -1; sync; round; stop 2; end 0 0; sync; round; "
+        + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
+        + "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
+    ):
+        world.apply(op)
+    looked_at_again(world, 1)
+    for op in parse("tick 1500; write -1 90 1; sync; clean 2; round; " * 6):
+        world.apply(op)
+    looked_at_again(world, 2)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.broker, str(stands.status)) == (2, "confirmed")
+    assert evidence_of(stands)["recorded"]["lacks"] == 0
+    for op in parse("lead 2; wipe 1 1; sync; tick 100; round; wipe 3 1; sync; tick 100; round"):
+        world.apply(op)
+    looked_at_again(world, 3)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.broker, str(stands.status)) == (2, "unsettled")
+    assert "no replica shows the value of offset 0 any more" in stands.summary
+    world.settle()

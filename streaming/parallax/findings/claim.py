@@ -111,6 +111,7 @@ class Recorded:
         differed: of a finding about what replicas show of a key or an offset, what was known when they differed last.
         had_ended: of a transaction that every replica holds open, what one of them had been read to hold before.
         keys: of a transaction, further keys that it has written, as `Claim.key_text` has them; not all of many.
+        lacks: of a finding on an outcome, offset of the value that its replica was proven to lack by that; -1 if none.
         of_tables: it was found in the tables, which hold what was shown at any time before.
     """
 
@@ -131,6 +132,7 @@ class Recorded:
     differed: Differed | None = None
     had_ended: HadEnded | None = None
     keys: tuple[str, ...] = ()
+    lacks: int = UNKNOWN
     of_tables: bool = False
 
     @classmethod
@@ -149,7 +151,7 @@ class Recorded:
         sides, pivot = _sides(document.get("sides")), document.get("pivot")
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
-        topic_id, keys = document.get("topic_id"), document.get("keys")
+        topic_id, keys, lacks = (document.get(name) for name in ("topic_id", "keys", "lacks"))
         return cls(
             **by_broker,
             sides=sides,
@@ -162,6 +164,7 @@ class Recorded:
             differed=Differed.parse(document.get("differed")),
             had_ended=HadEnded.parse(document.get("had_ended")),
             keys=tuple(key for key in keys if _is_hash(key)) if isinstance(keys, list) else (),
+            lacks=lacks if isinstance(lacks, int) else UNKNOWN,
             of_tables=document.get("of_tables") is True,
         )
 
@@ -183,6 +186,8 @@ class Recorded:
             found["had_ended"] = asdict(self.had_ended)
         if self.keys:
             found["keys"] = list(self.keys)
+        if self.lacks >= 0:
+            found["lacks"] = self.lacks
         return found
 
 
@@ -197,6 +202,7 @@ _OF_ALL = (
     "differed",
     "had_ended",
     "keys",
+    "lacks",
     "of_tables",
 )
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
@@ -377,7 +383,7 @@ class Claim:
             self,
             suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
             broker=broker,
-            recorded=replace(self.recorded, outcomes=outcomes, markers=markers, ends=ends),
+            recorded=replace(self.recorded, outcomes=outcomes, markers=markers, ends=ends, lacks=UNKNOWN),
             raised_at_ms=at_ms,
             spread=False,
             freed=True,

@@ -216,6 +216,8 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
     recorded = remembered(claim, answers)
     if status is FindingStatus.CONFIRMED or (status is FindingStatus.UNSETTLED and recorded.differed is None):
         recorded = replace(recorded, differed=differed(claim, answers))
+    if decision.lacks != UNKNOWN:
+        recorded = replace(recorded, lacks=decision.lacks)
     if status is not FindingStatus.CONFIRMED or decision.accused != NOBODY:
         return recorded
     sides = {text: set(brokers) for text, brokers in recorded.sides.items()}

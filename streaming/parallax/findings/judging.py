@@ -618,6 +618,8 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
+    if known.is_open and decision.lacks != UNKNOWN == claim_of(known).recorded.lacks:
+        return True
     if known.is_open and _takes_more_than_an_index(claim, decision, answers, known):
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.

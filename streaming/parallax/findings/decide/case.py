@@ -70,6 +70,8 @@ class Decision:
         lost_epoch: the leader epoch of what a truncated log has lost.
         in_part: where findings explain it: what was reported of the replicas goes beyond what they say, so that it is
             open again once they have ended, though nothing of it is to be seen.
+        lacks: offset of the value that the accused lacks by the outcome of a transaction, and shows none of the key; -1
+            where it is another difference.
         proof_truncated: where it accuses nobody: another leader has written where the record lay that the claim rests
             on, so that it is none of the log that stands.
     """
@@ -85,6 +87,7 @@ class Decision:
     lost_epoch: int = UNKNOWN
     proof_truncated: bool = False
     in_part: bool = False
+    lacks: int = UNKNOWN
 
     @property
     def witnesses(self) -> tuple[int, ...]:

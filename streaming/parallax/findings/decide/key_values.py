@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from parallax.findings.answers import RecordShown, ReplicaAnswer
-from parallax.findings.decide.case import Case, Decision, names, shows_deleted, verb
+from parallax.findings.decide.case import Case, Decision, Resolution, names, shows_deleted, verb
+from parallax.findings.sides import NO_VALUE
+from parallax.model import UNKNOWN
 
 FAR = float("inf")
 """Above every offset."""
@@ -18,6 +20,10 @@ class Differing(NamedTuple):
     reason: str
     offset: int
     sides: Mapping[str, list[int]]
+
+    def lacked_by(self, broker: int) -> int:
+        """Return the offset of the value, if it is this replica that shows none; else -1."""
+        return self.offset if broker in self.sides[NO_VALUE] else UNKNOWN
 
 
 def latest_differs(
@@ -45,15 +51,43 @@ def latest_differs(
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
                     f"broker {other.broker} none for that key"
                 )
-                sides = {"a value": [accused.broker], "no value": [other.broker]}
+                sides = {"a value": [accused.broker], NO_VALUE: [other.broker]}
                 return Differing(reason, own.offset, sides)
         elif own is None and theirs is not None and theirs.offset <= up_to:
             if not of_others(theirs) or not _shows_more(case, other):
                 continue
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
-            sides = {"a value": [other.broker], "no value": [accused.broker]}
+            sides = {"a value": [other.broker], NO_VALUE: [accused.broker]}
             return Differing(reason, theirs.offset, sides)
     return None
+
+
+def gone_everywhere(case: Case, now: str) -> Decision | None:
+    """Judge a finding whose accused lacked a value of the key that nobody shows any more, nor a newer record of it.
+
+    Those that showed it may have been copied from one that had lost it; or a tombstone came, and was cleaned on all,
+    before anybody looked. So it is not over.
+
+    Args:
+        case: of the record; it was compared with all that showed a value.
+        now: what the accused does, for people.
+    """
+    claim, everyone = case.claim, (case.accused, *case.others)
+    lacked = claim.recorded.lacks
+    if lacked == UNKNOWN or not case.live_only or claim.freed or all(a.log_start_offset > lacked for a in everyone):
+        return None
+    keys = [a.key for a in everyone if a.key is not None and a.key.complete]
+    end = max(claim.first_offset, claim.marker_offset)
+    if len(keys) < len(everyone) or any(
+        k.live is not None or (k.visible is not None and k.visible.offset > end) for k in keys
+    ):
+        return None
+    gone = (
+        f"{now}, and no replica shows the value of offset {lacked} any more that it lacked, nor a newer one of its key"
+    )
+    if case.absent:
+        return case.pending(f"{gone}; not reached: {names(case.absent)}")
+    return case.dismissed(gone, Resolution.AGREED)
 
 
 def behind(case: Case) -> Decision | None:

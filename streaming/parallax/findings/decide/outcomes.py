@@ -28,7 +28,7 @@ from parallax.findings.decide.endings import (
     outcomes_of_others,
     recorded_end,
 )
-from parallax.findings.decide.key_values import FAR, Differing, behind, latest_differs
+from parallax.findings.decide.key_values import FAR, Differing, behind, gone_everywhere, latest_differs
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.kinds import OUTCOME_KINDS
@@ -125,15 +125,15 @@ def _outcome_without_record(case: Case) -> Decision:
         return case.pending(unread)
     if (past := _was_shown(case, "does not hold it any more")) is not None:
         return past
+    gone = f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}"
+    if (lost := gone_everywhere(case, gone)) is not None:
+        return lost
     if (healed := repaired(case)) is not None:
         return case.dismissed(healed)
     if case.live_only and case.absent and claim.key is not None and case.accused.log_start_offset <= claim.first_offset:
         # It may be one of these that shows another value of the key.
         return case.pending(f"the values of the key were not compared with {names(case.absent)}")
-    return case.not_held(
-        f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}",
-        claim.first_offset,
-    )
+    return case.not_held(gone, claim.first_offset)
 
 
 def _shown_by_the_key(case: Case) -> Decision | None:
@@ -159,7 +159,8 @@ def _shown_by_the_key(case: Case) -> Decision | None:
         difference = case.differs(_by_value(case), differing.reason, FindingKind.VISIBILITY_MISMATCH)
         return replace(difference, lone_witness=True)
     kind = kind_of(recorded) if recorded is not None else case.claim.kind
-    return case.confirmed(differing.reason, kind, sides=differing.sides)
+    decision = case.confirmed(differing.reason, kind, sides=differing.sides)
+    return replace(decision, lacks=differing.lacked_by(case.accused.broker))
 
 
 def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) -> Differing | None:

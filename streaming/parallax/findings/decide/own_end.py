@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, is_direct_end
 from parallax.findings.decide.case import Case, Decision, end_shown, names
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
-from parallax.findings.decide.key_values import behind, latest_differs
+from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
 from parallax.model import UNKNOWN, FindingKind
 
 
@@ -76,9 +78,12 @@ def _lacking(case: Case) -> Decision | None:
     if accused.key is not None and accused.live is None:
         differing = latest_differs(case, of_others=lambda value: _may_be_taken(claim, value), up_to=claim.marker_offset)
         if differing is not None:
-            return case.confirmed(differing.reason, sides=differing.sides)
+            confirmed = case.confirmed(differing.reason, sides=differing.sides)
+            return replace(confirmed, lacks=differing.lacked_by(accused.broker))
         if (waits := behind(case)) is not None:
             return waits
+        if (lost := gone_everywhere(case, f"broker {accused.broker} shows no value of the key")) is not None:
+            return lost
     if case.absent:
         return case.pending(f"the values of the key were not compared with {names(case.absent)}")
     return None
