@@ -1416,7 +1416,8 @@ def test_a_value_that_a_wrong_outcome_has_cost_is_not_over_once_all_were_copied_
     """2 shows a rolled-back tombstone as committed, and its cleaner takes the value before it; then all are copies."""
     world = World(STANDARD)
     for op in parse(
-        "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 -1; sync; round; stop 2; end 0 0; sync; round; "
+        "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 -1; sync; round; "
+        "stop 2; end 0 0; sync; round; "
         + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
         + "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
     ):

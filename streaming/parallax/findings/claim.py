@@ -112,6 +112,7 @@ class Recorded:
         had_ended: of a transaction that every replica holds open, what one of them had been read to hold before.
         keys: of a transaction, further keys that it has written, as `Claim.key_text` has them; not all of many.
         lacks: of a finding on an outcome, offset of the value that its replica was proven to lack by that; -1 if none.
+        was_accused: brokers that were accused of the same before, and were not proven to have healed.
         of_tables: it was found in the tables, which hold what was shown at any time before.
     """
 
@@ -133,6 +134,7 @@ class Recorded:
     had_ended: HadEnded | None = None
     keys: tuple[str, ...] = ()
     lacks: int = UNKNOWN
+    was_accused: tuple[int, ...] = ()
     of_tables: bool = False
 
     @classmethod
@@ -152,6 +154,7 @@ class Recorded:
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
         topic_id, keys, lacks = (document.get(name) for name in ("topic_id", "keys", "lacks"))
+        accused = document.get("was_accused")
         return cls(
             **by_broker,
             sides=sides,
@@ -165,6 +168,7 @@ class Recorded:
             had_ended=HadEnded.parse(document.get("had_ended")),
             keys=tuple(key for key in keys if _is_hash(key)) if isinstance(keys, list) else (),
             lacks=lacks if isinstance(lacks, int) else UNKNOWN,
+            was_accused=tuple(b for b in accused if isinstance(b, int)) if isinstance(accused, list) else (),
             of_tables=document.get("of_tables") is True,
         )
 
@@ -188,6 +192,8 @@ class Recorded:
             found["keys"] = list(self.keys)
         if self.lacks >= 0:
             found["lacks"] = self.lacks
+        if self.was_accused:
+            found["was_accused"] = list(self.was_accused)
         return found
 
 
@@ -203,6 +209,7 @@ _OF_ALL = (
     "had_ended",
     "keys",
     "lacks",
+    "was_accused",
     "of_tables",
 )
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
@@ -367,13 +374,15 @@ class Claim:
             return replace(self, recorded=replace(self.recorded, pivot=broker))
         return replace(self, broker=broker)
 
-    def of_another(self, broker: int, at_ms: int) -> Claim:
+    def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
         """A suspect: that another replica shows what a finding on this claim's was about, which is over.
 
         Args:
             broker: the other.
             at_ms: when it was seen, milliseconds since 1970 UTC.
+            has_healed: its own replica has been proven to be right.
         """
+        accused = {*self.recorded.was_accused, *(() if has_healed else (self.broker,))} - {broker}
         outcomes, markers, ends = (
             {b: said for b, said in part.items() if b != self.broker}
             for part in (self.recorded.outcomes, self.recorded.markers, self.recorded.ends)
@@ -383,7 +392,14 @@ class Claim:
             self,
             suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
             broker=broker,
-            recorded=replace(self.recorded, outcomes=outcomes, markers=markers, ends=ends, lacks=UNKNOWN),
+            recorded=replace(
+                self.recorded,
+                outcomes=outcomes,
+                markers=markers,
+                ends=ends,
+                lacks=UNKNOWN,
+                was_accused=tuple(sorted(accused)),
+            ),
             raised_at_ms=at_ms,
             spread=False,
             freed=True,

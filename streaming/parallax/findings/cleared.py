@@ -33,6 +33,7 @@ class Shown:
         replicas: what each broker answered.
         markers: by broker, the end marker that it was recorded to show.
         outcomes: by broker, the outcome that it was recorded to show.
+        was_accused: the brokers that were accused of the same before, and may be wrong still.
     """
 
     finding: Finding
@@ -41,6 +42,7 @@ class Shown:
     replicas: Mapping[int, Mapping[str, Any]]
     markers: Mapping[int, str]
     outcomes: Mapping[int, str]
+    was_accused: frozenset[int]
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
@@ -54,6 +56,7 @@ class Shown:
             replicas=_by_broker(evidence.get("replicas")),
             markers=_by_broker(recorded.get("markers")),
             outcomes=_by_broker(recorded.get("outcomes")),
+            was_accused=frozenset(recorded.get("was_accused") or ()),
         )
 
     @property
@@ -95,7 +98,8 @@ def cleared(shown: Shown) -> list[int]:
     if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):
         return []
     right = CLEARED[KINDS[finding.kind].clears](shown)
-    return sorted(b for b in frozenset(right) & shown.answered - shown.alike if _reaches(shown, b))
+    known = frozenset(right) & shown.answered - shown.alike - shown.was_accused
+    return sorted(b for b in known if _reaches(shown, b))
 
 
 def _reaches(shown: Shown, broker: int) -> bool:

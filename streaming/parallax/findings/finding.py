@@ -342,11 +342,13 @@ def claims_on_others(finding: Finding) -> list[Claim]:
 
     Each time the same, so that they are there again after a restart.
     """
-    others = evidence_of(finding).get("shown_by") if finding.status is FindingStatus.RESOLVED else None
+    evidence = evidence_of(finding)
+    others = evidence.get("shown_by") if finding.status is FindingStatus.RESOLVED else None
     if not isinstance(others, list) or finding.broker == NOBODY:
         return []
     claim, at_ms = claim_of(finding), int(finding.decided_at.timestamp() * 1000)
-    return [claim.of_another(broker, at_ms) for broker in others if isinstance(broker, int)]
+    has_healed = evidence.get("resolution") == Resolution.HEALED
+    return [claim.of_another(b, at_ms, has_healed=has_healed) for b in others if isinstance(b, int)]
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:

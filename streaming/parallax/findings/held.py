@@ -94,12 +94,12 @@ class Left(NamedTuple):
     Attributes:
         explained: a finding on a transaction accounts for them.
         over: they are not wrong any more, as findings.
-        on_others: the same, each with another replica that shows what it was about.
+        on_others: the same, each with another replica that shows what it was about, and whether its own has healed.
     """
 
     explained: list[Claim]
     over: list[Claim]
-    on_others: list[tuple[Claim, int]]
+    on_others: list[tuple[Claim, int, bool]]
 
 
 @dataclass(slots=True)
@@ -351,7 +351,8 @@ class Proven(Held):
             if was_wrong and not is_wrong:
                 self.ended[outcome.resolution] += 1
                 left.over.append(claim := self.claim(i))
-                left.on_others.extend((claim, broker) for broker in outcome.others)
+                has_healed = outcome.resolution == Resolution.HEALED
+                left.on_others.extend((claim, broker, has_healed) for broker in outcome.others)
             as_ended = str(Resolution.EXPLAINED if rows["state"][i] == State.IN_PART else Resolution.HEALED)
             if is_wrong and not was_wrong and self.ended[as_ended]:
                 self.ended[as_ended] -= 1

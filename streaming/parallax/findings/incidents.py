@@ -123,7 +123,7 @@ class Incidents:
         self._last_page = 0
         self._alone_again: list[Claim] = []
         self._over: dict[str, list[Claim]] = {}
-        self._on_others: list[tuple[Claim, int]] = []
+        self._on_others: list[tuple[Claim, int, bool]] = []
         self._forgotten: dict[Group, int] = {}
 
     # What comes in.
@@ -307,10 +307,10 @@ class Incidents:
         over, self._over = self._over, {}
         return over
 
-    def on_others(self) -> list[tuple[Claim, int]]:
-        """What is over of members since this was asked last, each with another replica that shows it."""
-        on_others, self._on_others = self._on_others, []
-        return on_others
+    def on_others(self, at_ms: int) -> list[Claim]:
+        """Suspects on other replicas that show what members were about that are over since this was asked last."""
+        left, self._on_others = self._on_others, []
+        return [claim.of_another(broker, at_ms, has_healed=has_healed) for claim, broker, has_healed in left]
 
     def _done(self, page: Page) -> None:
         self._pages.pop(page.number, None)

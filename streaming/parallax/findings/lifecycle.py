@@ -369,8 +369,7 @@ class Lifecycle:
             self._incidents.judged(page, outcomes, now.monotonic)
         for name, over in self._incidents.over().items():
             self._free(name, partial(_is_explained, over), now)
-        seen_at = int(now.at.timestamp() * 1000)
-        on_others = [claim.of_another(broker, seen_at) for claim, broker in self._incidents.on_others()]
+        on_others = self._incidents.on_others(int(now.at.timestamp() * 1000))
         self._put(self._incidents.hold(on_others, self._tasks.alone), now)
         for name in self._incidents.restored():
             self._free(name, lambda claim: not self._incidents.may_explain(claim), now)
