@@ -1436,3 +1436,26 @@ def test_a_value_that_a_wrong_outcome_has_cost_is_not_over_once_all_were_copied_
     assert (stands.broker, str(stands.status)) == (2, "unsettled")
     assert "no replica shows the value of offset 0 any more" in stands.summary
     world.settle()
+
+
+def test_outcomes_without_direction_differ_as_long_as_any_record_of_the_transaction_does() -> None:
+    """Keys 0 and 1 are of one transaction, which 1 shows as aborted and 2 as committed. Key 0 is written again."""
+    world = World(STANDARD)
+    far = "".join(f"write -1 {91 + i % 2} {i}; " for i in range(70))
+    begun = f"write -1 0 4; write -1 1 4; write -1 90 1; pair 0 0 7; {far}sync; stop 2; lead 3; end 0 0; sync; "
+    lapped = "tick 1500; write -1 90 1; sync; clean {}; round; "
+    for op in parse(
+        f"{begun}{'tick 1500; write -1 90 1; sync; clean 3; ' * 8}"
+        "write 0 3 8; end 0 1; write -1 90 2; sync; start 2; sync; tick 150; round; round"
+    ):
+        world.apply(op)
+    looked_at_again(world, 2)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker, stands.offset) == ("visibility_mismatch", NOBODY, 3)
+    for op in parse(f"write -1 0 55; {lapped.format(2) * 4}{lapped.format(3) * 3}write -1 0 56; sync; round"):
+        world.apply(op)
+    looked_at_again(world, 3)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.offset, str(stands.status)) == ("visibility_mismatch", 4, "confirmed")
+    world.settle()
+    assert len(world.monitor.lifecycle.standing()) == 1

@@ -19,7 +19,7 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.own_end import needs_the_keys
 from parallax.findings.requests import Transaction, TransactionRecords
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 COVERED = 256
 """How many other records of a transaction are asked about in one probe."""
@@ -73,8 +73,12 @@ def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]
 
 def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
     is_known = 0 <= claim.transaction_start_offset < claim.marker_offset and claim.producer_id >= 0
-    if claim.kind not in TRANSACTION_KINDS or not is_known or accused.error is not None:
+    if not is_known or accused.error is not None:
         return False
+    if claim.kind not in TRANSACTION_KINDS:
+        # Of outcomes without direction: which replica showed which of another record does not go with this one.
+        is_of_outcomes = claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH
+        return is_of_outcomes and claim.confirmed_at_ms > 0 and claim.first_offset not in accused.committed
     is_open = accused.open_transactions is None or accused.holds_open(
         claim.producer_id, claim.transaction_start_offset, claim.marker_offset
     )

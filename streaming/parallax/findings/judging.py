@@ -597,7 +597,9 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
 
 
 def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
-    return claim.offset, claim.producer_id, claim.transaction_start_offset, claim.key
+    # Where the transaction's first record was held no more, a later one was taken for its start.
+    start = claim.transaction_start_offset if claim.offset == UNKNOWN else UNKNOWN
+    return claim.offset, claim.producer_id, start, claim.key
 
 
 def _accuses_by_proof(finding: Finding) -> bool:
