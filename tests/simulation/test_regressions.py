@@ -1351,7 +1351,6 @@ def test_a_rolled_back_tombstone_that_took_a_value_with_it_goes_on_being_said_of
     _looked_at(world, _lapped(6, 2, 1, 3))
     (stands,) = world.monitor.lifecycle.standing()
     assert (stands.broker, stands.kind) == (2, "outcome_contradicts_marker")
-    assert stands.summary.startswith("Broker 2 lacks a value of the key of offset 2 of t-0 that another shows")
     world.settle()
 
 
@@ -1428,7 +1427,6 @@ def test_a_value_that_a_wrong_outcome_has_cost_is_not_over_once_all_were_copied_
     looked_at_again(world, 2)
     (stands,) = world.monitor.lifecycle.standing()
     assert (stands.broker, str(stands.status)) == (2, "confirmed")
-    assert evidence_of(stands)["recorded"]["lacks"] == 0
     for op in parse("lead 2; wipe 1 1; sync; tick 100; round; wipe 3 1; sync; tick 100; round"):
         world.apply(op)
     looked_at_again(world, 3)

@@ -186,6 +186,8 @@ class Judging:
         """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
         # A suspect that goes by what is live is no finding: nothing was proven of it by then.
         suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
+        if (lacked := self._ledger.lacked.get(task.finding_id or "")) is not None:
+            suspected = replace(suspected, recorded=replace(suspected.recorded, lacks=lacked))
         own = suspected
         if answers.pivot != NOBODY:
             suspected = suspected.asked_last(answers.pivot)
@@ -198,6 +200,8 @@ class Judging:
         if judged.decision.resolution is Resolution.GONE:
             claim = own  # What ends with its replica was about that one.
         decision = self._twice(task, claim, judged.decision, answers)
+        if task.finding_id and decision.lacks != UNKNOWN:
+            self._ledger.lacked[task.finding_id] = decision.lacks
         leans_on: tuple[str, ...] = ()
         if task.finding_id is None:
             if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
@@ -620,8 +624,6 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
-    if known.is_open and decision.lacks != UNKNOWN == claim_of(known).recorded.lacks:
-        return True
     if known.is_open and _takes_more_than_an_index(claim, decision, answers, known):
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
@@ -648,9 +650,11 @@ def _left_by(known: Finding, claim: Claim, answers: Answers) -> list[int]:
 def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
     """Whether a finding says that an index is wrong, and that is no more what would put its replica right.
 
-    Its cleaner has taken the end marker, from which the index would be rebuilt, or a value by the wrong index.
+    Its cleaner has taken the end marker, from which the index would be rebuilt. That it lacks a value which another
+    shows is not said anew: it may have been deleted, on all but that one.
     """
-    if not decision.kind is known.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+    is_of_the_index = decision.kind is known.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
+    if not is_of_the_index or not decision.sides.keys() <= {ABORTED, COMMITTED}:
         return False
     accused = answers.replicas.get(decision.accused)
     return shows_against_its_end(Shown.of(known)) and not (

@@ -46,6 +46,8 @@ class Ledger:
         self.confirmed: dict[Label, int] = {}
         self.dismissed = 0
         self.resolved = 0
+        self.lacked: dict[str, int] = {}
+        """By finding on an outcome, the offset of a value that its replica was seen to lack since its last event."""
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
@@ -118,6 +120,7 @@ class Ledger:
 
     def forget(self, finding_id: str) -> None:
         """Look no more at a finding that is resolved."""
+        self.lacked.pop(finding_id, None)
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)

@@ -918,7 +918,7 @@ class TestADifferenceWithoutDirection:
         assert "value at offset 10 on brokers 1 and 3" in life.table[1].summary
         for _ in range(6):
             life.until_asked(self.answering(on_1=None, on_2=None, on_3=10))
-        assert standing() == {(FindingKind.VISIBILITY_MISMATCH, NOBODY)}
+        assert standing() == {(RESURRECTED, 3)}, "by the same tombstone"
 
     def test_is_not_one_with_the_accusation_of_a_replica_that_shows_none_as_well_by_now(self) -> None:
         # That 1 showed an older value than 2 proves nothing of one that shows none.
@@ -1138,8 +1138,10 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
         life = Life().confirmed(value(), answering=self.shown())
         life.suspect(self.suspected)
         life.answer(self.shown())
-        for _ in range(2):  # broker 2 is repaired, and broker 3 shows another value
-            life.until_asked(self.shown(second=None, third=7))
+        for _ in range(
+            2
+        ):  # broker 2 is repaired, and broker 3 shows another value, which is no older than the tombstone
+            life.until_asked(self.shown(second=None, third=12))
         assert [f.kind for f in life.machine.standing()] == [FindingKind.VISIBILITY_MISMATCH]
 
 
