@@ -1414,12 +1414,7 @@ def test_an_index_is_not_said_to_be_rebuilt_once_the_cleaner_has_taken_the_end_m
 def test_a_value_that_a_wrong_outcome_has_cost_is_not_over_once_all_were_copied_from_its_replica() -> None:
     """2 shows a rolled-back tombstone as committed, and its cleaner takes the value before it; then all are copies."""
     world = World(STANDARD)
-    for op in parse(
-        "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 -1; sync; round; "
-        "stop 2; end 0 0; sync; round; "
-        + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
-        + "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
-    ):
+    for op in parse(MISSED_THE_ABORT_OF_A_DELETION):
         world.apply(op)
     looked_at_again(world, 1)
     for op in parse("round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 6):
@@ -1457,3 +1452,89 @@ def test_outcomes_without_direction_differ_as_long_as_any_record_of_the_transact
     assert (stands.kind, stands.offset, str(stands.status)) == ("visibility_mismatch", 4, "confirmed")
     world.settle()
     assert len(world.monitor.lifecycle.standing()) == 1
+
+
+MISSED_THE_ABORT_OF_A_DELETION = (
+    "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 -1; sync; round; stop 2; end 0 0; sync; round; "
+    + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
+    + "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
+)
+MISSED_THE_COMMIT_OF_A_DELETION = (
+    "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 -1; sync; round; stop 2; end 0 1; sync; round; "
+    + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 9
+    + "write 0 3 8; end 0 0; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
+)
+ANOTHER_IS_COPIED = "lead 2; wipe 1 1; sync; tick 100; round"
+ONE_IS_COPIED_AGAIN = "lead 3; sync; tick 100; round; wipe 2 1; sync; tick 100; round"
+
+
+def played(world: World, text: str, looks: int) -> None:
+    for op in parse(text):
+        world.apply(op)
+    looked_at_again(world, looks)
+
+
+@pytest.mark.parametrize("missed", [MISSED_THE_ABORT_OF_A_DELETION, MISSED_THE_COMMIT_OF_A_DELETION])
+def test_a_replica_that_is_right_again_is_not_accused_by_the_values_of_one_that_is_not(missed: str) -> None:
+    """2 has ended a deletion wrongly, and cleaned; 1 is copied from 2, which is put right: 1 is wrong by its key."""
+    world = World(STANDARD)
+    played(world, missed, 1)
+    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 6, 2)
+    played(world, ANOTHER_IS_COPIED, 3)
+    played(world, ONE_IS_COPIED_AGAIN, 20)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker) == ("visibility_mismatch", NOBODY)
+    assert {frozenset(side) for side in sides_of(stands).values()} == {frozenset({1}), frozenset({2, 3})}
+    world.settle()
+
+
+def test_what_a_finding_covers_is_seen_on_another_replica_by_any_record_of_its_transaction() -> None:
+    """1 is copied from 2, which shows two rolled-back keys, and cleans the first, which was written again."""
+    world = World(STANDARD)
+    played(world, MISSED_AN_ABORT.replace("write 0 0 7", "write 0 0 7; write 0 1 7"), 1)
+    played(world, ANOTHER_IS_COPIED, 2)
+    lapped = "write -1 90 3; sync; clean 1; round"
+    played(world, f"write -1 0 44; {lapped}; tick 1500; {lapped}; lead 3; sync; tick 100; round", 2)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.broker, sides_of(stands)) == (2, {"committed": [2]}), (
+        "what 1 was read to show is no witness any more"
+    )
+    played(world, "wipe 2 1; sync; tick 100; round", 8)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker) == ("aborted_record_committed", 1)
+    world.settle()
+
+
+@pytest.mark.parametrize("missed", [MISSED_A_TOMBSTONE, MISSED_AN_ABORT], ids=["tombstone", "abort"])
+def test_one_that_shows_the_same_and_is_away_when_the_accused_is_put_right_is_not_forgotten(missed: str) -> None:
+    """The finding is reported once more, because the leader changes, while that one is away."""
+    world = World(STANDARD)
+    played(world, missed, 1)
+    played(world, "lead 2; wipe 1 1; sync; tick 100; round; lead 1; sync; tick 100; round", 3)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert [1, 2] in sides_of(stands).values()
+    played(world, "lead 3; sync; tick 100; round; stop 1; tick 100; round", 2)
+    played(world, "wipe 2 1; sync; tick 100; round", 6)
+    played(world, "start 1; sync; tick 100; round", 30)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert stands.broker == 1
+    world.settle()
+
+
+def test_a_key_of_a_transaction_that_was_written_again_alike_keeps_no_outcome_without_direction_open() -> None:
+    world = World(STANDARD)
+    far = "".join(f"write -1 {91 + i % 2} {i}; " for i in range(70))
+    begun = (
+        f"write -1 0 4; write -1 1 4; write -1 90 1; pair 0 0 7; {far}write -1 1 77; sync; stop 2; lead 3; end 0 0; "
+    )
+    lapped = "tick 1500; write -1 90 1; sync; clean {}; round; "
+    played(
+        world,
+        f"{begun}sync; {'tick 1500; write -1 90 1; sync; clean 3; ' * 8}"
+        "write 0 3 8; end 0 1; write -1 90 2; sync; start 2; sync; tick 150; round; round",
+        2,
+    )
+    again = "".join(lapped.format(broker) * times for broker, times in ((2, 4), (3, 3), (1, 3)))
+    played(world, f"write -1 0 55; {again}write -1 0 56; sync; round", 20)
+    assert [f.offset for f in world.monitor.lifecycle.standing()] == []
+    world.settle()

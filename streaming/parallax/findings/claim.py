@@ -112,6 +112,7 @@ class Recorded:
         had_ended: of a transaction that every replica holds open, what one of them had been read to hold before.
         keys: of a transaction, further keys that it has written, as `Claim.key_text` has them; not all of many.
         lacks: of a finding on an outcome, offset of the value that its replica was proven to lack by that; -1 if none.
+        beside: of a finding, the brokers besides its own that showed the same when they were asked last.
         was_accused: brokers that were accused of the same before, and were not proven to have healed.
         of_tables: it was found in the tables, which hold what was shown at any time before.
     """
@@ -134,6 +135,7 @@ class Recorded:
     had_ended: HadEnded | None = None
     keys: tuple[str, ...] = ()
     lacks: int = UNKNOWN
+    beside: tuple[int, ...] = ()
     was_accused: tuple[int, ...] = ()
     of_tables: bool = False
 
@@ -154,7 +156,6 @@ class Recorded:
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
         topic_id, keys, lacks = (document.get(name) for name in ("topic_id", "keys", "lacks"))
-        accused = document.get("was_accused")
         return cls(
             **by_broker,
             sides=sides,
@@ -168,7 +169,8 @@ class Recorded:
             had_ended=HadEnded.parse(document.get("had_ended")),
             keys=tuple(key for key in keys if _is_hash(key)) if isinstance(keys, list) else (),
             lacks=lacks if isinstance(lacks, int) else UNKNOWN,
-            was_accused=tuple(b for b in accused if isinstance(b, int)) if isinstance(accused, list) else (),
+            beside=_brokers(document.get("beside")),
+            was_accused=_brokers(document.get("was_accused")),
             of_tables=document.get("of_tables") is True,
         )
 
@@ -192,8 +194,7 @@ class Recorded:
             found["keys"] = list(self.keys)
         if self.lacks >= 0:
             found["lacks"] = self.lacks
-        if self.was_accused:
-            found["was_accused"] = list(self.was_accused)
+        found |= {name: list(said) for name in ("beside", "was_accused") if (said := getattr(self, name))}
         return found
 
 
@@ -209,6 +210,7 @@ _OF_ALL = (
     "had_ended",
     "keys",
     "lacks",
+    "beside",
     "was_accused",
     "of_tables",
 )
@@ -223,6 +225,10 @@ def _sides(part: Any) -> dict[str, tuple[int, ...]]:
 
 def _is_hash(part: Any) -> bool:
     return isinstance(part, str) and re.fullmatch("[0-9a-f]{32}", part) is not None
+
+
+def _brokers(part: Any) -> tuple[int, ...]:
+    return tuple(b for b in part if isinstance(b, int)) if isinstance(part, list) else ()
 
 
 def _by_broker(part: Any) -> dict[int, str]:
@@ -398,6 +404,7 @@ class Claim:
                 markers=markers,
                 ends=ends,
                 lacks=UNKNOWN,
+                beside=(),
                 was_accused=tuple(sorted(accused)),
             ),
             raised_at_ms=at_ms,

@@ -16,6 +16,7 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.claim import Recorded as Shown
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.decide.case import end_shown
 from parallax.findings.decide.own_end import needs_the_keys
 from parallax.findings.requests import Transaction, TransactionRecords
 from parallax.kinds import TRANSACTION_KINDS
@@ -92,7 +93,14 @@ def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
     On the own record too of a finding that does not name its key: the key's value has yet to be asked for.
     """
     return [
-        replace(claim, suspect_id=f"{claim.suspect_id}:{offset}", offset=offset, key_hash_hi=high, key_hash_lo=low)
+        replace(
+            claim,
+            suspect_id=f"{claim.suspect_id}:{offset}",
+            offset=offset,
+            key_hash_hi=high,
+            key_hash_lo=low,
+            recorded=claim.recorded if offset == claim.offset else replace(claim.recorded, lacks=UNKNOWN),
+        )
         for offset, (high, low) in recorded.records
         if offset != claim.offset or (claim.key is None and claim.confirmed_at_ms)
     ]
@@ -119,14 +127,34 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     if is_gone:
         # It is not over with its replica where all that are left are wrong as that was, or may be.
         rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
+    if claim.broker == NOBODY:
+        rest = [j for j in rest if not (j.decision.is_unsettled and _was_written_since(j))]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
     decision = gravest.decision
     # That an index is right again says nothing of what the cleaner had taken by it.
     is_of_one = decision.resolution in _TRACES or claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
+    is_of_one |= decision.resolution is Resolution.HEALED and _is_replaced_without_end(gravest)
     if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_of_one and not _is_below(claim, answers):
         reason = f"{decision.reason}; {answers.rest_unknown}"
         return replace(gravest, decision=replace(decision, verdict=Verdict.PENDING, reason=reason))
     return gravest
+
+
+def _was_written_since(judged: Judged) -> bool:
+    """Whether every replica shows a record of the key that another producer wrote behind the transaction's."""
+    claim = judged.claim
+    keys = [a.key for a in judged.answers.replicas.values() if a.error is None]
+    shown = [key.visible for key in keys if key is not None and key.visible is not None]
+    newer = [s for s in shown if s.offset > claim.first_offset and s.producer_id != claim.producer_id]
+    return len(newer) == len(keys)
+
+
+def _is_replaced_without_end(judged: Judged) -> bool:
+    """Whether a finding has healed by its key alone: another log shows for that what the others do."""
+    claim, accused = judged.claim, judged.answers.replicas.get(judged.claim.pivot)
+    if claim.kind not in TRANSACTION_KINDS or accused is None:
+        return False
+    return claim.first_offset not in accused.committed and end_shown(claim, accused) is None
 
 
 def _is_below(claim: Claim, answers: Answers) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,7 +13,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed
 from parallax.findings.effect import remembered
-from parallax.findings.sides import standing
+from parallax.findings.sides import VALUE, standing
 from parallax.findings.summary import blocked_at, resolved, spread, summary, unsettled
 from parallax.kinds import KEY_KINDS, KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
@@ -95,6 +96,31 @@ class Finding:
         return cls(**values)
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a finding that has ended leaves to be judged.
+
+    Attributes:
+        shown_by: other replicas that show, or may show, what it was about.
+        differing: of keys whose values differ on the replicas: offset, key and sides (`differing`).
+    """
+
+    shown_by: tuple[int, ...] = ()
+    differing: tuple[dict[str, Any], ...] = ()
+
+
+def differing(claim: Claim, sides: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return what the evidence keeps of a key whose values differ; the offset is the newest value's."""
+    shown = {text: int(text.removeprefix(VALUE)) for text in sides if text.startswith(VALUE)}
+    newest = max(shown, key=lambda text: shown[text])
+    return {
+        "offset": shown[newest],
+        "key": [claim.key_hash_hi, claim.key_hash_lo],
+        "sides": {text: list(brokers) for text, brokers in sides.items()},
+        "pivot": min(sides[newest]),
+    }
+
+
 def made(
     finding_id: str,
     status: FindingStatus,
@@ -105,7 +131,7 @@ def made(
     at: datetime,
     *,
     leans_on: Sequence[str] = (),
-    shown_by: Sequence[int] = (),
+    left: Left | None = None,
 ) -> Finding:
     """Put an event together.
 
@@ -118,7 +144,7 @@ def made(
         known: the finding's last event, if there is one.
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
-        shown_by: other replicas that show, or may show, what a finding was about that has ended for its own.
+        left: what a finding that has ended leaves to be judged.
     """
     claim = _of_the_tombstone(claim, decision, answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -144,7 +170,7 @@ def made(
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision)
-        evidence |= _of_the_end(decision, shown_by)
+        evidence |= _of_the_end(decision, left or Left())
     else:
         text = f"{status.capitalize()}: {decision.reason}."
     return Finding(
@@ -173,13 +199,15 @@ def made(
     )
 
 
-def _of_the_end(decision: Decision, shown_by: Sequence[int]) -> dict[str, Any]:
+def _of_the_end(decision: Decision, left: Left) -> dict[str, Any]:
     """The evidence of a finding that is resolved, besides what the replicas answered."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     if decision.in_part:
         said["explained_in_part"] = True
-    if shown_by:
-        said["shown_by"] = list(shown_by)
+    if left.shown_by:
+        said["shown_by"] = list(left.shown_by)
+    if left.differing:
+        said["differing"] = list(left.differing)
     if decision.was_shown:
         said["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
         said["was_shown"] = True
@@ -218,7 +246,9 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
         recorded = replace(recorded, differed=differed(claim, answers))
     if decision.lacks != UNKNOWN:
         recorded = replace(recorded, lacks=decision.lacks)
-    if status is not FindingStatus.CONFIRMED or decision.accused != NOBODY:
+    if status is FindingStatus.CONFIRMED and decision.accused != NOBODY:
+        return replace(recorded, beside=_beside(decision, recorded, answers))
+    if status is not FindingStatus.CONFIRMED:
         return recorded
     sides = {text: set(brokers) for text, brokers in recorded.sides.items()}
     known = set().union(*sides.values())
@@ -226,6 +256,13 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
         sides.setdefault(text, set()).update(set(brokers) - known)
     stood = {text: tuple(sorted(brokers)) for text, brokers in sides.items() if brokers}
     return replace(recorded, sides=stood, pivot=claim.pivot)
+
+
+def _beside(decision: Decision, recorded: Recorded, answers: Answers) -> tuple[int, ...]:
+    """Who else shows what the accused does, or did when it was asked last, and cannot be asked now."""
+    shown = {b for side in decision.sides.values() if decision.accused in side for b in side}
+    away = {b for b, answer in answers.replicas.items() if answer.error is not None}
+    return tuple(sorted((shown | away.intersection(recorded.beside)) - {decision.accused}))
 
 
 def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:
@@ -343,12 +380,36 @@ def claims_on_others(finding: Finding) -> list[Claim]:
     Each time the same, so that they are there again after a restart.
     """
     evidence = evidence_of(finding)
-    others = evidence.get("shown_by") if finding.status is FindingStatus.RESOLVED else None
-    if not isinstance(others, list) or finding.broker == NOBODY:
+    others, values = evidence.get("shown_by", []), evidence.get("differing", [])
+    if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY or not (others or values):
         return []
     claim, at_ms = claim_of(finding), int(finding.decided_at.timestamp() * 1000)
     has_healed = evidence.get("resolution") == Resolution.HEALED
-    return [claim.of_another(b, at_ms, has_healed=has_healed) for b in others if isinstance(b, int)]
+    return [
+        *(claim.of_another(b, at_ms, has_healed=has_healed) for b in others if isinstance(b, int)),
+        *(_of_values(claim, one, at_ms) for one in values if isinstance(one, dict)),
+    ]
+
+
+def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
+    """A suspect without direction on a key whose values differ."""
+    said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
+    identity = f"{claim.suspect_id}\0{one['offset']}\0{one['key']}"
+    high, low = one["key"]
+    return Claim(
+        suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
+        rule=Rule.LATEST_VALUE,
+        kind=FindingKind.VISIBILITY_MISMATCH,
+        topic=claim.topic,
+        partition=claim.partition,
+        broker=NOBODY,
+        offset=one["offset"],
+        key_hash_hi=high,
+        key_hash_lo=low,
+        recorded=Recorded.parse(json.dumps(said)),
+        raised_at_ms=at_ms,
+        freed=True,
+    )
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:

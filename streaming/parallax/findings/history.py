@@ -131,7 +131,7 @@ class RecordedHistory:
         try:
             # One snapshot: what retention drops later is in both, or in neither.
             dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
-            rows = dataset.to_table(columns=["offset", *_KEY], filter=wanted)
+            rows = dataset.to_table(columns=["broker", "offset", *_KEY], filter=wanted)
             read = dataset.to_table(columns=["broker", "offset"], filter=positions)
         except TableNotFoundError:
             return TransactionRecords()
@@ -143,10 +143,14 @@ class RecordedHistory:
         few = last.slice(0, question.limit)
         found = zip(*(few[name].to_pylist() for name in ("offset_max", *_KEY)), strict=True)
         records = tuple((offset, (high, low)) for offset, high, low in found)
-        # Retention drops whole dates: where a reader's position is left, so is all that it has read from there on.
+        # Retention drops whole dates: where a reader's position is left, so is all that it has read from there on. One
+        # that began later may have read what the cleaner had left: it has to have read the first record.
+        first_read = set(rows.filter(pc.field("offset") == question.start)["broker"].to_pylist())
         spans: Any = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
-        of_each = zip(spans["offset_min"].to_pylist(), spans["offset_max"].to_pylist(), strict=True)
-        is_read = any(first <= question.start and question.end <= last for first, last in of_each)
+        of_each = zip(*(spans[name].to_pylist() for name in ("broker", "offset_min", "offset_max")), strict=True)
+        is_read = any(
+            b in first_read and first <= question.start and question.end <= last for b, first, last in of_each
+        )
         unread = None if is_read else f"the views hold no reading of offset {question.start} any more"
         return TransactionRecords(records, last.num_rows - few.num_rows, unread)
 

@@ -582,6 +582,12 @@ class Incidents:
             if proven.members.is_wrong(key)
         ]
 
+    def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
+        """The offsets of deletions of a key that incidents which stand accuse a replica of having missed."""
+        there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
+        kind = FindingKind.DELETED_RECORD_RESURRECTED
+        return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
+
     def members(self, finding_id: str) -> list[Claim]:
         """Return what an incident counts, as findings would claim it; an object for each."""
         for proven in self._proven.values():

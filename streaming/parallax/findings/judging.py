@@ -11,12 +11,23 @@ from typing import NamedTuple
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.cleared import Shown, shows_against_its_end
-from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named, showing_the_same
+from parallax.findings.decide import (
+    Decision,
+    Resolution,
+    Verdict,
+    differing_values,
+    differs_anew,
+    named,
+    showing_the_same,
+    unread,
+)
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
 from parallax.findings.finding import (
     Finding,
+    Left,
     claim_of,
+    differing,
     has_proven_direction,
     has_spread,
     is_blocking,
@@ -38,6 +49,8 @@ from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACT
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
+_LEFT = 16
+"""How many differences of value a finding leaves to be judged at most: of so many keys of its transaction."""
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
 _GONE_PROBES = 2
@@ -186,22 +199,20 @@ class Judging:
         """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
         # A suspect that goes by what is live is no finding: nothing was proven of it by then.
         suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
-        if (lacked := self._ledger.lacked.get(task.finding_id or "")) is not None:
-            suspected = replace(suspected, recorded=replace(suspected.recorded, lacks=lacked))
         own = suspected
         if answers.pivot != NOBODY:
             suspected = suspected.asked_last(answers.pivot)
         if task.finding_id is not None and suspected.kind in TRANSACTION_KINDS:
-            suspected = self._knowing_deletions(task, suspected, before)
-            rest = tuple((self._knowing_deletions(task, c, before), a) for c, a in answers.rest)
+            suspected = self._knowing_losses(task, suspected, before)
+            rest = tuple((self._knowing_losses(task, c, before), a) for c, a in answers.rest)
             answers = replace(answers, rest=rest)
         judged = whole(named(suspected, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         if judged.decision.resolution is Resolution.GONE:
             claim = own  # What ends with its replica was about that one.
         decision = self._twice(task, claim, judged.decision, answers)
-        if task.finding_id and decision.lacks != UNKNOWN:
-            self._ledger.lacked[task.finding_id] = decision.lacks
+        if task.finding_id is not None and decision.lacks != UNKNOWN:
+            self._ledger.note_lack(task.finding_id or task.claim.suspect_id, claim.offset, decision.lacks)
         leans_on: tuple[str, ...] = ()
         if task.finding_id is None:
             if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
@@ -382,8 +393,8 @@ class Judging:
         if not changed:
             return Unchanged(known)
         if status is FindingStatus.RESOLVED and decision.resolution is not Resolution.EXPLAINED:
-            others = _left_by(known, claim, answers)
-            return made(known.finding_id, status, claim, decision, answers, known, at, shown_by=others)
+            left = _left_by(known, claim, answers)
+            return made(known.finding_id, status, claim, decision, answers, known, at, left=left)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
@@ -513,10 +524,18 @@ class Judging:
         known.pop(task.finding_id or "", None)
         return known
 
-    def _knowing_deletions(self, task: Task, claim: Claim, before: Sequence[Finding]) -> Claim:
-        """A claim on a transaction that knows which values of its key others are found to show though deleted."""
+    def _knowing_losses(self, task: Task, claim: Claim, before: Sequence[Finding]) -> Claim:
+        """A claim on a transaction that knows which values of its key others are found to show though deleted.
+
+        And which one its replica was seen to lack.
+        """
+        lacked = self._ledger.lacked(task.finding_id or task.claim.suspect_id, claim.offset)
+        if lacked is not None:
+            claim = replace(claim, recorded=replace(claim.recorded, lacks=lacked))
         found = self._beside(task, claim, before).values()
         deleted_at = [f.offset for f in found if _accuses_by_proof(f) and f.kind is _RESURRECTED]
+        if claim.key is not None:
+            deleted_at += self._incidents.deleted_at(claim.place, claim.key)
         return replace(claim, deleted_at=max(deleted_at, default=UNKNOWN))
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
@@ -624,6 +643,8 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
+    if known.is_open and _is_shown_by_more(decision, known):
+        return True
     if known.is_open and _takes_more_than_an_index(claim, decision, answers, known):
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
@@ -635,16 +656,29 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
 
 
-def _left_by(known: Finding, claim: Claim, answers: Answers) -> list[int]:
-    """The others that show what a finding is about that ends; of those that are away, which showed it when asked last.
+def _left_by(known: Finding, claim: Claim, answers: Answers) -> Left:
+    """What a finding that ends leaves to be judged by itself.
 
-    They were copied from the accused.
+    The others that show what it is about; those that showed it when asked last, and cannot be asked now; and values of
+    its keys that differ, where no other shows the same: what is wrong there may be to be seen by the value alone.
     """
-    if has_spread(known) or is_unsettled(known):
-        return []
-    beside = {b for side in sides_of(known).values() if known.broker in side for b in side}
-    away = {b for b, answer in answers.replicas.items() if answer.error is not None}
-    return sorted({*showing_the_same(claim, answers), *(beside & away - {known.broker})})
+    if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
+        return Left()
+    beside = frozenset(claim_of(known).recorded.beside)
+    records = [(claim, answers), *answers.rest]
+    shown = {b for c, a in records for b in showing_the_same(c, a)}
+    may_show = beside & unread(claim, answers)
+    values = [(c, sides) for c, a in records if (sides := differing_values(c, a))] if not shown else []
+    return Left(tuple(sorted(shown | may_show)), tuple(differing(c, sides) for c, sides in values[:_LEFT]))
+
+
+def _is_shown_by_more(decision: Decision, known: Finding) -> bool:
+    """Whether another replica has come to show a transaction's outcome as wrongly as the accused does."""
+    before = sides_of(known)
+    if known.kind not in OUTCOME_KINDS or not {*before, *decision.sides} <= {ABORTED, COMMITTED}:
+        return False
+    own = next((text for text, side in before.items() if known.broker in side), None)
+    return own is not None and not set(decision.sides.get(own, ())) <= set(before[own])
 
 
 def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:

@@ -46,8 +46,7 @@ class Ledger:
         self.confirmed: dict[Label, int] = {}
         self.dismissed = 0
         self.resolved = 0
-        self.lacked: dict[str, int] = {}
-        """By finding on an outcome, the offset of a value that its replica was seen to lack since its last event."""
+        self._lacked: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
@@ -99,6 +98,23 @@ class Ledger:
         """The last verdict on a suspect, if there was one and it has not been forgotten."""
         return self._handled.get(suspect_id)
 
+    def note_lack(self, name: str, offset: int, lacked: int) -> None:
+        """Remember that a finding on an outcome went by a value that its replica lacks, until the next restart.
+
+        Args:
+            name: of the finding; of what an incident counts, the suspect's.
+            offset: of the record that it was about.
+            lacked: of the value.
+        """
+        self._lacked[name, offset] = lacked
+        self._lacked.move_to_end((name, offset))
+        if len(self._lacked) > HANDLED:
+            self._lacked.popitem(last=False)
+
+    def lacked(self, name: str, offset: int) -> int | None:
+        """The offset of the value that was noted; None where none was."""
+        return self._lacked.get((name, offset))
+
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
         """Return what the findings about transactions of a partition that stand claim, by their id."""
         there = self._transactions.get(place, {})
@@ -120,7 +136,6 @@ class Ledger:
 
     def forget(self, finding_id: str) -> None:
         """Look no more at a finding that is resolved."""
-        self.lacked.pop(finding_id, None)
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)

@@ -206,6 +206,12 @@ class Members:
         """Whether a row about a key is proven, and not shared by all replicas."""
         return bool((self.rows["state"][self._about(key)] == State.WRONG).any())
 
+    def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
+        """The offsets of the rows about a key that are proven, and not shared by all replicas."""
+        at = self._about(key)
+        offsets: list[int] = self.rows["offset"][at[self.rows["state"][at] == State.WRONG]].tolist()
+        return offsets
+
     def _about(self, key: tuple[int, int]) -> Array:
         """The rows about a key."""
         rows = self.rows

@@ -82,6 +82,17 @@ def test_records_that_were_not_asked_about_keep_the_finding_open() -> None:
     assert "7 more records" in got.decision.reason
 
 
+def test_a_log_that_was_replaced_heals_nothing_of_records_that_were_not_asked_about() -> None:
+    left_out = "7 more records of the transaction were not asked about"
+    for unknown, verdict in ((None, Verdict.DISMISSED), (left_out, Verdict.PENDING)):
+        got = judged(recreated=True, rest_unknown=unknown)
+        assert (got.decision.verdict, got.decision.resolution) == (verdict, Resolution.HEALED)
+    shown = MarkerShown(POISON.marker_offset, POISON.producer_id, "abort")
+    ended = [replace(answer, markers=(shown,)) for answer in overwritten(1, 2, 3)]
+    got = whole(POISON, answers(*ended, rest_unknown=left_out), live_only=True)
+    assert (got.decision.verdict, got.decision.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
+
+
 def test_nothing_is_left_of_a_transaction_below_the_log_start_whatever_the_views_know_of_it() -> None:
     unknown = "the other records of the transaction are not known: the views begin above it"
     for start, expected in ((11, Verdict.PENDING), (21, Verdict.DISMISSED)):

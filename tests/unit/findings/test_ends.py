@@ -277,6 +277,15 @@ class TestAReplicaThatIsRightAgainWhileAnotherIsNot:
             life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
 
+    def test_is_so_though_its_log_was_not_read_through_when_the_accused_came_to_be_right(self) -> None:
+        life = self.copied()
+        scanned = KeyShown(None, False, complete_from=50)
+        for _ in range(3):
+            life.until_asked(lambda _: values(b1=scanned, b2=NONE, b3=NONE))
+        for _ in range(3):
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
+
     def test_or_that_is_gone_leaves_the_other_to_be_judged(self) -> None:
         life = self.copied()
         for _ in range(4):
@@ -412,3 +421,77 @@ class TestADifferenceThatWasExplained:
         life.answer(lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
         assert [f.suspect_id for f in self.asked(life, b1=NONE, b2=NONE, b3=holding(5))] == ["G"]
         assert self.asked(life, b1=NONE, b2=NONE, b3=NONE) == []
+
+
+class TestAnOutcomeOfATransactionOfOneKey:
+    """2 has rolled back what was committed, or committed what was rolled back, as all others did not."""
+
+    def claim(self, kind: FindingKind, number: int = 0) -> Claim:
+        right, wrong = (
+            ("committed", "aborted") if kind is FindingKind.COMMITTED_RECORD_ABORTED else ("aborted", "committed")
+        )
+        marker = "commit" if right == "committed" else "abort"
+        first = 20 + 3 * number
+        return Claim(
+            f"t-{number}",
+            Rule.OUTCOME,
+            kind,
+            "t",
+            0,
+            2,
+            offset=first,
+            producer_id=7,
+            transaction_start_offset=first,
+            marker_offset=first + 1,
+            key_hash_lo=number + 1,
+            raised_at_ms=10**12,
+            recorded=Recorded(outcomes={1: right, 2: wrong, 3: right}, markers={1: marker, 3: marker}),
+        )
+
+    def shown(self, claim: Claim, broker: int, outcome: str | None, key: KeyShown, size: int = 5) -> ReplicaAnswer:
+        record = RecordShown(claim.offset, outcome or "", producer_id=7, value_size=size, key_hash=claim.key_text)
+        held = {} if outcome is None else {claim.offset: record}
+        return replica(broker, committed=held, asked=frozenset({claim.offset}), key=key, stable_after=100)
+
+    def probe(self, *shown: tuple[str | None, KeyShown], size: int = 5) -> Showing:
+        def answer(claim: Claim) -> Answers:
+            of = replace(claim, offset=claim.transaction_start_offset) if claim.producer_id == 7 else claim
+            all_shown = {b: self.shown(of, b, *one, size) for b, one in enumerate(shown, start=1)}
+            return Answers(all_shown, leader=1, isr=(1, 2, 3))
+
+        return answer
+
+    @pytest.mark.parametrize("count", [1, 20])
+    def test_is_unsettled_once_the_value_that_it_has_cost_is_gone_from_all(self, count: int) -> None:
+        def whole(claim: Claim) -> Answers:
+            value = RecordShown(claim.offset, "committed", producer_id=7, value_size=5, key_hash=claim.key_text)
+            right = "committed", KeyShown(value, True, claim.offset)
+            return self.probe(right, ("aborted", NONE), right)(claim)
+
+        def cleaned(claim: Claim) -> Answers:
+            given = whole(claim)
+            return replace(given, replicas={**given.replicas, 2: self.shown(claim, 2, None, NONE)})
+
+        life = Flood()
+        life.suspect(*[self.claim(FindingKind.COMMITTED_RECORD_ABORTED, n) for n in range(count)])
+        life.settle(whole)
+        for answering in (whole, cleaned, cleaned, self.probe((None, NONE), (None, NONE), (None, NONE))):
+            for _ in range(2):
+                life.after(RECHECK_S, answering)
+        (stands,) = life.machine.standing()
+        assert (stands.broker, stands.status, stands.is_incident) == (2, FindingStatus.UNSETTLED, count > 1)
+
+    @pytest.mark.parametrize("count", [1, 16, 20])
+    def test_is_not_seen_by_a_value_that_was_deleted_since_however_many_keys_another_shows(self, count: int) -> None:
+        old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+        life = Flood()
+        life.suspect(self.claim(FindingKind.ABORTED_RECORD_COMMITTED))
+        right = "aborted", old
+        for _ in range(3):
+            life.after(RECHECK_S, self.probe(right, ("committed", NONE), right, size=-1))
+        assert [f.broker for f in life.machine.standing()] == [2]
+        accused = replace(TestADifferenceThatWasExplained.accusing, offset=60)
+        life.suspect(*[replace(accused, suspect_id=f"d-{k}", key_hash_lo=k) for k in range(1, count + 1)])
+        for _ in range(60):
+            life.after(RECHECK_S, self.probe((None, NONE), (None, NONE), (None, old)))
+        assert {f.broker for f in life.machine.standing()} == {3}

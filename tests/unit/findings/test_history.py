@@ -116,26 +116,38 @@ def test_a_transactions_records_are_those_of_its_producer_that_any_replica_showe
 
 
 @pytest.mark.parametrize(
-    ("left", "is_known"),
+    ("left", "first_on", "is_known"),
     [
-        ([], False),
-        ([(2, 21)], False),
-        ([(2, 11), (2, 21)], False),
-        ([(2, 0), (3, 21)], False),
-        ([(2, 21), (3, 10), (3, 20)], True),
-        ([(2, 0), (2, 21)], True),
+        ([], (), False),
+        ([(2, 21)], (), False),
+        ([(2, 11), (2, 21)], (), False),
+        ([(2, 0), (3, 21)], (2,), False),
+        ([(2, 21), (3, 10), (3, 20)], (3,), True),
+        ([(2, 0), (2, 21)], (2,), True),
+        ([(2, 0), (2, 21)], (3,), False),
+        ([(2, 0), (2, 21)], (), False),
     ],
-    ids=["nothing", "what came later", "from within it", "of one that read no further", "one's", "all"],
+    ids=[
+        "nothing",
+        "what came later",
+        "from within it",
+        "of one that read no further",
+        "one's",
+        "all",
+        "another's first record",
+        "what the cleaner had left",
+    ],
 )
 def test_what_retention_has_dropped_of_the_views_is_not_known(
-    tmp_path: Path, left: list[tuple[int, int]], is_known: bool
+    tmp_path: Path, left: list[tuple[int, int]], first_on: tuple[int, ...], is_known: bool
 ) -> None:
     rows = [position(offset, at, broker=broker) for at, (broker, offset) in enumerate(left)]
     rows += [position(0, 1, broker=5) | {"partition": 1}]
     rows = [row | {"producer_id": -1, "key_size": -1} for row in rows]
+    rows += [record(10, broker, producer_id=7, key_size=3) for broker in first_on]
     write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
     found = RecordedHistory(str(tmp_path)).transaction(Transaction("orders", 0, 7, 10, 20, 8))
-    assert found.records == ()
+    assert found.records == ((10, KEY),) * bool(first_on)
     assert (found.error is None) is is_known
 
 

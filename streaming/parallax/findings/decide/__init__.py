@@ -15,7 +15,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.content import record_at_offset
 from parallax.findings.decide.log_start import head_missing
-from parallax.findings.decide.others import showing_the_same
+from parallax.findings.decide.others import differing_values, showing_the_same, unread
 from parallax.findings.decide.spread import of_a_finding
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
@@ -24,7 +24,18 @@ from parallax.findings.decide.values import latest_value
 from parallax.kinds import KINDS, Family
 from parallax.model import NOBODY
 
-__all__ = ["Decision", "Resolution", "Verdict", "decide", "differed", "differs_anew", "named", "showing_the_same"]
+__all__ = [
+    "Decision",
+    "Resolution",
+    "Verdict",
+    "decide",
+    "differed",
+    "differing_values",
+    "differs_anew",
+    "named",
+    "showing_the_same",
+    "unread",
+]
 
 _JUDGES: dict[Family, Callable[[Case], Decision]] = {
     Family.TRANSACTION: transaction,

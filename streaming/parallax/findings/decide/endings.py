@@ -34,6 +34,12 @@ def live_outcomes(case: Case) -> dict[int, str]:
     return {broker: own for broker, own in found.items() if own is not None}
 
 
+def ended_now(case: Case) -> frozenset[int]:
+    """The others that show the record with an outcome now, or the end marker of the claim."""
+    shown = live_outcomes(case).keys() | {a.broker for a in case.others if end_shown(case.claim, a) is not None}
+    return frozenset(shown)
+
+
 def outcomes_of_others(case: Case) -> dict[int, str]:
     """By broker: the live answer, else the end marker that it shows or showed, else the recorded outcome."""
     claim = case.claim

@@ -27,7 +27,11 @@ class Differing(NamedTuple):
 
 
 def latest_differs(
-    case: Case, *, of_others: Callable[[RecordShown], bool] = lambda _: True, up_to: float = FAR
+    case: Case,
+    *,
+    of_others: Callable[[RecordShown], bool] = lambda _: True,
+    of_its_own: Callable[[RecordShown], bool] = lambda _: True,
+    up_to: float = FAR,
 ) -> Differing | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
@@ -37,6 +41,7 @@ def latest_differs(
     Args:
         case: of the record.
         of_others: whether a value counts that another replica shows and the accused does not.
+        of_its_own: whether a value counts that the accused shows and another replica does not.
         up_to: no value counts that lies beyond this offset.
     """
     accused = case.accused
@@ -46,6 +51,8 @@ def latest_differs(
     for other in _decided(case):
         theirs = other.live
         if own is not None and own.offset < other.last_stable_offset and own.offset <= up_to:
+            if not of_its_own(own):
+                continue
             if shows_deleted(other, own.offset, accused.last_stable_offset) and not _is_behind(accused, other):
                 reason = (
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
@@ -77,10 +84,13 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
     if lacked == UNKNOWN or not case.live_only or claim.freed or all(a.log_start_offset > lacked for a in everyone):
         return None
     keys = [a.key for a in everyone if a.key is not None and a.key.complete]
-    end = max(claim.first_offset, claim.marker_offset)
-    if len(keys) < len(everyone) or any(
-        k.live is not None or (k.visible is not None and k.visible.offset > end) for k in keys
-    ):
+    start = claim.first_offset if claim.transaction_start_offset == UNKNOWN else claim.transaction_start_offset
+
+    def is_newer(shown: RecordShown) -> bool:
+        is_its_own = shown.producer_id == claim.producer_id and start <= shown.offset <= claim.marker_offset
+        return shown.offset > lacked and not is_its_own
+
+    if len(keys) < len(everyone) or any(k.live is not None or (k.visible and is_newer(k.visible)) for k in keys):
         return None
     gone = (
         f"{now}, and no replica shows the value of offset {lacked} any more that it lacked, nor a newer one of its key"

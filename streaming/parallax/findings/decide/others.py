@@ -10,9 +10,37 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.endings import live_outcome
 from parallax.findings.decide.spread import WRONG, is_wrong
-from parallax.model import NOBODY, FindingKind
+from parallax.findings.sides import NO_VALUE, VALUE
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING})
+
+
+def unread(claim: Claim, answers: Answers) -> frozenset[int]:
+    """Return the other replicas of which the answers do not say whether they show what a finding is about."""
+    said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
+    of_key = claim.key is not None and claim.kind in _OF_A_VALUE
+    return frozenset(
+        b for b, a in said.items() if a.error is not None or (of_key and (a.key is None or not a.key.complete))
+    )
+
+
+def differing_values(claim: Claim, answers: Answers) -> dict[str, tuple[int, ...]]:
+    """Return who shows which value of the key of a finding that is over; empty where none differ.
+
+    What differs then is another divergence, or what the finding was about on a replica that holds its record no more.
+    """
+    if claim.key is None or claim.spread:
+        return {}
+    read = [a for a in answers.replicas.values() if a.error is None and a.key is not None and a.key.complete]
+    up_to = min((a.last_stable_offset for a in read), default=UNKNOWN)
+    sides: dict[str, tuple[int, ...]] = {}
+    for answer in sorted(read, key=lambda a: a.broker):
+        if answer.key is not None and answer.key.newest_offset < up_to:
+            live = answer.live
+            text = NO_VALUE if live is None else f"{VALUE}{live.offset}"
+            sides[text] = (*sides.get(text, ()), answer.broker)
+    return sides if len(sides) > 1 else {}
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from parallax.findings.decide.case import (
 from parallax.findings.decide.endings import (
     by_outcome,
     ended_by,
+    ended_now,
     has_lost_its_end,
     kind_of,
     live_outcome,
@@ -52,11 +53,15 @@ def ended(case: Case) -> Decision:
         gone = (
             "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
         )
+        # What a finding names others with is what they show now: their logs may be others than those that were read.
+        now = ended_now(case)
+        named = {b: outcome for b, outcome in truth.items() if not case.live_only or b in now}
+        witnesses = [b for b in against if b in named]
         return case.confirmed(
-            f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {other_outcome(own)} on "
-            f"{broker_list(against)}",
+            f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {other_outcome(own)} "
+            f"{f'on {broker_list(witnesses)}' if witnesses else 'by what was read'}",
             kind_of(own),
-            sides=by_outcome(truth | {accused.broker: own}),
+            sides=by_outcome(named | {accused.broker: own}),
         )
     if truth:
         decision = agreed(case, own)
@@ -166,8 +171,9 @@ def _shown_by_the_key(case: Case) -> Decision | None:
 def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) -> Differing | None:
     """Whether the values of the key differ as they may by the outcome that was proven wrong on the accused.
 
-    One that has aborted what was committed lacks no value from before the transaction. One that has committed what was
-    aborted lacks none of the transaction itself: who shows that has committed it as well.
+    One that has aborted what was committed lacks no value from before the transaction, and what it shows wrongly is
+    such a one. One that has committed what was aborted lacks none of the transaction itself, for who shows that has
+    committed it as well, and what it shows wrongly is such a one: an older one is right, whoever lacks that.
     """
     claim = case.claim
     start = claim.first_offset if claim.transaction_start_offset < 0 else claim.transaction_start_offset
@@ -177,8 +183,13 @@ def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) ->
         return value.outcome == COMMITTED and value.offset >= start and value.producer_id == claim.producer_id
 
     if is_aborted:
-        return latest_differs(case, of_others=lambda value: value.offset >= start, up_to=up_to)
-    return latest_differs(case, of_others=lambda value: not is_its_own(value), up_to=up_to)
+        return latest_differs(
+            case,
+            of_others=lambda value: value.offset >= start,
+            of_its_own=lambda value: value.offset < claim.first_offset,
+            up_to=up_to,
+        )
+    return latest_differs(case, of_others=lambda value: not is_its_own(value), of_its_own=is_its_own, up_to=up_to)
 
 
 def _was_shown(case: Case, now: str) -> Decision | None:
