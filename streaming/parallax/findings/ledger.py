@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from parallax.findings.claim import Claim, explains
@@ -84,7 +84,14 @@ class Ledger:
         # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
         says_as_before = known is None or known.broker == event.broker
         freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
-        return freed + claims_on_others(event)
+        return freed + [claim for claim in claims_on_others(event) if not self._is_looked_at(claim, freed)]
+
+    def _is_looked_at(self, claim: Claim, freed: Iterable[Claim]) -> bool:
+        """Whether a difference without direction about the key of one is a finding, or is judged again anyway."""
+        if claim.broker != NOBODY:
+            return False
+        known = (claim_of(f) for f in self._standing.values() if f.broker == NOBODY and f.place == claim.place)
+        return any(one.broker == NOBODY and one.key == claim.key for one in (*freed, *known))
 
     def standing(self, finding_id: str) -> Finding | None:
         """The last event of a finding that is still looked at, whether it stands or is resolved."""

@@ -244,9 +244,15 @@ class TestOutcome:
     ) -> None:
         read = {} if recorded is None else {2: recorded}
         c = claim(kind, key_hash_lo=7, recorded=Recorded(outcomes=read))
-        got = decide(c, answers(shows(1, None), shows(2, record(5))), live_only=True)
+        own = replace(record(c.offset), producer_id=c.producer_id, outcome="committed")
+        is_committed = wanted is FindingKind.ABORTED_RECORD_COMMITTED
+        wrong, right = (own, record(5)) if is_committed else (record(5), own)
+        got = decide(c, answers(shows(1, None), shows(2, wrong)), live_only=True)
         assert (got.verdict, got.kind, got.sides) == (Verdict.CONFIRMED, wanted, {"a value": (2,), "no value": (1,)})
-        assert got.reason == "broker 2 shows a live value at offset 5, broker 1 none for that key"
+        assert got.reason == f"broker 2 shows a live value at offset {wrong.offset}, broker 1 none for that key"
+        # Whoever shows none lacks what is right.
+        got = decide(c, answers(shows(1, None), shows(2, right)), live_only=True)
+        assert got.verdict is Verdict.DISMISSED
 
     @pytest.mark.parametrize(("offset", "found"), [(9, Verdict.DISMISSED), (10, Verdict.CONFIRMED)])
     def test_a_value_older_than_the_transaction_says_nothing_against_one_that_has_aborted_it(
@@ -273,7 +279,8 @@ class TestOutcome:
         c = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=7, recorded=Recorded(outcomes={2: "committed"}))
         for offset, found in ((19, Verdict.CONFIRMED), (21, Verdict.DISMISSED)):
             assert outcome_of(c, shows(1, record(offset)), shows(2, None), live_only=True) is found
-            assert outcome_of(c, shows(1, None), shows(2, record(offset)), live_only=True) is found
+            own = replace(record(offset), producer_id=c.producer_id, outcome="committed")
+            assert outcome_of(c, shows(1, None), shows(2, own), live_only=True) is found
         unproven = replace(c, recorded=Recorded(outcomes={2: "committed"}, end_unproven=True))
         for offset, found in ((19, Verdict.CONFIRMED), (21, Verdict.DISMISSED)):
             assert outcome_of(unproven, shows(1, record(offset)), shows(2, None)) is found
@@ -569,7 +576,7 @@ class TestContradiction:
         direct = replace(self.c, offset=19, recorded=recorded)
         got = decide(direct, answers(replica(1), accused), live_only=True)
         assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
-        assert (got.accused, got.sides) == (2, {"aborted": (1,), "committed": (2,)})
+        assert (got.accused, got.sides) == (2, {"committed": (2,)}), "1 shows neither the record nor the marker now"
         # Further up, the marker may be of a later transaction; and one of a log that was truncated is no witness.
         further = replace(direct, offset=18, transaction_start_offset=18)
         at_18 = {18: record(offset=18, outcome="committed")}
