@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,7 +12,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed
 from parallax.findings.effect import remembered
-from parallax.findings.sides import VALUE, standing
+from parallax.findings.sides import standing
 from parallax.findings.summary import blocked_at, resolved, spread, summary, unsettled
 from parallax.kinds import KEY_KINDS, KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
@@ -96,31 +95,6 @@ class Finding:
         return cls(**values)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What a finding that has ended leaves to be judged.
-
-    Attributes:
-        shown_by: other replicas that show, or may show, what it was about.
-        differing: of keys whose values differ on the replicas: offset, key and sides (`differing`).
-    """
-
-    shown_by: tuple[int, ...] = ()
-    differing: tuple[dict[str, Any], ...] = ()
-
-
-def differing(claim: Claim, sides: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Return what the evidence keeps of a key whose values differ; the offset is the newest value's."""
-    shown = {text: int(text.removeprefix(VALUE)) for text in sides if text.startswith(VALUE)}
-    newest = max(shown, key=lambda text: shown[text])
-    return {
-        "offset": shown[newest],
-        "key": [claim.key_hash_hi, claim.key_hash_lo],
-        "sides": {text: list(brokers) for text, brokers in sides.items()},
-        "pivot": min(sides[newest]),
-    }
-
-
 def made(
     finding_id: str,
     status: FindingStatus,
@@ -131,7 +105,7 @@ def made(
     at: datetime,
     *,
     leans_on: Sequence[str] = (),
-    left: Left | None = None,
+    left: Mapping[str, Any] | None = None,
 ) -> Finding:
     """Put an event together.
 
@@ -144,7 +118,7 @@ def made(
         known: the finding's last event, if there is one.
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
-        left: what a finding that has ended leaves to be judged.
+        left: what a finding that has ended leaves to be judged (`parallax.findings.left`).
     """
     claim = _of_the_tombstone(claim, decision, answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -170,7 +144,7 @@ def made(
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision)
-        evidence |= _of_the_end(decision, left or Left())
+        evidence |= _of_the_end(decision) | dict(left or {})
     else:
         text = f"{status.capitalize()}: {decision.reason}."
     return Finding(
@@ -199,15 +173,11 @@ def made(
     )
 
 
-def _of_the_end(decision: Decision, left: Left) -> dict[str, Any]:
+def _of_the_end(decision: Decision) -> dict[str, Any]:
     """The evidence of a finding that is resolved, besides what the replicas answered."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     if decision.in_part:
         said["explained_in_part"] = True
-    if left.shown_by:
-        said["shown_by"] = list(left.shown_by)
-    if left.differing:
-        said["differing"] = list(left.differing)
     if decision.was_shown:
         said["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
         said["was_shown"] = True
@@ -371,44 +341,6 @@ def claim_of(finding: Finding) -> Claim:
         all_compared=finding.broker == NOBODY or _has_compared_all(evidence),
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
         ended=finding.status is FindingStatus.RESOLVED,
-    )
-
-
-def claims_on_others(finding: Finding) -> list[Claim]:
-    """The suspects that the end of a finding leaves: on replicas that show what it was about, and were never suspected.
-
-    Each time the same, so that they are there again after a restart.
-    """
-    evidence = evidence_of(finding)
-    others, values = evidence.get("shown_by", []), evidence.get("differing", [])
-    if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY or not (others or values):
-        return []
-    claim, at_ms = claim_of(finding), int(finding.decided_at.timestamp() * 1000)
-    has_healed = evidence.get("resolution") == Resolution.HEALED
-    return [
-        *(claim.of_another(b, at_ms, has_healed=has_healed) for b in others if isinstance(b, int)),
-        *(_of_values(claim, one, at_ms) for one in values if isinstance(one, dict)),
-    ]
-
-
-def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
-    """A suspect without direction on a key whose values differ."""
-    said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
-    identity = f"{claim.suspect_id}\0{one['offset']}\0{one['key']}"
-    high, low = one["key"]
-    return Claim(
-        suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
-        rule=Rule.LATEST_VALUE,
-        kind=FindingKind.VISIBILITY_MISMATCH,
-        topic=claim.topic,
-        partition=claim.partition,
-        broker=NOBODY,
-        offset=one["offset"],
-        key_hash_hi=high,
-        key_hash_lo=low,
-        recorded=Recorded.parse(json.dumps(said)),
-        raised_at_ms=at_ms,
-        freed=True,
     )
 
 

@@ -11,23 +11,12 @@ from typing import NamedTuple
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.cleared import Shown, shows_against_its_end
-from parallax.findings.decide import (
-    Decision,
-    Resolution,
-    Verdict,
-    differing_values,
-    differs_anew,
-    named,
-    showing_the_same,
-    unread,
-)
+from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named, showing_the_same
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
 from parallax.findings.finding import (
     Finding,
-    Left,
     claim_of,
-    differing,
     has_proven_direction,
     has_spread,
     is_blocking,
@@ -41,6 +30,7 @@ from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
+from parallax.findings.left import left_by
 from parallax.findings.members import Group, State
 from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
 from parallax.findings.summary import blocked_at
@@ -49,8 +39,6 @@ from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACT
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
-_LEFT = 16
-"""How many differences of value a finding leaves to be judged at most: of so many keys of its transaction."""
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
 _GONE_PROBES = 2
@@ -393,7 +381,7 @@ class Judging:
         if not changed:
             return Unchanged(known)
         if status is FindingStatus.RESOLVED and decision.resolution is not Resolution.EXPLAINED:
-            left = _left_by(known, claim, answers)
+            left = left_by(known, claim, answers)
             return made(known.finding_id, status, claim, decision, answers, known, at, left=left)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)
@@ -654,22 +642,6 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
     return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
-
-
-def _left_by(known: Finding, claim: Claim, answers: Answers) -> Left:
-    """What a finding that ends leaves to be judged by itself.
-
-    The others that show what it is about; those that showed it when asked last, and cannot be asked now; and values of
-    its keys that differ, where no other shows the same: what is wrong there may be to be seen by the value alone.
-    """
-    if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
-        return Left()
-    beside = frozenset(claim_of(known).recorded.beside)
-    records = [(claim, answers), *answers.rest]
-    shown = {b for c, a in records for b in showing_the_same(c, a)}
-    may_show = beside & unread(claim, answers)
-    values = [(c, sides) for c, a in records if (sides := differing_values(c, a))] if not shown else []
-    return Left(tuple(sorted(shown | may_show)), tuple(differing(c, sides) for c, sides in values[:_LEFT]))
 
 
 def _is_shown_by_more(decision: Decision, known: Finding) -> bool:

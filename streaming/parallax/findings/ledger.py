@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from parallax.findings.claim import Claim, explains
-from parallax.findings.finding import Finding, claim_of, claims_on_others, leans_on
+from parallax.findings.finding import Finding, claim_of, leans_on
 from parallax.findings.incident import is_part_of_incident
+from parallax.findings.left import claims_left
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingStatus, TopicPartition
 
@@ -84,7 +85,7 @@ class Ledger:
         # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
         says_as_before = known is None or known.broker == event.broker
         freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
-        return freed + [claim for claim in claims_on_others(event) if not self._is_looked_at(claim, freed)]
+        return freed + [claim for claim in claims_left(event) if not self._is_looked_at(claim, freed)]
 
     def _is_looked_at(self, claim: Claim, freed: Iterable[Claim]) -> bool:
         """Whether a difference without direction about the key of one is a finding, or is judged again anyway."""

@@ -1,0 +1,93 @@
+"""What a finding that ends leaves to be judged by itself: suspects that no reader would raise, for none goes back.
+
+They stand in the evidence of the finding's last event, so that they are there again after a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Resolution, differing_values, showing_the_same, unread
+from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
+from parallax.findings.sides import VALUE
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+
+_VALUES = 16
+"""How many differences of value are left to be judged at most: of so many keys of a transaction."""
+
+
+def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
+    """Return what the evidence of a finding's end says of what it leaves.
+
+    The others that show what it is about, and those that showed it when asked last, and cannot be asked now
+    (`shown_by`). Where no other shows the same, the keys whose values differ (`differing`): a replica may be wrong by
+    the value alone.
+
+    Args:
+        known: its last event.
+        claim: what was judged.
+        answers: by which it is over for its accused.
+    """
+    if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
+        return {}
+    records = [(claim, answers), *answers.rest]
+    shown = {b for c, a in records for b in showing_the_same(c, a)}
+    may_show = unread(claim, answers).intersection(claim_of(known).recorded.beside)
+    values = [] if shown else [(c, sides) for c, a in records if (sides := differing_values(c, a))]
+    left = {
+        "shown_by": sorted(shown | may_show),
+        "differing": [_differing(c, sides) for c, sides in values[:_VALUES]],
+    }
+    return {name: said for name, said in left.items() if said}
+
+
+def claims_left(finding: Finding) -> list[Claim]:
+    """The suspects that the end of a finding leaves; the same ones each time."""
+    evidence = evidence_of(finding)
+    others, values = evidence.get("shown_by", []), evidence.get("differing", [])
+    if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY or not (others or values):
+        return []
+    claim, at_ms = claim_of(finding), int(finding.decided_at.timestamp() * 1000)
+    has_healed = evidence.get("resolution") == Resolution.HEALED
+    return [
+        *(claim.of_another(b, at_ms, has_healed=has_healed) for b in others if isinstance(b, int)),
+        *(_of_values(claim, one, at_ms) for one in values if isinstance(one, dict)),
+    ]
+
+
+def _differing(claim: Claim, sides: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """What the evidence keeps of a key whose values differ; the offset is the newest value's."""
+    shown = {text: int(text.removeprefix(VALUE)) for text in sides if text.startswith(VALUE)}
+    newest = max(shown, key=lambda text: shown[text])
+    return {
+        "offset": shown[newest],
+        "key": [claim.key_hash_hi, claim.key_hash_lo],
+        "sides": {text: list(brokers) for text, brokers in sides.items()},
+        "pivot": min(sides[newest]),
+    }
+
+
+def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
+    """A suspect without direction on a key whose values differ."""
+    said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
+    identity = f"{claim.suspect_id}\0{one['offset']}\0{one['key']}"
+    high, low = one["key"]
+    return Claim(
+        suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
+        rule=Rule.LATEST_VALUE,
+        kind=FindingKind.VISIBILITY_MISMATCH,
+        topic=claim.topic,
+        partition=claim.partition,
+        broker=NOBODY,
+        offset=one["offset"],
+        key_hash_hi=high,
+        key_hash_lo=low,
+        recorded=Recorded.parse(json.dumps(said)),
+        raised_at_ms=at_ms,
+        freed=True,
+    )
