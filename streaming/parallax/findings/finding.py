@@ -14,7 +14,7 @@ from parallax.findings.decide import Decision, Resolution, differed
 from parallax.findings.effect import remembered
 from parallax.findings.sides import standing
 from parallax.findings.summary import blocked_at, resolved, spread, summary, unsettled
-from parallax.kinds import KEY_KINDS, KINDS
+from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 
 
@@ -230,6 +230,8 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
 
 def _beside(decision: Decision, recorded: Recorded, answers: Answers) -> tuple[int, ...]:
     """Who else shows what the accused does, or did when it was asked last, and cannot be asked now."""
+    if decision.kind in OUTCOME_KINDS and not decision.sides.keys() <= {ABORTED, COMMITTED, "open"}:
+        return recorded.beside  # Values of the key say of two replicas alone who shows what.
     shown = {b for side in decision.sides.values() if decision.accused in side for b in side}
     away = {b for b, answer in answers.replicas.items() if answer.error is not None}
     return tuple(sorted((shown | away.intersection(recorded.beside)) - {decision.accused}))

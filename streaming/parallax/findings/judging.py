@@ -39,6 +39,8 @@ from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACT
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
+_ENDINGS = frozenset({ABORTED, COMMITTED, "open", "ended"})
+"""What the sides say of a finding on a transaction, other than values of its key."""
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
 _GONE_PROBES = 2
@@ -309,12 +311,15 @@ class Judging:
             return None
         own, about = claim.finding_id(self.cluster_id), _record_of(claim)
         known = {f.finding_id: f for f in self._ledger.undirected(claim.place, claim.offset)}
+        known |= {f.finding_id: f for f in self._ledger.undirected_about(claim)}
         known |= {e.finding_id: e for e in before if e.place == claim.place}
         for found in known.values():
             is_other = found.finding_id != own and found.kind is decision.kind and found.broker == NOBODY
-            stands = found.stands and not has_spread(found) and not is_unsettled(found)
-            is_same = is_other and stands and _record_of(claim_of(found)) == about
-            if is_same and standing(decision.sides) <= standing(sides_of(found)):
+            if not is_other or not found.stands or has_spread(found) or is_unsettled(found):
+                continue
+            if _record_of(claim_of(found)) == about and standing(decision.sides) <= standing(sides_of(found)):
+                return found
+            if _is_of_the_key(claim, found) and not sides_differ(sides_of(found), decision.sides):
                 return found
         return None
 
@@ -607,6 +612,12 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
     return explains(transaction, claim, by_value=by_value) and decision.may_be_of(transaction.broker)
 
 
+def _is_of_the_key(claim: Claim, finding: Finding) -> bool:
+    """Whether both are about the latest value of one key, whichever record was suspected."""
+    key = finding.key_hash_hi, finding.key_hash_lo
+    return claim.rule is finding.rule is Rule.LATEST_VALUE and claim.key == key
+
+
 def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
     # Where the transaction's first record was held no more, a later one was taken for its start.
     start = claim.transaction_start_offset if claim.offset == UNKNOWN else UNKNOWN
@@ -631,7 +642,7 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
-    if known.is_open and _is_shown_by_more(decision, known):
+    if known.is_open and _is_shown_by_others(decision, known):
         return True
     if known.is_open and _takes_more_than_an_index(claim, decision, answers, known):
         return True
@@ -644,13 +655,16 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
 
 
-def _is_shown_by_more(decision: Decision, known: Finding) -> bool:
-    """Whether another replica has come to show a transaction's outcome as wrongly as the accused does."""
+def _is_shown_by_others(decision: Decision, known: Finding) -> bool:
+    """Whether another replica has come to show a transaction's outcome as wrongly as the accused does, or ceased to."""
     before = sides_of(known)
-    if known.kind not in OUTCOME_KINDS or not {*before, *decision.sides} <= {ABORTED, COMMITTED}:
+    if known.kind not in TRANSACTION_KINDS or not {*before, *decision.sides} <= _ENDINGS:
         return False
     own = next((text for text, side in before.items() if known.broker in side), None)
-    return own is not None and not set(decision.sides.get(own, ())) <= set(before[own])
+    if own is None:
+        return False
+    otherwise = {b for text, side in decision.sides.items() if text != own for b in side}
+    return not set(decision.sides.get(own, ())) <= set(before[own]) or not otherwise.isdisjoint(before[own])
 
 
 def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, claim_of, leans_on
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingStatus, TopicPartition
+from parallax.model import NOBODY, FindingStatus, Rule, TopicPartition
 
 HANDLED = 100_000
 """Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""
+RESOLVED_FOR = timedelta(hours=24)
+"""For how long a resolved finding is looked at, in case that it comes back."""
 LEANING = 10_000
 """Dismissed suspects that are judged again once the finding that they lean on ends; with more, the oldest are not."""
 
@@ -85,14 +88,16 @@ class Ledger:
         # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
         says_as_before = known is None or known.broker == event.broker
         freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
-        return freed + [claim for claim in claims_left(event) if not self._is_looked_at(claim, freed)]
+        return freed + [claim for claim in claims_left(event) if not self._is_looked_at(claim, event, freed)]
 
-    def _is_looked_at(self, claim: Claim, freed: Iterable[Claim]) -> bool:
-        """Whether a difference without direction about the key of one is a finding, or is judged again anyway."""
+    def _is_looked_at(self, claim: Claim, event: Finding, freed: Iterable[Claim]) -> bool:
+        """Whether a difference without direction of the values of a key is a finding, or is judged again anyway."""
         if claim.broker != NOBODY:
             return False
-        known = (claim_of(f) for f in self._standing.values() if f.broker == NOBODY and f.place == claim.place)
-        return any(one.broker == NOBODY and one.key == claim.key for one in (*freed, *known))
+        since = event.decided_at - RESOLVED_FOR
+        if any(f.stands or f.decided_at >= since for f in self.undirected_about(claim)):
+            return True
+        return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
     def standing(self, finding_id: str) -> Finding | None:
         """The last event of a finding that is still looked at, whether it stands or is resolved."""
@@ -135,6 +140,13 @@ class Ledger:
     def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
         """The findings about an offset that accuse nobody, and that are still looked at."""
         return list(self._undirected.get((place, offset), {}).values())
+
+    def undirected_about(self, claim: Claim) -> list[Finding]:
+        """The findings about the latest value of a claim's key that accuse nobody, and that are still looked at."""
+        if claim.key is None or claim.rule is not Rule.LATEST_VALUE:
+            return []
+        known = (f for f in self._standing.values() if f.broker == NOBODY and f.rule is claim.rule)
+        return [f for f in known if f.place == claim.place and (f.key_hash_hi, f.key_hash_lo) == claim.key]
 
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether a finding that is still looked at, though it may be resolved, explains a claim on a value."""

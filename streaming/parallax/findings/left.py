@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parallax.findings.answers import Answers
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, RecordShown
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, differing_values, showing_the_same, unread
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
 from parallax.findings.sides import VALUE
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _VALUES = 16
 """How many differences of value are left to be judged at most: of so many keys of a transaction."""
@@ -38,10 +38,10 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
     records = [(claim, answers), *answers.rest]
     shown = {b for c, a in records for b in showing_the_same(c, a)}
     may_show = unread(claim, answers).intersection(claim_of(known).recorded.beside)
-    values = [] if shown else [(c, sides) for c, a in records if (sides := differing_values(c, a))]
+    values = [] if shown else [(c, a, sides) for c, a in records if (sides := differing_values(c, a))]
     left = {
         "shown_by": sorted(shown | may_show),
-        "differing": [_differing(c, sides) for c, sides in values[:_VALUES]],
+        "differing": [_differing(c, a, sides) for c, a, sides in values[:_VALUES]],
     }
     return {name: said for name, said in left.items() if said}
 
@@ -60,16 +60,27 @@ def claims_left(finding: Finding) -> list[Claim]:
     ]
 
 
-def _differing(claim: Claim, sides: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+def _differing(claim: Claim, answers: Answers, sides: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """What the evidence keeps of a key whose values differ; the offset is the newest value's."""
     shown = {text: int(text.removeprefix(VALUE)) for text in sides if text.startswith(VALUE)}
     newest = max(shown, key=lambda text: shown[text])
+    records = (a.live for a in answers.replicas.values() if a.error is None)
+    # Of a record of a transaction it is not sure that it was committed.
+    producers = {
+        r.producer_id for r in records if r is not None and r.offset == shown[newest] and _is_of_transaction(r)
+    }
     return {
         "offset": shown[newest],
+        "producer_id": max(producers, default=UNKNOWN),
         "key": [claim.key_hash_hi, claim.key_hash_lo],
         "sides": {text: list(brokers) for text, brokers in sides.items()},
         "pivot": min(sides[newest]),
     }
+
+
+def _is_of_transaction(record: RecordShown) -> bool:
+    """Whether a record was written in a transaction, by the outcome that its replica gives it."""
+    return record.outcome in (COMMITTED, ABORTED)
 
 
 def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
@@ -85,6 +96,7 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
         partition=claim.partition,
         broker=NOBODY,
         offset=one["offset"],
+        producer_id=one["producer_id"],
         key_hash_hi=high,
         key_hash_lo=low,
         recorded=Recorded.parse(json.dumps(said)),

@@ -41,7 +41,7 @@ from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
 from parallax.findings.judging import Judging, Later, Unchanged
-from parallax.findings.ledger import Ledger
+from parallax.findings.ledger import RESOLVED_FOR, Ledger
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
@@ -54,8 +54,6 @@ _CALM_OPEN = 100
 """With more open findings than this the interval between looks at each grows in proportion."""
 _RESOLVED_FACTOR = 10
 """A resolved or acknowledged finding is looked at this many times more rarely than an open one."""
-_RESOLVED_FOR = timedelta(hours=24)
-"""For how long a resolved finding is looked at, in case that it comes back."""
 _EXPLAINED_FOR = timedelta(days=30)
 """For how long one that was explained is looked at when the job is started, however long that was down."""
 _FAILED = "the probe failed; see the log"
@@ -307,7 +305,7 @@ class Lifecycle:
         """
         if is_part_of_incident(finding) or was_only_shown(finding):
             return True
-        if finding.status is not FindingStatus.RESOLVED or now.at - finding.decided_at <= _RESOLVED_FOR:
+        if finding.status is not FindingStatus.RESOLVED or now.at - finding.decided_at <= RESOLVED_FOR:
             return False
         claim = claim_of(finding)
         has_cause = self._ledger.has_cause_of(claim) or self._incidents.has_cause_of(claim)

@@ -11,6 +11,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide.endings import live_outcome
 from parallax.findings.decide.spread import WRONG, is_wrong
 from parallax.findings.sides import NO_VALUE, VALUE
+from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING})
@@ -19,10 +20,15 @@ _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.REC
 def unread(claim: Claim, answers: Answers) -> frozenset[int]:
     """Return the other replicas of which the answers do not say whether they show what a finding is about."""
     said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
-    of_key = claim.key is not None and claim.kind in _OF_A_VALUE
-    return frozenset(
-        b for b, a in said.items() if a.error is not None or (of_key and (a.key is None or not a.key.complete))
-    )
+    return frozenset(b for b, a in said.items() if a.error is not None or not _says(claim, a))
+
+
+def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica says by a record, or by its key, what it makes of what a claim is about."""
+    if claim.kind in WRONG and live_outcome(claim, answer) is not None:
+        return True
+    is_of_a_key = claim.key is not None and claim.kind in (*WRONG, *_OF_A_VALUE)
+    return not is_of_a_key or (answer.key is not None and answer.key.complete)
 
 
 def differing_values(claim: Claim, answers: Answers) -> dict[str, tuple[int, ...]]:
@@ -57,7 +63,9 @@ def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
 
 
 def _shows_it(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica shows itself the value, or that it lacks it, or the wrong outcome."""
+    """Whether a replica shows the value, or that it lacks it, or the wrong outcome, or holds the transaction open."""
     if claim.kind in WRONG:
         return live_outcome(claim, answer) == WRONG[claim.kind]
+    if claim.kind in OPEN_KINDS:
+        return answer.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
     return claim.kind in _OF_A_VALUE and answer.last_stable_offset > claim.offset and is_wrong(claim, answer) is True

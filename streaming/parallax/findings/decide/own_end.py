@@ -9,6 +9,7 @@ from parallax.findings.claim import Claim, is_direct_end
 from parallax.findings.decide.case import Case, Decision, end_shown, names
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
+from parallax.findings.decide.spread import WRONG
 from parallax.model import UNKNOWN, FindingKind
 
 
@@ -49,11 +50,17 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
 
     The cleaner goes by the index of aborted transactions: while that was wrong, it may have taken older values for the
     sake of what was rolled back, or records that were committed. No index that is right again brings them back.
+
+    Of a wrong outcome, where the accused shows the true one: a copy of it may have been cleaned since, or show the
+    other records of the transaction wrongly still.
     """
-    is_finding = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and claim.confirmed_at_ms > 0
-    if not is_finding or accused.error is not None:
+    if claim.confirmed_at_ms == 0 or accused.error is not None:
         return False
     shown = accused.committed.get(claim.first_offset)
+    if claim.kind in WRONG:
+        return not claim.ended and shown is not None and shown.outcome == other_outcome(WRONG[claim.kind])
+    if claim.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        return False
     marker = end_shown(claim, accused)
     return shown is None or (marker is not None and ended_by(marker.type) == shown.outcome)
 

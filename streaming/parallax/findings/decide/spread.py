@@ -15,7 +15,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, end_shown, is_of_another_epoch
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
-from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
@@ -73,7 +73,9 @@ def agreed(case: Case, own: str) -> Decision:
     reason = f"every replica shows offset {claim.first_offset} as {own}"
     if case.live_only and true_outcome(claim) is None:
         # How the transaction ended was never read: the others may have been copied from the accused.
-        return case.dismissed(reason, Resolution.AGREED)
+        place = (claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
+        is_open_elsewhere = claim.kind in OPEN_KINDS and any(other.holds_open(*place) for other in case.others)
+        return case.dismissed(reason, Resolution.UNPROVEN if is_open_elsewhere else Resolution.AGREED)
     if _was_proven(case) and true_outcome(claim) not in (None, own):
         if case.absent:
             return case.unproven(reason)
