@@ -1538,3 +1538,105 @@ def test_a_key_of_a_transaction_that_was_written_again_alike_keeps_no_outcome_wi
     played(world, f"write -1 0 55; {again}write -1 0 56; sync; round", 20)
     assert [f.offset for f in world.monitor.lifecycle.standing()] == []
     world.settle()
+
+
+OF_FOUR = replace(STANDARD, brokers=(1, 2, 3, 4))
+_ONLY_ONE_CLEANS = "tick 1500; write -1 90 1; sync; clean 1; round; " * 8
+_ENDED_LATER = "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
+A_LATE_ABORT = "round; write -1 0 4; {}write -1 90 4; sync; round; round; {}sync; round; stop 2; end 0 0; sync; round; "
+
+
+def test_the_value_of_a_transaction_that_a_finding_leaves_gives_no_direction() -> None:
+    """1 and 4 have lost the index that hides a second transaction of the key; 1 is copied again from another."""
+    world = World(OF_FOUR)
+    lapped = "tick 1500; write -1 90 1; sync; clean 1; clean 3; clean 4; round; " * 8
+    played(world, f"{A_LATE_ABORT.format('', 'write 0 0 7; ')}{lapped}{_ENDED_LATER}", 1)
+    played(
+        world,
+        "write 1 0 9; write -1 90 3; sync; round; end 1 0; write -1 90 3; write -1 91 4; sync; round; round; round; "
+        "lead 3; sync; round; round; tick 61; round; stop 1; stop 4",
+        0,
+    )
+    for broker in (1, 4):
+        replica = world.cluster.replicas[broker]
+        replica.aborted = [entry for entry in replica.aborted if entry.producer_id != 101]
+    played(world, "start 1; start 4; sync; round; round; tick 61; round", 2)
+    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 3; round" * 3, 1)
+    played(world, "wipe 2 1; sync; tick 100; round", 5)
+    played(world, "wipe 1 1; sync; tick 100; round", 5)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker) == ("visibility_mismatch", NOBODY)
+    world.settle()
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker) == ("outcome_contradicts_marker", 4)
+
+
+def test_a_copy_is_looked_for_by_key_though_the_accused_shows_the_record_rightly_again() -> None:
+    """1 is a copy of 2, whose cleaner had taken the value before a rolled-back deletion; 2 is one of 3, uncleaned."""
+    world = World(STANDARD)
+    played(world, f"{A_LATE_ABORT.format('', 'write 0 0 -1; ')}{_ONLY_ONE_CLEANS}{_ENDED_LATER}", 1)
+    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 6, 2)
+    played(world, f"{ANOTHER_IS_COPIED}", 3)
+    played(world, ONE_IS_COPIED_AGAIN, 6)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, sides_of(stands)) == ("visibility_mismatch", {"no value": [1], "value at offset 0": [2, 3]})
+    world.settle()
+
+
+def test_a_copy_is_looked_for_by_other_records_though_the_accused_shows_the_first_rightly_again() -> None:
+    """1 is a copy of 2 and has cleaned the first of two rolled-back records; 2 is one of 3, uncleaned."""
+    world = World(STANDARD)
+    two = A_LATE_ABORT.format("write -1 1 4; ", "write 0 0 7; write 0 1 7; ")
+    played(world, f"{two}{_ONLY_ONE_CLEANS}{_ENDED_LATER}", 1)
+    played(world, ANOTHER_IS_COPIED, 2)
+    again = "write -1 0 44; write -1 90 3; sync; round; clean 1; tick 1500; write -1 90 3; sync; clean 1; round"
+    played(world, f"{again}; lead 3; sync; tick 100; round", 2)
+    played(world, "wipe 2 1; sync; tick 100; round", 8)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker, stands.offset) == ("aborted_record_committed", 1, 4)
+    world.settle()
+
+
+def test_one_that_showed_the_same_is_remembered_when_the_finding_comes_to_go_by_a_value() -> None:
+    world = World(STANDARD)
+    played(world, f"{A_LATE_ABORT.format('', 'write 0 0 -1; ')}{_ONLY_ONE_CLEANS}{_ENDED_LATER}", 1)
+    played(world, ANOTHER_IS_COPIED, 3)
+    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 6, 2)
+    played(world, "lead 3; sync; tick 100; round", 2)
+    played(world, "stop 1; tick 100; round", 2)
+    played(world, "wipe 2 1; sync; tick 100; round", 6)
+    played(world, "start 1; sync; tick 100; round", 20)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker) == ("aborted_record_committed", 1)
+    world.settle()
+
+
+@pytest.mark.parametrize(
+    ("before", "ended", "kind", "own"),
+    [
+        (
+            f"round; write -1 0 4; {_ROLLED_BACK.format('write 0 0 7')}",
+            "write 0 3 8; end 0 1; write -1 90 2; sync; round; round",
+            "aborted_record_committed",
+            "committed",
+        ),
+        (
+            f"round; write -1 0 4; {_ROLLED_BACK.format('write 0 0 7').replace('round; ', '')}round; round; ",
+            "round",
+            "read_committed_frozen",
+            "open",
+        ),
+    ],
+    ids=["committed", "open"],
+)
+def test_one_of_two_copies_that_is_put_right_is_named_no_more(before: str, ended: str, kind: str, own: str) -> None:
+    """1 and 4 are copies of 2, whose cleaner went by a lost index and took the end marker; 2 is put right, then 1."""
+    world = World(OF_FOUR)
+    played(world, f"{before}{_INDEX_LOST.removesuffix('; ')}", 2)
+    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 8, 2)
+    played(world, ended, 2)
+    played(world, "lead 2; wipe 1 1; wipe 4 1; sync; tick 100; round", 2)
+    played(world, ONE_IS_COPIED_AGAIN, 5)
+    played(world, "wipe 1 1; sync; tick 100; round", 5)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker, sides_of(stands)[own]) == (kind, 4, [4])

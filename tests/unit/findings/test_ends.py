@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from parallax.findings import incident
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, claim_of, evidence_of, was_explained
+from parallax.findings.happenings import News
 from parallax.findings.incident import tally_of
 from parallax.findings.questions import Reading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
@@ -421,6 +423,63 @@ class TestADifferenceThatWasExplained:
         life.answer(lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
         assert [f.suspect_id for f in self.asked(life, b1=NONE, b2=NONE, b3=holding(5))] == ["G"]
         assert self.asked(life, b1=NONE, b2=NONE, b3=NONE) == []
+
+
+class TestADifferenceThatAnEndLeaves:
+    """2 showed a deleted value of a key; it ends as 1 and 2 show a newer record, which 3 lacks."""
+
+    accusing = replace(TestADifferenceThatWasExplained.accusing, suspect_id="f", broker=2, offset=70)
+
+    def left(self, life: Life) -> Life:
+        life.suspect(self.accusing)
+        life.answer(lambda _: values(b1=NONE, b2=holding(60), b3=NONE))
+        while life.table[-1].suspect_id != "f" or life.table[-1].stands:
+            life.until_asked(lambda _: self.now)
+        away = {b: ReplicaAnswer(b, error="away") for b in (1, 2)}
+        for _ in range(3):
+            life.until_asked(lambda _: replace(self.now, replicas={**self.now.replicas, **away}))
+        assert sum(life.machine.status().pending.values()) == 1, "it waits"
+        return life
+
+    @property
+    def now(self) -> Answers:
+        return values(b1=holding(80), b2=holding(80), b3=NONE)
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    @pytest.mark.parametrize("days", [None, 4])
+    def test_is_judged_though_another_of_the_key_was_over_long_before(self, days: int | None, restarted: bool) -> None:
+        life = Life()
+        if days is not None:
+            was = replace(UNDIRECTED, suspect_id="was")
+            life = life.confirmed(was, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE))
+            evidence = json.dumps(evidence_of(life.last) | {"resolution": "superseded"})
+            ended = replace(life.last, status=FindingStatus.RESOLVED, evidence=evidence, sequence=2)
+            life.table.append(ended)
+            life.do(News([ended]))
+            for _ in range(days):
+                life.wait(86400)
+                life.answer(lambda _: values(b1=holding(60), b2=holding(60), b3=holding(60)))
+        life = self.left(life)
+        if restarted:
+            life = Life(life.table, life.now)
+        for _ in range(40):
+            life.until_asked(lambda _: self.now)
+        (stands,) = life.machine.standing()
+        assert (stands.kind, stands.broker, stands.offset) == (FindingKind.VISIBILITY_MISMATCH, NOBODY, 80)
+
+    def test_is_one_with_a_suspect_on_another_record_of_the_key_that_shows_the_same(self) -> None:
+        life = Life()
+        life.suspect(self.accusing)
+        life.answer(lambda _: values(b1=NONE, b2=holding(60), b3=NONE))
+        away = replace(self.now, replicas={**self.now.replicas, 3: ReplicaAnswer(3, error="away")})
+        sides = {"value at offset 80": (1, 2), "no value at offset 80": (3,)}
+        other = replace(UNDIRECTED, suspect_id="other", offset=75, recorded=Recorded(sides=sides, pivot=1))
+        life.suspect(other)
+        life.answer(lambda _: away)
+        for _ in range(40):
+            life.until_asked(lambda _: self.now)
+        (stands,) = life.machine.standing()
+        assert (stands.kind, stands.broker) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
 
 
 class TestAnOutcomeOfATransactionOfOneKey:
