@@ -182,7 +182,9 @@ class ReadSettings(_Section):
     request_timeout_ms: int = Field(3000, ge=100, le=_MAX_MS)
     metadata_refresh_ms: int = Field(5000, ge=100, le=_MAX_MS)
     grouping: Literal["all", "isolation", "broker", "reader"] = Field(
-        "isolation", description="Which readers share a streaming query: all, one query per isolation level, ..."
+        "isolation",
+        description="Which readers share a streaming query: all, one query per isolation level, per broker, or per "
+        "both. By broker or reader, a broker that joins the cluster later is read from the job's next start on.",
     )
     fetch: Literal["separate", "shared"] = Field(
         "separate",

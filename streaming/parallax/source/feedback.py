@@ -282,7 +282,7 @@ def write_paused(path: str | Path, brokers: Iterable[int]) -> None:
 def _parse_paused(path: str) -> frozenset[int]:
     try:
         return frozenset(int(broker) for broker in json.loads(Path(path).read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return frozenset()  # a file that another version left; the job writes it anew at its start
 
 
@@ -290,7 +290,7 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
         return frozenset(TopicPartition(str(topic), int(partition)) for topic, partition in rows)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return frozenset()  # a file that another version left; the comparison writes it anew
 
 
@@ -316,7 +316,7 @@ def _unpack(path: str, lines: bytes, before: int | None) -> tuple[list[Any], int
                 raise ValueError(f"option feedback.path: {path} is damaged: a line is garbled or missing; delete it")
         try:
             rows += json.loads(text)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise _no_feedback(path, error) from error
     return rows, before
 
@@ -334,7 +334,7 @@ def _parse(path: str, rows: Iterable[Any]) -> tuple[dict[Reader, Recorded], dict
                 reader = Reader(isolation, broker, topic, partition)
                 _check_types(reader, entry)
                 recorded[reader] = entry
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, LookupError) as error:
         raise _no_feedback(path, error) from error
     return recorded, reached
 

@@ -40,8 +40,8 @@ class Checkpoint:
         storage: ``storage.path``.
         query: the query's name.
         hopeless_after: so many failures in a row without a micro-batch, on a storage that can be written, are laid to
-            the checkpoint: what is said of a broken state has many forms. None where the logs, which are checked
-            here, are all that the checkpoint holds.
+            the checkpoint: what is said of a broken state, or of logs that Spark cannot read, has many forms. None if
+            only what is checked here counts.
         check: says in words what else is wrong with the folder; None where nothing is.
         objects: of the storage where it is an object store, for tests.
     """

@@ -80,7 +80,7 @@ def paused(storage: str) -> Paused:
         return {_broker(broker): _checked(Pause(**pause)) for broker, pause in document.items()}
     except FileNotFoundError:
         return {}
-    except _refusals(ValueError, TypeError, AttributeError, OverflowError) as error:
+    except _refusals(ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise PauseError(
             f"storage.path: {storage}: {_FOLDER}/{_FILE} cannot be read ({one_line(error)}); "
             "remove it to have all brokers read"

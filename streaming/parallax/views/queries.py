@@ -44,6 +44,10 @@ class QuerySpec:
     rows: Callable[[], int] | None = None
 
 
+_HOPELESS_AFTER = 5
+"""Failures in a row after which a checkpoint is set aside: the feedback and the tables know the positions as well."""
+
+
 @dataclass(frozen=True)
 class Group:
     """The readers of one query.
@@ -70,8 +74,8 @@ def view_queries(
 
     Args:
         settings: of the job.
-        brokers: ids of all brokers that host a replica; needed where ``read.grouping`` is ``broker`` or ``reader`` and
-            ``topics.brokers`` is not set (``hosting_brokers`` finds them).
+        brokers: ids of all brokers that host a replica, or may; needed where ``read.grouping`` is ``broker`` or
+            ``reader`` and ``topics.brokers`` is not set (``hosting_brokers`` finds them).
         on_positions: called with the position rows of each commit.
         on_progress: called with the rows of each commit to ``replica_progress``.
 
@@ -122,7 +126,7 @@ def source_options(settings: Settings) -> dict[str, str]:
 
 
 def hosting_brokers(settings: Settings) -> list[int]:
-    """Ids of the brokers that host a replica of a watched topic, dead or alive.
+    """Ids of the brokers that host a replica of a watched topic, dead or alive, and of those that may come to.
 
     Raises:
         ReplicaError: no broker answers.
@@ -134,7 +138,8 @@ def hosting_brokers(settings: Settings) -> list[int]:
     client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
     try:
         topics = Catalog(client, progress_options(source_options(settings))).topics()
-        return sorted({broker for t in topics.values() for p in t.partitions.values() for broker in p.replicas})
+        hosting = {broker for t in topics.values() for p in t.partitions.values() for broker in p.replicas}
+        return sorted(hosting | client.brokers().keys())
     finally:
         client.close()
 
@@ -157,7 +162,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         options["brokers"] = ",".join(map(str, group.brokers))
     sink = ViewSink(storage, group.isolations, feedback_path, on_positions)
 
-    checkpoint = Checkpoint(storage, group.name)
+    checkpoint = Checkpoint(storage, group.name, hopeless_after=_HOPELESS_AFTER)
 
     def start(spark: Any) -> Any:
         create_tables(storage, name_of(key))
@@ -180,7 +185,7 @@ def limits(read: ReadSettings, group: Group) -> dict[str, str]:
 def _progress_query(settings: Settings, on_progress: OnProgress | None) -> QuerySpec:
     storage = settings.storage.path
     sink = ProgressSink(storage, on_progress)
-    checkpoint = Checkpoint(storage, "progress")
+    checkpoint = Checkpoint(storage, "progress", hopeless_after=_HOPELESS_AFTER)
 
     def start(spark: Any) -> Any:
         create_tables(storage)

@@ -171,9 +171,10 @@ def test_without_a_path_nothing_is_recorded() -> None:
     assert known(FeedbackFile(None)) == {}
 
 
-def test_a_damaged_file_is_named_while_running_and_rebuilt_at_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["[[1, 2", '[{"a": 1, "b": 2}]', "[" * 200_000], ids=["cut", "no rows", "deep"])
+def test_a_damaged_file_is_named_while_running_and_rebuilt_at_the_start(tmp_path: Path, text: str) -> None:
     path = tmp_path / "feedback.json"
-    path.write_text("[[1, 2", encoding="utf-8")
+    path.write_text(text + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match="is not a feedback file"):
         known(FeedbackFile(str(path)))
     assert load(path) == ({}, {})

@@ -56,7 +56,11 @@ def test_a_time_that_no_calendar_has_is_a_broken_switch(tmp_path: Path, since: s
         paused(str(tmp_path))
 
 
-@pytest.mark.parametrize("text", ['{"1": {"since": 1, "by": 1, "reason": null}}', '{"99999999999": {}}', '{"1": null}'])
+@pytest.mark.parametrize(
+    "text",
+    ['{"1": {"since": 1, "by": 1, "reason": null}}', '{"99999999999": {}}', '{"1": null}', "[" * 200_000],
+    ids=["types", "no broker", "nothing", "deep"],
+)
 def test_so_is_one_whose_parts_are_something_else(tmp_path: Path, text: str) -> None:
     (tmp_path / "control").mkdir()
     (tmp_path / "control" / "paused.json").write_text(text)

@@ -83,3 +83,15 @@ def test_settings_become_options_that_the_source_knows() -> None:
     assert options.pattern == "ledger.*"
     assert options.brokers == (1, 2)
     assert options.timeout_ms == 3000
+
+
+@pytest.mark.parametrize("query", ["views", "progress"])
+def test_a_checkpoint_that_never_comes_to_a_micro_batch_is_set_aside(tmp_path: Path, query: str) -> None:
+    (spec,) = (one for one in view_queries(settings(tmp_path, "all")) if one.name == query)
+    folder = tmp_path / "checkpoints" / query
+    folder.mkdir(parents=True)
+    (folder / "metadata").touch()
+    assert spec.checkpoint.mend(4, "No content to map") is None
+    said = spec.checkpoint.mend(5, "No content to map")
+    assert said is not None
+    assert f"kept as {query}.broken-1" in said
