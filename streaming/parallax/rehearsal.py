@@ -50,13 +50,22 @@ def _make(file: Path, progress: Progress) -> None:
         command = [sys.executable, "-m", "parallax.rehearsal", str(made)]
         try:
             subprocess.run(command, check=True, timeout=_DEADLINE_S, capture_output=True)
-        except subprocess.SubprocessError as error:
-            lines = (getattr(error, "stderr", None) or b"").decode(errors="replace").split("\n")
+        except subprocess.TimeoutExpired:
+            progress(_without(f"it was not made within {_DEADLINE_S:.0f} s", file))
+        except subprocess.CalledProcessError as error:
+            lines = (error.stderr or b"").decode(errors="replace").split("\n")
             last = next((line for line in reversed(lines) if line.strip()), str(error))
-            progress(f"Spark will start without an archive of its classes ({last.strip()[:200]})")
+            progress(_without(last.strip()[:200], file))
         if not made.exists():
             made.touch()
         made.replace(file)
+
+
+def _without(why: str, file: Path) -> str:
+    return (
+        f"each start of Spark takes some seconds more, without an archive of its classes ({why}); to have that tried "
+        f"again, remove {file} and run parallax fetch-jars"
+    )
 
 
 def rehearse(made: Path) -> None:
