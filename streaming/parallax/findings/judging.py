@@ -661,10 +661,10 @@ def _is_shown_by_others(decision: Decision, known: Finding) -> bool:
     if known.kind not in TRANSACTION_KINDS or not {*before, *decision.sides} <= _ENDINGS:
         return False
     own = next((text for text, side in before.items() if known.broker in side), None)
-    if own is None:
+    if own is None or known.broker not in decision.sides.get(own, ()):
         return False
     otherwise = {b for text, side in decision.sides.items() if text != own for b in side}
-    return not set(decision.sides.get(own, ())) <= set(before[own]) or not otherwise.isdisjoint(before[own])
+    return not set(decision.sides[own]) <= set(before[own]) or not otherwise.isdisjoint(before[own])
 
 
 def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
