@@ -5,6 +5,7 @@ Holds names and numbers only; imports nothing of the project, so that each layer
 
 from __future__ import annotations
 
+import hashlib
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
@@ -26,6 +27,11 @@ NOBODY = -1
 def hash_text(*halves: int) -> str:
     """A keyed hash as text: 16 hexadecimal digits for each of its 64-bit halves, which tables hold with a sign."""
     return "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in halves)
+
+
+def id_of(*parts: object) -> str:
+    """32 hexadecimal digits, the same for the same parts."""
+    return hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
 def hash_halves(text: str) -> tuple[int, int]:

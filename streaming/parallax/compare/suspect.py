@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownReason, hash_text
+from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownReason, hash_text, id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +118,9 @@ def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
 
     A topic that was re-created under the name is another one, where its id is known.
     """
-    parts = [topic, str(partition), str(accusation.broker), accusation.cause, str(accusation.kind)]
     topic_id = accusation.observations.get("topic_id")
-    identity = "\0".join(parts if topic_id is None else [*parts, str(topic_id)])
-    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+    more = () if topic_id is None else (topic_id,)
+    return id_of(topic, partition, accusation.broker, accusation.cause, accusation.kind, *more)
 
 
 @dataclass(frozen=True, slots=True)

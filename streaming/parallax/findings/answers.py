@@ -37,6 +37,11 @@ class RecordShown:
     value_size: int = UNKNOWN
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it belongs to no transaction, so that nothing but being written made it visible."""
+        return self.outcome not in (COMMITTED, ABORTED)
+
+    @property
     def fingerprint(self) -> str:
         """Return what two replicas that hold one offset must agree on (I1)."""
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)

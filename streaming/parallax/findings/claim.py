@@ -5,7 +5,6 @@ A claim is made from a row of the ``suspects`` table, or from the last event of 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text, id_of
 
 MAX_BETWEEN = 64
 """How many offsets between a record and its end marker are looked at, to see whether another marker has room there."""
@@ -393,10 +392,9 @@ class Claim:
             {b: said for b, said in part.items() if b != self.broker}
             for part in (self.recorded.outcomes, self.recorded.markers, self.recorded.ends)
         )
-        identity = f"{self.suspect_id}\0{broker}"
         return replace(
             self,
-            suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
+            suspect_id=id_of(self.suspect_id, broker),
             broker=broker,
             recorded=replace(
                 self.recorded,
@@ -446,10 +444,14 @@ class Claim:
         """The record to look at: the offset, else the first record of the transaction."""
         return self.offset if self.offset >= 0 else self.transaction_start_offset
 
+    @property
+    def begins_at(self) -> int:
+        """The first record of the transaction, else the one to look at."""
+        return self.first_offset if self.transaction_start_offset == UNKNOWN else self.transaction_start_offset
+
     def finding_id(self, cluster_id: str) -> str:
         """32 hexadecimal digits: the same for the same cause on the same replica, across kinds and restarts."""
-        identity = "\0".join((cluster_id, self.topic, str(self.partition), str(self.broker), self.cause))
-        return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+        return id_of(cluster_id, self.topic, self.partition, self.broker, self.cause)
 
 
 _SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}

@@ -6,7 +6,6 @@ them by name, and what the replicas answered about a few. Its members are derive
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, Members, State, count
 from parallax.findings.summary import incident, incident_over
 from parallax.kinds import KINDS
-from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves
+from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
 
 SAMPLES = 16
 """Members that an incident's evidence names."""
@@ -89,8 +88,7 @@ def incident_id(cluster_id: str, group: Group) -> str:
     """32 hexadecimal digits: the same for the same group of a cluster."""
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
-    identity = "\0".join((cluster_id, place.topic, str(place.partition), str(group.broker), what))
-    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+    return id_of(cluster_id, place.topic, place.partition, group.broker, what)
 
 
 def incident_event(

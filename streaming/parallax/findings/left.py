@@ -5,17 +5,16 @@ They stand in the evidence of the finding's last event, so that they are there a
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parallax.findings.answers import ABORTED, COMMITTED, Answers, RecordShown
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, differing_values, showing_the_same, unread
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
 from parallax.findings.sides import VALUE
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id_of
 
 _VALUES = 16
 """How many differences of value are left to be judged at most: of so many keys of a transaction."""
@@ -48,9 +47,11 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 
 def claims_left(finding: Finding) -> list[Claim]:
     """The suspects that the end of a finding leaves; the same ones each time."""
+    if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY:
+        return []
     evidence = evidence_of(finding)
     others, values = evidence.get("shown_by", []), evidence.get("differing", [])
-    if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY or not (others or values):
+    if not (others or values):
         return []
     claim, at_ms = claim_of(finding), int(finding.decided_at.timestamp() * 1000)
     has_healed = evidence.get("resolution") == Resolution.HEALED
@@ -66,9 +67,7 @@ def _differing(claim: Claim, answers: Answers, sides: Mapping[str, Sequence[int]
     newest = max(shown, key=lambda text: shown[text])
     records = (a.live for a in answers.replicas.values() if a.error is None)
     # Of a record of a transaction it is not sure that it was committed.
-    producers = {
-        r.producer_id for r in records if r is not None and r.offset == shown[newest] and _is_of_transaction(r)
-    }
+    producers = {r.producer_id for r in records if r is not None and r.offset == shown[newest] and not r.is_plain}
     return {
         "offset": shown[newest],
         "producer_id": max(producers, default=UNKNOWN),
@@ -78,18 +77,12 @@ def _differing(claim: Claim, answers: Answers, sides: Mapping[str, Sequence[int]
     }
 
 
-def _is_of_transaction(record: RecordShown) -> bool:
-    """Whether a record was written in a transaction, by the outcome that its replica gives it."""
-    return record.outcome in (COMMITTED, ABORTED)
-
-
 def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
     """A suspect without direction on a key whose values differ."""
     said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
-    identity = f"{claim.suspect_id}\0{one['offset']}\0{one['key']}"
     high, low = one["key"]
     return Claim(
-        suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
+        suspect_id=id_of(claim.suspect_id, one["offset"], one["key"]),
         rule=Rule.LATEST_VALUE,
         kind=FindingKind.VISIBILITY_MISMATCH,
         topic=claim.topic,

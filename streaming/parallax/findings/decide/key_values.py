@@ -84,10 +84,9 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
     if lacked == UNKNOWN or not case.live_only or claim.freed or all(a.log_start_offset > lacked for a in everyone):
         return None
     keys = [a.key for a in everyone if a.key is not None and a.key.complete]
-    start = claim.first_offset if claim.transaction_start_offset == UNKNOWN else claim.transaction_start_offset
 
     def is_newer(shown: RecordShown) -> bool:
-        is_its_own = shown.producer_id == claim.producer_id and start <= shown.offset <= claim.marker_offset
+        is_its_own = shown.producer_id == claim.producer_id and claim.begins_at <= shown.offset <= claim.marker_offset
         return shown.offset > lacked and not is_its_own
 
     if len(keys) < len(everyone) or any(k.live is not None or (k.visible and is_newer(k.visible)) for k in keys):

@@ -176,7 +176,7 @@ def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) ->
     committed it as well, and what it shows wrongly is such a one: an older one is right, whoever lacks that.
     """
     claim = case.claim
-    start = claim.first_offset if claim.transaction_start_offset < 0 else claim.transaction_start_offset
+    start = claim.begins_at
     is_aborted = recorded == ABORTED if recorded is not None else claim.kind is FindingKind.COMMITTED_RECORD_ABORTED
 
     def is_its_own(value: RecordShown) -> bool:

@@ -10,7 +10,7 @@ from parallax.findings.decide.case import Case, Decision, end_shown, names
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
 from parallax.findings.decide.spread import WRONG
-from parallax.model import UNKNOWN, FindingKind
+from parallax.model import FindingKind
 
 
 def contradiction(case: Case) -> Decision:
@@ -101,8 +101,9 @@ def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
     own, marker = claim.recorded.outcomes.get(claim.broker), claim.recorded.markers.get(claim.broker)
     if own is None and marker is not None:
         own = other_outcome(ended_by(marker))
-    start = claim.first_offset if claim.transaction_start_offset == UNKNOWN else claim.transaction_start_offset
-    is_its_own = value.offset >= start and value.producer_id == claim.producer_id and value.outcome == COMMITTED
+    is_its_own = (
+        value.offset >= claim.begins_at and value.producer_id == claim.producer_id and value.outcome == COMMITTED
+    )
     return own is not None and is_its_own is (own != COMMITTED)
 
 

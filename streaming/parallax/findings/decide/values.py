@@ -183,7 +183,7 @@ def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswe
     """The accused shows the very value, and others, which have passed it, an older one: one of them has lost it."""
     reason = f"broker {case.accused.broker} shows the key's value of offset {live.offset}; {names(older)}, past it, "
     reason += "an older one"
-    sure = _is_plain(live) and not _is_of_a_replaced_log(case)
+    sure = live.is_plain and not _is_of_a_replaced_log(case)
     match older:
         case [stale] if sure and not is_truncated(case, live.offset, live.leader_epoch, stale):
             return _shows_an_older_value(case, reason, stale)
@@ -224,7 +224,7 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     waited = theirs.offset == case.claim.offset
     if not waited and accused.last_stable_offset < furthest:
         return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
-    sure = _is_plain(theirs) or (waited and case.claim.is_surely_committed)
+    sure = theirs.is_plain or (waited and case.claim.is_surely_committed)
     sure = sure and not is_truncated(case, theirs.offset, theirs.leader_epoch)
     if sure and not _is_of_a_replaced_log(case):
         return _shows_an_older_value(case, reason, accused)
@@ -248,11 +248,6 @@ def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Deci
     if len(sides) == 2 and all_stand and len(stood_on) < 2:
         return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=stale.broker, sides=sides)
     return _without_direction(case, reason)
-
-
-def _is_plain(record: RecordShown) -> bool:
-    """Whether it belongs to no transaction, so that nothing but being written made it visible."""
-    return record.outcome not in (COMMITTED, ABORTED)
 
 
 def _is_of_a_replaced_log(case: Case) -> bool:
@@ -281,7 +276,7 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
         what = f"broker {other.broker} shows {'nothing' if shown is None else f'a tombstone at offset {shown.offset}'}"
     reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
     stands = shown is not None and not is_truncated(case, shown.offset, shown.leader_epoch)
-    sure = recorded or (shown is not None and stands and (_is_plain(shown) or _is_claimed(claim, shown)))
+    sure = recorded or (shown is not None and stands and (shown.is_plain or _is_claimed(claim, shown)))
     # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
     if sure and not _is_of_a_replaced_log(case):
         return case.confirmed(
