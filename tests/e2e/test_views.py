@@ -315,6 +315,7 @@ def test_what_stays_as_it_is_is_recorded_only_as_often_as_it_must_vouch_for_a_re
 
     with Queries(spark, settings(kafka, topic, path)) as running:
         wait(lambda: everything_once(path, [1, 2, 3], 10), "the rows", running, 480)
+        wait(lambda: bool(ticks(2)), "progress of broker 2", running)
         with paused(kafka):  # From now on the brokers list their transactions at different times.
             wait(lambda: bool(ticks(2, reachable=False)), "broker 2 to be away", running)
         away = ticks(2, reachable=False)[-1]
