@@ -70,6 +70,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--mode", choices=sorted(MODES), default="both")
     parser.add_argument("--alone", type=int, default=ALONE, help="more findings of a kind about one replica: incident")
+    parser.add_argument("--kills", type=int, default=0, help="in so many operations the job is killed once; 0: never")
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
     if arguments.histories is not None:
@@ -94,7 +95,8 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
-                    running[pool.submit(work, first, min(first + SHARE, stop), modes, arguments.alone)] = first
+                    how = arguments.alone, arguments.kills
+                    running[pool.submit(work, first, min(first + SHARE, stop), modes, *how)] = first
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -107,7 +109,7 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
             pool.shutdown(cancel_futures=True)
 
 
-def work(first: int, last: int, modes: tuple[bool, ...], alone: int = ALONE) -> Share:
+def work(first: int, last: int, modes: tuple[bool, ...], alone: int = ALONE, kills: int = 0) -> Share:
     """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -115,7 +117,7 @@ def work(first: int, last: int, modes: tuple[bool, ...], alone: int = ALONE) -> 
         for healthy in modes:
             counts["histories"] += 1
             try:
-                world = run(seed, healthy, alone)
+                world = run(seed, healthy, alone, kills)
             except Violation as violation:
                 failures.append(str(violation))
                 continue

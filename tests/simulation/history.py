@@ -61,6 +61,8 @@ class Profile:
     """What else befalls it, by the names of tests/simulation/kinds.py."""
     alone: int = ALONE
     """More findings of a kind about one replica are an incident; with 0 each is."""
+    kills: int = 0
+    """In so many operations the monitor's job is killed once, and begins again from its tables; with 0 never."""
 
 
 def profile(seed: int, healthy: bool) -> Profile:
@@ -108,6 +110,14 @@ def generate(p: Profile) -> list[Op]:
             ops += with_noise(draw, p, _outage(draw, p))
         ops += step(draw, p)
     return _eventful(p, ops)
+
+
+def with_kills(p: Profile, ops: list[Op]) -> list[Op]:
+    """The history with the job killed now and then, each time before an operation."""
+    if not p.kills:
+        return ops
+    draw = random.Random(f"kills {p.seed}")
+    return [one for op in ops for one in (*([("kill", 0, 0, 0)] if draw.randrange(p.kills) == 0 else ()), op)]
 
 
 def _eventful(p: Profile, ops: list[Op]) -> list[Op]:

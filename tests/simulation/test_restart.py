@@ -12,6 +12,8 @@ from tests.simulation.world import run
 
 HISTORIES = 25
 ROUNDS = 6
+KILLS = 8
+"""In so many operations the job is killed once."""
 
 
 def standing(monitor: Monitor) -> dict[str, tuple[str, str, int]]:
@@ -35,3 +37,11 @@ def test_findings_and_incidents_stand_through_a_restart(first: int, alone: int) 
         assert standing(monitor) == before, f"seed {seed}"
         found += len(before)
     assert found > HISTORIES // 5
+
+
+@pytest.mark.parametrize("alone", [0, ALONE])
+@pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
+def test_the_properties_hold_where_the_job_is_killed_again_and_again(healthy: bool, alone: int) -> None:
+    """What is wrong is in a finding and what is right is not, whenever the process ended before."""
+    worlds = [run(seed, healthy, alone, kills=KILLS) for seed in range(kinds.FIRST, kinds.FIRST + HISTORIES)]
+    assert sum(world.done["did jobs killed"] for world in worlds) > HISTORIES

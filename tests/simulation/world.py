@@ -27,7 +27,7 @@ from tests.simulation.expected import (
     must_be_reported_as_truncated,
     outcome_explains,
 )
-from tests.simulation.history import EXPIRATION, NO_KEY, RETENTION, TOMBSTONE, Op, Profile, stir
+from tests.simulation.history import EXPIRATION, NO_KEY, RETENTION, TOMBSTONE, Op, Profile, stir, with_kills
 from tests.simulation.judging import Judge
 from tests.simulation.kinds import generate, profile
 from tests.simulation.monitor import Finding, Monitor
@@ -547,6 +547,12 @@ def _cold(w: World, _a: int, _b: int, _c: int) -> None:
     w.done["did monitors set up again"] += 1
 
 
+def _kill(w: World, _a: int, _b: int, _c: int) -> None:
+    """The job ends at once and begins again: what it had found is what its tables hold."""
+    w.monitor.restart()
+    w.done["did jobs killed"] += 1
+
+
 def _coordinate(w: World, how: int, _b: int, _c: int) -> None:
     w.cluster.coordinator = Coordinator(how)
 
@@ -590,6 +596,7 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
     "unindex": _unindex,
     "behead": _behead,
     "cold": _cold,
+    "kill": _kill,
     "coordinator": _coordinate,
     "audit": lambda w, *_: w._audit(),
     "stop": lambda w, broker, *_: w.cluster.stop(broker) and None,
@@ -609,19 +616,20 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
 }
 
 
-def run(seed: int, healthy: bool, alone: int = ALONE) -> World:
+def run(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> World:
     """Draw the history of a seed and run it.
 
     Args:
         seed: of the history.
         healthy: whether nothing befalls it that makes replicas diverge.
         alone: see `Monitor.alone`.
+        kills: see `Profile.kills`.
 
     Raises:
         Violation: with the seed, and the shortest history found that still fails.
     """
-    p = replace(profile(seed, healthy), alone=alone)
-    ops = generate(p)
+    p = replace(profile(seed, healthy), alone=alone, kills=kills)
+    ops = with_kills(p, generate(p))
     world = World(p)
     try:
         world.run(ops)
@@ -667,9 +675,10 @@ def explain(p: Profile, ops: list[Op], error: Exception) -> str:
     except Exception as last:  # noqa: BLE001 - it is being reported
         error = last
     mode = "healthy" if p.healthy else "faulty"
+    command = f"python -m tests.simulation --mode {mode} --seed {p.seed} --count 1 --alone {p.alone} --kills {p.kills}"
     lines = [
         f"{type(error).__name__}: {error}",
-        f"reproduce: python -m tests.simulation --mode {mode} --seed {p.seed} --count 1 --alone {p.alone}",
+        f"reproduce: {command}",
         f"{p}",
         f"shrunken history ({len(short)} of {len(ops)} operations): {short}",
         *(f"  {line}" for line in world.trace or ()),

@@ -258,6 +258,7 @@ class Claim:
         ended: it is of a finding that is resolved.
         freed: of a suspect, a finding had explained it, or was the same, and has ended: only what is shown live proves
             it now.
+        left: of a suspect, another that is over has left it: no reader has raised it.
     """
 
     suspect_id: str
@@ -277,6 +278,7 @@ class Claim:
     spread: bool = False
     renamed: bool = False
     freed: bool = False
+    left: bool = False
     deleted_at: int = UNKNOWN
     all_compared: bool = True
     confirmed_at_ms: int = 0
@@ -408,6 +410,7 @@ class Claim:
             raised_at_ms=at_ms,
             spread=False,
             freed=True,
+            left=True,
             all_compared=True,
             confirmed_at_ms=0,
             ended=False,

@@ -118,7 +118,8 @@ def made(
         known: the finding's last event, if there is one.
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
-        left: what a finding that has ended leaves to be judged (`parallax.findings.left`).
+        left: what a finding that has ended, or a suspect that is dismissed, leaves to be judged
+            (`parallax.findings.left`).
     """
     claim = _of_the_tombstone(claim, decision, answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -147,6 +148,7 @@ def made(
         evidence |= _of_the_end(decision) | dict(left or {})
     else:
         text = f"{status.capitalize()}: {decision.reason}."
+        evidence |= dict(left or {})
     return Finding(
         finding_id=finding_id,
         sequence=0,
@@ -217,7 +219,7 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
     if decision.lacks != UNKNOWN:
         recorded = replace(recorded, lacks=decision.lacks)
     if status is FindingStatus.CONFIRMED and decision.accused != NOBODY:
-        return replace(recorded, beside=_beside(decision, recorded, answers))
+        return replace(recorded, beside=tuple(sorted(beside(decision, recorded.beside, answers))))
     if status is not FindingStatus.CONFIRMED:
         return recorded
     sides = {text: set(brokers) for text, brokers in recorded.sides.items()}
@@ -228,13 +230,13 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
     return replace(recorded, sides=stood, pivot=claim.pivot)
 
 
-def _beside(decision: Decision, recorded: Recorded, answers: Answers) -> tuple[int, ...]:
-    """Who else shows what the accused does, or did when it was asked last, and cannot be asked now."""
+def beside(decision: Decision, before: Iterable[int], answers: Answers) -> frozenset[int]:
+    """Who else shows what the accused does, or did when it was asked last (``before``), and cannot be asked now."""
     if decision.kind in OUTCOME_KINDS and not decision.sides.keys() <= {ABORTED, COMMITTED, "open"}:
-        return recorded.beside  # Values of the key say of two replicas alone who shows what.
+        return frozenset(before)  # Values of the key say of two replicas alone who shows what.
     shown = {b for side in decision.sides.values() if decision.accused in side for b in side}
     away = {b for b, answer in answers.replicas.items() if answer.error is not None}
-    return tuple(sorted((shown | away.intersection(recorded.beside)) - {decision.accused}))
+    return frozenset(shown | away.intersection(before)) - {decision.accused}
 
 
 def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:

@@ -18,7 +18,7 @@ from parallax.backoff import backoff
 from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import remembered
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, beside
 from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
 from parallax.findings.members import OPEN, Array, Group, Members, State
 from parallax.kinds import TRANSACTION_KINDS
@@ -75,7 +75,7 @@ class Outcome:
         reason: why it is undecided.
         gone: as of the page, counted on.
         lone: as of the page, counted on.
-        others: where it is over, the replicas that show what it was about.
+        left: where it is over, the suspects on what other replicas show of it.
     """
 
     state: State
@@ -85,7 +85,7 @@ class Outcome:
     reason: str = ""
     gone: int = 0
     lone: int = 0
-    others: tuple[int, ...] = ()
+    left: tuple[Claim, ...] = ()
 
 
 class Left(NamedTuple):
@@ -94,12 +94,12 @@ class Left(NamedTuple):
     Attributes:
         explained: a finding on a transaction accounts for them.
         over: they are not wrong any more, as findings.
-        on_others: the same, each with another replica that shows what it was about, and whether its own has healed.
+        on_others: suspects on what other replicas show of those.
     """
 
     explained: list[Claim]
     over: list[Claim]
-    on_others: list[tuple[Claim, int, bool]]
+    on_others: list[Claim]
 
 
 @dataclass(slots=True)
@@ -237,6 +237,7 @@ class Proven(Held):
         proofs: of single members; the last one says who leads.
         ended: how many of them are not wrong any more, by `Resolution`.
         next_sample: the row with which the next sample begins.
+        beside: the brokers that have shown the same of any of them.
         restored_ms: when the event was decided that it was restored from after a restart, milliseconds since 1970 UTC.
         is_restored: it was, and has not been asked about as a whole since.
     """
@@ -248,6 +249,7 @@ class Proven(Held):
     proofs: list[Proof] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
     next_sample: int = 0
+    beside: frozenset[int] = frozenset()
     restored_ms: int = UNKNOWN
     is_restored: bool = False
     _tally: Tally | None = None
@@ -287,7 +289,7 @@ class Proven(Held):
         """None of them is wrong any more."""
         self.members.rows["state"][self.members.are(*OPEN)] = State.OVER
         self.ended.clear()
-        self.proofs, self._tally = [], None
+        self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def forget(self) -> None:
         """Look no more at what is over; what counts, or may count again, is none of that."""
@@ -350,9 +352,8 @@ class Proven(Held):
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
             if was_wrong and not is_wrong:
                 self.ended[outcome.resolution] += 1
-                left.over.append(claim := self.claim(i))
-                has_healed = outcome.resolution == Resolution.HEALED
-                left.on_others.extend((claim, broker, has_healed) for broker in outcome.others)
+                left.over.append(self.claim(i))
+                left.on_others.extend(outcome.left)
             as_ended = str(Resolution.EXPLAINED if rows["state"][i] == State.IN_PART else Resolution.HEALED)
             if is_wrong and not was_wrong and self.ended[as_ended]:
                 self.ended[as_ended] -= 1
@@ -379,8 +380,9 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs, with the last one."""
+        """Keep a few proofs, with the last one; and who else shows the same."""
         if proofs:
+            self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
 

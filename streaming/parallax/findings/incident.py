@@ -71,6 +71,7 @@ class Tally:
         shown: how many were over when they were found: what was recorded proves them.
         shown_as: a hash of which these are; empty where there are none.
         in_part: how many findings account for in part: they are not counted as long as those stand.
+        beside: the brokers that have shown the same of any of them, besides the one that is accused.
     """
 
     count: int = 0
@@ -82,6 +83,7 @@ class Tally:
     shown: int = 0
     shown_as: str = ""
     in_part: int = 0
+    beside: tuple[int, ...] = ()
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
@@ -128,6 +130,7 @@ def incident_event(
             "shown": tally.shown,
             "shown_as": tally.shown_as,
             "in_part": tally.in_part,
+            "beside": list(tally.beside),
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
     }
@@ -188,6 +191,7 @@ def tally_of(event: Finding) -> Tally:
         shown=int(said.get("shown", 0)),
         shown_as=str(said.get("shown_as", "")),
         in_part=int(said.get("in_part", 0)),
+        beside=tuple(int(broker) for broker in said.get("beside", ())),
     )
 
 

@@ -123,7 +123,7 @@ class Incidents:
         self._last_page = 0
         self._alone_again: list[Claim] = []
         self._over: dict[str, list[Claim]] = {}
-        self._on_others: list[tuple[Claim, int, bool]] = []
+        self._on_others: list[Claim] = []
         self._forgotten: dict[Group, int] = {}
 
     # What comes in.
@@ -227,6 +227,7 @@ class Incidents:
                 proven.round += 1
             if event.stands:
                 proven.ended = Counter(told.ended)
+                proven.beside = frozenset(told.beside)
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
@@ -291,6 +292,7 @@ class Incidents:
             judged = zip(waiting.located(page).tolist(), page.originals, outcomes, strict=True)
             self._alone_again += [claim for at, claim, one in judged if at >= 0 and one.state is State.ALONE]
             waiting.judged(page, outcomes)
+            self._on_others += [claim for outcome in outcomes for claim in outcome.left]
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
 
@@ -307,10 +309,15 @@ class Incidents:
         over, self._over = self._over, {}
         return over
 
-    def on_others(self, at_ms: int) -> list[Claim]:
-        """Suspects on other replicas that show what members were about that are over since this was asked last."""
+    def on_others(self) -> list[Claim]:
+        """Suspects on what other replicas show of members that are over since this was asked last."""
         left, self._on_others = self._on_others, []
-        return [claim.of_another(broker, at_ms, has_healed=has_healed) for claim, broker, has_healed in left]
+        return left
+
+    def beside(self, group: Group) -> frozenset[int]:
+        """The brokers that have shown any of what an incident counts, besides its own."""
+        proven = self._proven.get(group)
+        return frozenset() if proven is None else proven.beside
 
     def _done(self, page: Page) -> None:
         self._pages.pop(page.number, None)
@@ -398,6 +405,7 @@ class Incidents:
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
             status=FindingStatus.CONFIRMED if singles else proven.tally.status,
+            beside=tuple(sorted(proven.beside)),
         )
         if not len(members) and singles:
             members = Members(group.place)
@@ -463,8 +471,13 @@ class Incidents:
         alike = [
             w for g, w in self._waiting.items() if g == group or (g.place == group.place and _are_of_one(g, group))
         ]
-        before = (one.members.are(*WAITING) & (one.members.rows["raised_at_ms"] <= decided) for one in alike)
-        return sum(int(mask.sum()) for mask in before)
+        before = [(one, decided) for one in alike]
+        if proven.restored_ms != UNKNOWN:
+            # What it counted may have been left by such a suspect on another replica, which has to be asked again.
+            like = (w for g, w in self._waiting.items() if g._replace(broker=group.broker) == group)
+            before += [(one, proven.restored_ms) for one in like if not any(one is known for known in alike)]
+        masks = (one.members.are(*WAITING) & (one.members.rows["raised_at_ms"] <= at) for one, at in before)
+        return sum(int(mask.sum()) for mask in masks)
 
     def _number(self, proven: Proven) -> int:
         """How many keys, or records without one, or transactions, are wrong: each once, however often reported."""

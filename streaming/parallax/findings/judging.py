@@ -11,7 +11,7 @@ from typing import NamedTuple
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.cleared import Shown, shows_against_its_end
-from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named, showing_the_same
+from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
 from parallax.findings.finding import (
@@ -30,7 +30,7 @@ from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
-from parallax.findings.left import left_by
+from parallax.findings.left import claims_of, claims_of_suspect, left_by, left_by_suspect, left_over
 from parallax.findings.members import Group, State
 from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
 from parallax.findings.summary import blocked_at
@@ -96,17 +96,40 @@ class Judging:
         self._ledger = ledger
         self._incidents = incidents
 
-    def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
+    def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
         """Return what a probe makes of one member of a page."""
         task = Task(page.claims[at], finding_id="" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
-        outcome = self._outcome_of(task, page, page.originals[at], answers, before)
-        return replace(outcome, gone=task.gone, lone=task.lone)
-
-    def _outcome_of(
-        self, task: Task, page: Page, original: Claim, answers: Answers, before: Sequence[Finding]
-    ) -> Outcome:
+        original = page.originals[at]
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
+        outcome = self._outcome_of(page, original, claim, decision, answers, before, is_explained=bool(leans_on))
+        left: list[Claim] = []
+        if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
+            left = self._left_by_member(page, original, claim, decision, answers, when)
+        return replace(outcome, gone=task.gone, lone=task.lone, left=tuple(left))
+
+    def _left_by_member(
+        self, page: Page, original: Claim, claim: Claim, decision: Decision, answers: Answers, when: datetime
+    ) -> list[Claim]:
+        """The suspects on what others show of a member that is over."""
+        if not page.is_proven:
+            return claims_of_suspect(original, left_by_suspect(original, answers))
+        left = left_over(claim, answers, self._incidents.beside(page.group))
+        has_healed = decision.resolution is Resolution.HEALED
+        found = claims_of(claim, left, int(when.timestamp() * 1000), has_healed=has_healed)
+        return [one for one in found if not self._ledger.is_looked_at(one, when)]
+
+    def _outcome_of(
+        self,
+        page: Page,
+        original: Claim,
+        claim: Claim,
+        decision: Decision,
+        answers: Answers,
+        before: Sequence[Finding],
+        *,
+        is_explained: bool,
+    ) -> Outcome:
         if page.group.is_of_transactions and not page.is_proven:
             said = self._outcome_of_one_said(original, decision, before)
             said = said or self._outcome_of_one_that_is_over(page, original, claim, decision, answers, before)
@@ -114,13 +137,12 @@ class Judging:
                 return said
         if decision.verdict is Verdict.PENDING:
             return Outcome(State.UNDECIDED, reason=decision.reason)
-        if leans_on or decision.resolution is Resolution.EXPLAINED:
+        if is_explained or decision.resolution is Resolution.EXPLAINED:
             state = State.IN_PART if decision.in_part else State.EXPLAINED
             return Outcome(state, resolution=str(Resolution.EXPLAINED))
         agrees = page.is_proven and decision.is_unsettled
         if decision.verdict is Verdict.DISMISSED and not (decision.has_spread or agrees):
-            others = showing_the_same(claim, answers) if page.is_proven else ()
-            return Outcome(State.OVER, resolution=str(decision.resolution), others=others)
+            return Outcome(State.OVER, resolution=str(decision.resolution))
         known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
         if known is not None and known.stands:
             return Outcome(State.OVER)  # It is reported already.
@@ -264,7 +286,8 @@ class Judging:
             # Under an id of its own where the finding's has a meaning already: a dismissal takes nothing back.
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
-        return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
+        left = {} if is_proven or leans_on else left_by_suspect(task.claim, answers)
+        return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on, left=left)
 
     def _counting(self, task: Task, claim: Claim, decision: Decision, known: Finding | None) -> Finding | None:
         """The incident that counts the transaction of a suspect and says all of it; None where there is none.
@@ -571,6 +594,12 @@ class Judging:
         for task in self._tasks.suspects_of(claim.place):
             yield task.claim
         yield from self._incidents.awaited_by(claim)
+
+
+def _is_over(decision: Decision) -> bool:
+    """Whether what was suspected, or proven, of a replica is not so, or no more, and nothing else accounts for it."""
+    is_shared = decision.has_spread or decision.is_unsettled
+    return decision.verdict is Verdict.DISMISSED and not is_shared and decision.resolution is not Resolution.EXPLAINED
 
 
 def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> frozenset[int]:

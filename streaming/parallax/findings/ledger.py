@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, claim_of, leans_on
@@ -56,6 +57,7 @@ class Ledger:
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
         self._keys: dict[tuple[TopicPartition, Key], dict[str, Finding]] = {}
         self._undirected: dict[tuple[TopicPartition, int], dict[str, Finding]] = {}
+        self._undirected_keys: dict[tuple[TopicPartition, Key], dict[str, Finding]] = {}
         self._leaning: dict[str, dict[str, Claim]] = {}
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
@@ -78,7 +80,7 @@ class Ledger:
         self._stand_alone(event.suspect_id)
         if dismissed:
             self.dismissed += 1
-            return self._lean(event)
+            return self._lean(event) + [claim for claim in claims_left(event) if not self._has_verdict(claim)]
         known = self._standing.get(event.finding_id)
         self._count(event)
         self._note_undirected(event)
@@ -88,14 +90,23 @@ class Ledger:
         # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
         says_as_before = known is None or known.broker == event.broker
         freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
-        return freed + [claim for claim in claims_left(event) if not self._is_looked_at(claim, event, freed)]
+        return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, event.decided_at, freed)]
 
-    def _is_looked_at(self, claim: Claim, event: Finding, freed: Iterable[Claim]) -> bool:
-        """Whether a difference without direction of the values of a key is a finding, or is judged again anyway."""
+    def _has_verdict(self, claim: Claim) -> bool:
+        handled = self.handled(claim.suspect_id)
+        return handled is not None and claim.raised_at_ms < handled.decided_ms
+
+    def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
+        """Whether a difference without direction of the values of a key is a finding, or is judged again anyway.
+
+        Args:
+            claim: that something leaves which is over.
+            at: when that was found.
+            freed: the claims that are judged again because of that.
+        """
         if claim.broker != NOBODY:
             return False
-        since = event.decided_at - RESOLVED_FOR
-        if any(f.stands or f.decided_at >= since for f in self.undirected_about(claim)):
+        if any(f.stands or f.decided_at >= at - RESOLVED_FOR for f in self.undirected_about(claim)):
             return True
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
@@ -145,8 +156,7 @@ class Ledger:
         """The findings about the latest value of a claim's key that accuse nobody, and that are still looked at."""
         if claim.key is None or claim.rule is not Rule.LATEST_VALUE:
             return []
-        known = (f for f in self._standing.values() if f.broker == NOBODY and f.rule is claim.rule)
-        return [f for f in known if f.place == claim.place and (f.key_hash_hi, f.key_hash_lo) == claim.key]
+        return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether a finding that is still looked at, though it may be resolved, explains a claim on a value."""
@@ -179,10 +189,7 @@ class Ledger:
             self._forget_transaction(event)
 
     def _forget_transaction(self, event: Finding) -> None:
-        there = self._transactions.get(event.place, {})
-        there.pop(event.finding_id, None)
-        if not there:
-            self._transactions.pop(event.place, None)
+        _forget(self._transactions, event.place, event.finding_id)
 
     def _note_key(self, event: Finding) -> None:
         self._forget_key(event)
@@ -190,25 +197,22 @@ class Ledger:
             self._keys.setdefault((event.place, key), {})[event.finding_id] = event
 
     def _forget_key(self, event: Finding) -> None:
-        where = event.place, (event.key_hash_hi, event.key_hash_lo)
-        there = self._keys.get(where, {})
-        there.pop(event.finding_id, None)
-        if not there:
-            self._keys.pop(where, None)
+        _forget(self._keys, (event.place, (event.key_hash_hi, event.key_hash_lo)), event.finding_id)
 
     def _note_undirected(self, event: Finding) -> None:
         self._forget_undirected(event)
-        if event.broker == NOBODY:
-            self._undirected.setdefault((event.place, event.offset), {})[event.finding_id] = event
+        if event.broker != NOBODY:
+            return
+        self._undirected.setdefault((event.place, event.offset), {})[event.finding_id] = event
+        if event.rule is Rule.LATEST_VALUE:
+            key = event.key_hash_hi, event.key_hash_lo
+            self._undirected_keys.setdefault((event.place, key), {})[event.finding_id] = event
 
     def _forget_undirected(self, event: Finding) -> None:
         # A finding may come to name another record of its transaction.
-        known = self._standing.get(event.finding_id, event)
-        for offset in {event.offset, known.offset}:
-            there = self._undirected.get((event.place, offset), {})
-            there.pop(event.finding_id, None)
-            if not there:
-                self._undirected.pop((event.place, offset), None)
+        for one in (event, self._standing.get(event.finding_id, event)):
+            _forget(self._undirected, (event.place, one.offset), event.finding_id)
+            _forget(self._undirected_keys, (event.place, (one.key_hash_hi, one.key_hash_lo)), event.finding_id)
 
     def _lean(self, event: Finding) -> list[Claim]:
         """Keep a dismissal that leans on findings; where one of them does not stand any more, it is void."""
@@ -241,6 +245,14 @@ class Ledger:
 
     def _freed(self, finding_id: str) -> list[Claim]:
         return self.free(finding_id, lambda _: True)
+
+
+def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> None:
+    """Take a finding out of an index, and a place of it that nothing is left of."""
+    there = index.get(where, {})
+    there.pop(finding_id, None)
+    if not there:
+        index.pop(where, None)
 
 
 def _says_otherwise(known: Finding, event: Finding) -> bool:

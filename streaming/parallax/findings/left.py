@@ -1,12 +1,16 @@
 """What a finding that ends leaves to be judged by itself: suspects that no reader would raise, for none goes back.
 
-They stand in the evidence of the finding's last event, so that they are there again after a restart.
+A suspect that is dismissed leaves some as well: another replica may have been copied from its own before that was put
+right. They stand in the evidence of the last event, so that they are there again after a restart. What an incident
+counts has no event: after a restart it is suspected again, and leaves what it left before.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from parallax.findings.answers import Answers
@@ -21,11 +25,7 @@ _VALUES = 16
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
-    """Return what the evidence of a finding's end says of what it leaves.
-
-    The others that show what it is about, and those that showed it when asked last, and cannot be asked now
-    (`shown_by`). Where no other shows the same, the keys whose values differ (`differing`): a replica may be wrong by
-    the value alone.
+    """Return what the evidence of a finding's end says of what it leaves; see `left_over`.
 
     Args:
         known: its last event.
@@ -34,9 +34,38 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
     """
     if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
         return {}
+    return left_over(claim, answers, claim_of(known).recorded.beside)
+
+
+def left_by_suspect(claim: Claim, answers: Answers) -> dict[str, Any]:
+    """Return what the evidence of a suspect's dismissal says of what it leaves: the others that show the same.
+
+    Nothing was proven of it, so that nothing is proven of those: they are suspected as it was. One that was left
+    itself, or that a finding had explained, leaves nothing: that has ended, and left what was to be left.
+    """
+    if claim.left or claim.freed:
+        return {}
+    shown = {b for c, a in ((claim, answers), *answers.rest) for b in showing_the_same(c, a)}
+    return {"shown_by": sorted(shown)} if shown else {}
+
+
+def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
+    """Return what is left to be judged of something proven that is over for its accused.
+
+    The others that show what it is about, and those that showed it when asked last, and cannot be asked now
+    (`shown_by`). Where no other shows the same, the keys whose values differ (`differing`): a replica may be wrong by
+    the value alone.
+
+    Args:
+        claim: what was judged.
+        answers: by which it is over.
+        beside: who else showed the same when it was asked last.
+    """
+    if claim.broker == NOBODY or claim.spread:
+        return {}
     records = [(claim, answers), *answers.rest]
     shown = {b for c, a in records for b in showing_the_same(c, a)}
-    may_show = unread(claim, answers).intersection(claim_of(known).recorded.beside)
+    may_show = unread(claim, answers).intersection(beside)
     values = [] if shown else [(c, a, sides) for c, a in records if (sides := differing_values(c, a))]
     left = {
         "shown_by": sorted(shown | may_show),
@@ -47,18 +76,41 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 
 def claims_left(finding: Finding) -> list[Claim]:
     """The suspects that the end of a finding leaves; the same ones each time."""
-    if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY:
+    if finding.status not in _OVER or finding.broker == NOBODY or not _SAYS_WHO.search(finding.evidence or ""):
         return []
-    evidence = evidence_of(finding)
-    others, values = evidence.get("shown_by", []), evidence.get("differing", [])
-    if not (others or values):
-        return []
-    claim, at_ms = claim_of(finding), int(finding.decided_at.timestamp() * 1000)
+    evidence, claim = evidence_of(finding), claim_of(finding)
+    if finding.status is FindingStatus.DISMISSED:
+        return claims_of_suspect(claim, evidence)
     has_healed = evidence.get("resolution") == Resolution.HEALED
+    return claims_of(claim, evidence, int(finding.decided_at.timestamp() * 1000), has_healed=has_healed)
+
+
+_OVER = frozenset({FindingStatus.RESOLVED, FindingStatus.DISMISSED})
+_SAYS_WHO = re.compile('"(?:shown_by|differing)":')
+"""There are many dismissals, and few of them leave anything: the others' evidence is not read."""
+
+
+def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: bool) -> list[Claim]:
+    """The suspects that something proven leaves.
+
+    Args:
+        claim: on what was proven.
+        left: see `left_over`.
+        at_ms: when it was found to be over, milliseconds since 1970 UTC.
+        has_healed: its own replica has been proven to be right.
+    """
+    others, values = left.get("shown_by", []), left.get("differing", [])
     return [
         *(claim.of_another(b, at_ms, has_healed=has_healed) for b in others if isinstance(b, int)),
         *(_of_values(claim, one, at_ms) for one in values if isinstance(one, dict)),
     ]
+
+
+def claims_of_suspect(claim: Claim, left: Mapping[str, Any]) -> list[Claim]:
+    """The suspects that a dismissed one leaves (`left_by_suspect`): each as if it had been raised in its place."""
+    others = (b for b in left.get("shown_by", []) if isinstance(b, int))
+    made = (claim.of_another(b, claim.raised_at_ms, has_healed=True) for b in others)
+    return [replace(one, freed=False) for one in made]
 
 
 def _differing(claim: Claim, answers: Answers, sides: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -95,4 +147,5 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
         recorded=Recorded.parse(json.dumps(said)),
         raised_at_ms=at_ms,
         freed=True,
+        left=True,
     )

@@ -359,7 +359,7 @@ class Lifecycle:
             failed: Broken | None = None
             for i, answers in enumerate(all_answers):
                 try:
-                    outcomes.append(self._judging.member(page, i, answers, before))
+                    outcomes.append(self._judging.member(page, i, answers, before, now.at))
                 except Exception as error:  # noqa: BLE001 - as of a single one
                     outcomes.append(Outcome(State.UNDECIDED, reason=self._unjudged(error)))
                     failed = failed or Broken(page.claims[i], error)
@@ -367,7 +367,7 @@ class Lifecycle:
             self._incidents.judged(page, outcomes, now.monotonic)
         for name, over in self._incidents.over().items():
             self._free(name, partial(_is_explained, over), now)
-        on_others = self._incidents.on_others(int(now.at.timestamp() * 1000))
+        on_others = [claim for claim in self._incidents.on_others() if self.is_new(claim)]
         self._put(self._incidents.hold(on_others, self._tasks.alone), now)
         for name in self._incidents.restored():
             self._free(name, lambda claim: not self._incidents.may_explain(claim), now)

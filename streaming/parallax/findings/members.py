@@ -91,6 +91,7 @@ MEMBER = np.dtype(
         ("round", "u4"),
         ("lone", "u1"),
         ("freed", "?"),
+        ("left", "?"),
     ]
 )
 """A claim with what is known of it. ``round`` is when it was last asked about, ``lone`` how many probes have found it
@@ -108,6 +109,7 @@ _NUMBERS = (
     "key_hash_lo",
     "raised_at_ms",
     "freed",
+    "left",
 )
 
 
@@ -283,6 +285,7 @@ class Members:
             recorded=_recorded(self._recorded[at].as_py(), int(row["pivot"])),
             raised_at_ms=int(row["raised_at_ms"]),
             freed=bool(row["freed"]),
+            left=bool(row["left"]),
         )
 
     def claims(self, at: Array) -> list[Claim]:

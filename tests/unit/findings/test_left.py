@@ -1,0 +1,163 @@
+"""What is left to be judged of many that are over, and of a suspect that is dismissed."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.finding import evidence_of
+from parallax.findings.incident import tally_of
+from parallax.model import NOBODY, FindingStatus
+from tests.unit.findings.test_ends import Showing, holding, values
+from tests.unit.findings.test_incidents import NONE, RESURRECTED, Flood, lost, replica, shown
+from tests.unit.findings.test_lifecycle import RECHECK_S, Life, value
+
+MANY = [lost(key) for key in range(100)]
+
+
+def showing(*wrong: int, away: tuple[int, ...] = (), absent: tuple[int, ...] = ()) -> Showing:
+    """Some of three replicas show the value that was deleted, the others none."""
+
+    def answer(claim: Claim) -> Answers:
+        del claim
+        made = {b: replica(b, shown(3) if b in wrong else NONE) for b in (1, 2, 3) if b not in absent}
+        made |= {b: ReplicaAnswer(b, error="away") for b in away}
+        return Answers(made, leader=1)
+
+    return answer
+
+
+def counting(life: Flood) -> list[tuple[int, int]]:
+    return [(f.broker, tally_of(f).count) for f in life.open]
+
+
+class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
+    """2 has lost the tombstones of a hundred keys, 3 was copied from it, and 2 is put right."""
+
+    def left_on_3(self) -> Flood:
+        life = Flood()
+        life.suspect(*MANY)
+        life.settle(showing(2))
+        life.after(RECHECK_S, showing(2, 3))
+        for _ in range(3):
+            life.after(RECHECK_S, showing(3))
+        assert counting(life) == [(3, 100)]
+        return life
+
+    def test_are_counted_of_the_other_after_a_restart_as_well(self) -> None:
+        before = self.left_on_3()
+        life = Flood(before.table, before.now)
+        life.suspect(*MANY)  # As they are in their table: of those on 3 nothing was written.
+        for _ in range(4):
+            life.settle(showing(3))
+            life.after(RECHECK_S, showing(3))
+            assert counting(life) == [(3, 100)]
+        assert life.table == before.table
+        for _ in range(3):
+            life.after(RECHECK_S, showing())
+        assert counting(life) == []
+        assert "(healed 100)" in life.last.summary
+
+    def test_keep_their_count_while_the_one_that_is_right_is_away_after_a_restart(self) -> None:
+        before = self.left_on_3()
+        life = Flood(before.table, before.now)
+        life.suspect(*MANY)
+        for _ in range(4):
+            life.settle(showing(3, away=(2,)))
+            life.after(RECHECK_S, showing(3, away=(2,)))
+        assert counting(life) == [(3, 100)]
+        assert life.table == before.table
+
+    def test_are_found_though_the_job_ended_before_the_end_was_reported(self) -> None:
+        before = Flood()
+        before.suspect(*MANY)
+        before.settle(showing(2))
+        before.after(RECHECK_S, showing(2, 3))
+        life = Flood(before.table, before.now)
+        life.suspect(*MANY)
+        for _ in range(4):
+            life.settle(showing(3))
+            life.after(RECHECK_S, showing(3))
+        assert counting(life) == [(3, 100)]
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_are_found_though_the_other_is_away_when_they_end(self, restarted: bool) -> None:
+        life = Flood()
+        life.suspect(*MANY)
+        life.settle(showing(2, 3))
+        if restarted:
+            life = Flood(life.table, life.now)
+            life.suspect(*MANY)
+            life.settle(showing(2, 3))
+        for _ in range(3):
+            life.after(RECHECK_S, showing(away=(3,)))
+        assert [f.broker for f in life.open] == []
+        assert sum(life.machine.status().pending.values()) == 100
+        for _ in range(3):
+            life.after(RECHECK_S, showing(3))
+        assert counting(life) == [(3, 100)]
+
+    def test_leave_nothing_where_no_other_shows_the_same(self) -> None:
+        life = Flood()
+        life.suspect(*MANY)
+        life.settle(showing(2))
+        for _ in range(3):
+            life.after(RECHECK_S, showing(away=(3,)))
+        assert sum(life.machine.status().pending.values()) == 0
+        asked = life.asked
+        for _ in range(3):
+            life.after(RECHECK_S, showing())
+        assert life.asked - asked <= 3 * len(MANY), "those that were counted are looked at again, and no others"
+
+
+def test_keys_whose_values_differ_once_many_are_over_are_differences_without_direction() -> None:
+    def differing(claim: Claim) -> Answers:
+        del claim
+        return Answers({1: replica(1, shown(2_000_000)), 2: replica(2, NONE), 3: replica(3, NONE)}, leader=1)
+
+    life = Flood()
+    life.suspect(*MANY)
+    life.settle(showing(2))
+    for _ in range(8):
+        life.after(RECHECK_S, differing)
+    assert counting(life) == [(NOBODY, 100)]
+    for _ in range(8):
+        life.after(RECHECK_S, differing)
+    assert counting(life) == [(NOBODY, 100)]
+
+
+class TestASuspectThatIsDismissed:
+    """2 was put right before anybody asked, and 1 had been copied from it before that."""
+
+    def dismissed(self) -> Life:
+        life = Life()
+        life.suspect(value())
+        life.answer(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert life.statuses == ["dismissed"]
+        assert evidence_of(life.last)["shown_by"] == [1]
+        return life
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_leaves_what_another_shows_to_be_judged(self, restarted: bool) -> None:
+        life = self.dismissed()
+        if restarted:
+            life = Life(life.table, life.now)
+        life.answer(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert [(f.broker, f.kind) for f in life.machine.standing()] == [(1, RESURRECTED)]
+        assert not Life(life.table, life.now).machine.status().pending
+
+    def test_leaves_once_what_is_not_so_there_either(self) -> None:
+        life = self.dismissed()
+        life.answer(lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        assert life.statuses == ["dismissed", "dismissed"]
+        assert "shown_by" not in evidence_of(life.last)
+        assert life.machine.next_due(life.now) is None
+
+    def test_leaves_nothing_where_no_other_shows_the_same(self) -> None:
+        life = Life()
+        life.suspect(value())
+        life.answer(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+        assert life.last.status is FindingStatus.DISMISSED
+        assert "shown_by" not in evidence_of(life.last)
+        assert life.machine.next_due(life.now) is None
