@@ -94,8 +94,6 @@ class Comparer:
         last: nothing follows: what waits only for its turn is judged.
         from_log_start: see `step`; rows that were recorded may begin anywhere.
         one_order: offsets only ever grow; what breaks that makes the partition unknown.
-        raised_at: when suspects are raised that go by rows of the tables, milliseconds since 1970 UTC; None of rows
-            that are read for this audit: at ``read_at``.
     """
 
     inputs: Mapping[TopicPartition, PartitionInput]
@@ -104,15 +102,6 @@ class Comparer:
     last: bool
     from_log_start: bool = True
     one_order: bool = True
-    raised_at: int | None = None
-
-    def dated(self, suspect: Suspect) -> Suspect:
-        """Say when a suspect is raised, and that what it goes by may have been shown at any time before."""
-        if self.raised_at is None:
-            return suspect
-        found = suspect.accusation
-        told = replace(found, observations={**found.observations, "of_tables": True})
-        return replace(suspect, accusation=told, raised_at=self.raised_at)
 
     def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Compare; each partition's row comes when its last chunk has gone by."""
@@ -128,6 +117,21 @@ class Comparer:
                 current.take(at.as_py(), packed.as_buffer())
         if current is not None:
             yield current.close()
+
+
+def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
+    """Say when a suspect is raised, and since when what it goes by may have been shown.
+
+    An audit takes long: a verdict while it reads says nothing of what it has still to read.
+
+    Args:
+        suspect: of an audit.
+        raised_at: milliseconds since 1970 UTC, once everything is read.
+        shown_from: the same, before anything is read; 1 of what the tables hold, which may be of any time.
+    """
+    found = suspect.accusation
+    told = replace(found, observations={**found.observations, "shown_from": shown_from})
+    return replace(suspect, accusation=told, raised_at=raised_at)
 
 
 class _Comparison:
@@ -247,7 +251,7 @@ class _Comparison:
 
     def _batch(self, coverage: Coverage) -> Any:
         document = asdict(self._compared(coverage))
-        suspects = [] if self._broken else [self._task.dated(suspect) for suspect in self._suspects]
+        suspects = [] if self._broken else self._suspects
         text = json.dumps({"compared": document, "step": to_json(suspects, coverage)})
         topic, partition = self.place
         row = {"topic": topic, "partition": partition, "at": STATE, "packed": self._state.to_bytes(), "result": text}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from parallax.audit import frames, inputs, sift
 from parallax.audit.cluster import Looker, at_ms, topic_traits
-from parallax.audit.compare import Comparer, parse
+from parallax.audit.compare import Comparer, dated, parse
 from parallax.audit.confirm import Confirm
 from parallax.audit.ledger import Ledger
 from parallax.audit.plan import Look, PartitionPlan, PolicyHistory, TopicTraits, bounded, plan, ranges, updated
@@ -63,15 +63,22 @@ class _Gathered:
     coverage: dict[TopicPartition, Coverage] = field(default_factory=dict)
     suspects: list[Suspect] = field(default_factory=list)
 
-    def take(self, rows: Sequence[Any]) -> None:
-        """Take in the rows of a round."""
+    def take(self, rows: Sequence[Any], raised_at: int, shown_from: int) -> None:
+        """Take in the rows of a round.
+
+        Args:
+            rows: of its frame.
+            raised_at: when its suspects are raised, milliseconds since 1970 UTC: a verdict from then on is newer than
+                all that was compared.
+            shown_from: since when what they go by may have been shown.
+        """
         for row in rows:
             place = TopicPartition(row["topic"], row["partition"])
             compared, suspects, coverage = parse(row["result"])
             before = self.compared.get(place)
             self.compared[place] = compared if before is None else merged(before, compared)
             self.coverage[place] = coverage
-            self.suspects += suspects
+            self.suspects += [dated(suspect, raised_at, shown_from) for suspect in suspects]
 
     def positions(self) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
         """How far each replica has been read, by view."""
@@ -121,6 +128,7 @@ class Audit:
         parallelism = slots or min(len(self._places), 2 * spark.sparkContext.defaultParallelism)
         self._session = frames.session_of(spark, parallelism)
         self._gathered = _Gathered()
+        self._shown_from = 0
         self._read_bytes: dict[int, int] = {}
 
     def of_brokers(self) -> AuditReport:
@@ -172,9 +180,8 @@ class Audit:
                 read_at=2,
                 last=True,
                 from_log_start=False,
-                # The ends are fixed: a verdict from now on is newer than all that is compared.
-                raised_at=int(time.time() * 1000),
             )
+            self._shown_from = 1
             self._collect(frames.openings(self._session, [p.place for p in readable]), chunks, comparer)
         return self._report("tables", started, self._asked_again(kinds, self._told(plans)))
 
@@ -237,6 +244,8 @@ class Audit:
             return None
         judged = [(pinned or plans)[one.place] for one in readable]
         read_at = at_ms(looks[-1]) + 1
+        if before is None:
+            self._shown_from = read_at
         comparer = Comparer(
             inputs.from_brokers(judged, looks, read_at, begin=before is None),
             self._settings.compare,
@@ -268,7 +277,8 @@ class Audit:
     def _collect(self, opening: Any, chunks: Any, comparer: Comparer) -> Any:
         """Run the comparison; suspects and coverage come to the driver, states stay where they are."""
         made = frames.compared(opening, chunks, comparer)
-        self._gathered.take(made.select("topic", "partition", "result").collect())
+        rows = made.select("topic", "partition", "result").collect()
+        self._gathered.take(rows, int(time.time() * 1000), self._shown_from)
         return made
 
     def _rest(

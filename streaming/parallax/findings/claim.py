@@ -113,7 +113,8 @@ class Recorded:
         lacks: of a finding on an outcome, offset of the value that its replica was proven to lack by that; -1 if none.
         beside: of a finding, the brokers besides its own that showed the same when they were asked last.
         was_accused: brokers that were accused of the same before, and were not proven to have healed.
-        of_tables: it was found in the tables, which hold what was shown at any time before.
+        shown_from: since when what was recorded may have been shown, where that is not when it was raised, milliseconds
+            since 1970 UTC; 1 of what the tables hold, which may be of any time; -1 where it is when it was raised.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -136,7 +137,7 @@ class Recorded:
     lacks: int = UNKNOWN
     beside: tuple[int, ...] = ()
     was_accused: tuple[int, ...] = ()
-    of_tables: bool = False
+    shown_from: int = UNKNOWN
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -155,6 +156,7 @@ class Recorded:
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
         topic_id, keys, lacks = (document.get(name) for name in ("topic_id", "keys", "lacks"))
+        shown_from = document.get("shown_from")
         return cls(
             **by_broker,
             sides=sides,
@@ -170,7 +172,7 @@ class Recorded:
             lacks=lacks if isinstance(lacks, int) else UNKNOWN,
             beside=_brokers(document.get("beside")),
             was_accused=_brokers(document.get("was_accused")),
-            of_tables=document.get("of_tables") is True,
+            shown_from=shown_from if isinstance(shown_from, int) else UNKNOWN,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -184,15 +186,14 @@ class Recorded:
             found["leader_epoch"] = self.leader_epoch
         if self.compared_from > 0:
             found["compared_from"] = self.compared_from
-        found |= {name: True for name in ("uncompacted", "end_unproven", "of_tables") if getattr(self, name)}
+        found |= {name: True for name in ("uncompacted", "end_unproven") if getattr(self, name)}
         if self.differed is not None:
             found["differed"] = asdict(self.differed)
         if self.had_ended is not None:
             found["had_ended"] = asdict(self.had_ended)
         if self.keys:
             found["keys"] = list(self.keys)
-        if self.lacks >= 0:
-            found["lacks"] = self.lacks
+        found |= {name: at for name in ("lacks", "shown_from") if (at := getattr(self, name)) >= 0}
         found |= {name: list(said) for name in ("beside", "was_accused") if (said := getattr(self, name))}
         return found
 
@@ -211,7 +212,7 @@ _OF_ALL = (
     "lacks",
     "beside",
     "was_accused",
-    "of_tables",
+    "shown_from",
 )
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
@@ -301,8 +302,8 @@ class Claim:
 
     @property
     def shown_at_ms(self) -> int:
-        """Since when what it goes by may have been shown, as `raised_at_ms`: what the tables hold, at any time."""
-        return 1 if self.recorded.of_tables else self.raised_at_ms
+        """Since when what it goes by may have been shown, as `raised_at_ms`."""
+        return self.raised_at_ms if self.recorded.shown_from == UNKNOWN else self.recorded.shown_from
 
     @property
     def place(self) -> TopicPartition:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from parallax.audit import compare
-from parallax.audit.compare import STATE, Comparer, PartitionInput, parse
+from parallax.audit.compare import STATE, Comparer, PartitionInput, dated, parse
 from parallax.audit.inputs import from_tables, known_before
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import Compared, merged
@@ -403,22 +403,26 @@ class TestWhatWasRecordedTooLate:
         assert self.unread((1000, 0), (2000, 1), (2000 + 30 * self.HOUR, 2)) == [(RU, 1, 2, why), (RC, 1, 2, why)]
         assert self.unread((1000, 0), (2000, 1), (2000 + 20 * self.HOUR, 2)) == []
 
-    def test_what_differs_in_the_tables_is_raised_now_and_may_have_been_shown_at_any_time(self) -> None:
+    @pytest.mark.parametrize("shown_from", [1, 1_767_225_000_000])
+    def test_what_differs_is_raised_once_all_is_read_and_may_have_been_shown_since_the_reading_began(
+        self, shown_from: int
+    ) -> None:
         value, deleted = record(0, "K", "V"), record(1, "K", None)
         more = [record(o, f"f{o}", "x") for o in range(2, 6)]
         readings = [both(b, [value, *more] if b == 2 else [value, deleted, *more], 6) for b in BROKERS]
         told = [{**one, "topic": "t", "partition": 0, "observed_at": 9_000_000} for one in tick(9, everywhere(6))]
         given = from_tables([replace(COMPACTED, ends=(6, 6), starts=dict.fromkeys(BROKERS, 0))], told, 2)
-        comparer = Comparer(given, SETTINGS, 2, last=True, from_log_start=False, raised_at=1_767_225_600_000)
+        comparer = Comparer(given, SETTINGS, 2, last=True, from_log_start=False)
         rows = [
             {"topic": "t", "partition": 0, "at": at, "packed": blob}
             for at, blob in [(STATE, b""), *chunks(readings, 100)]
         ]
         (made,) = comparer.compare([pa.RecordBatch.from_pylist(rows)])
         _, (suspect,), _ = parse(made.to_pylist()[0]["result"])
-        claim = claim_from_row(suspect.as_row())
+        claim = claim_from_row(dated(suspect, 1_767_225_600_000, shown_from).as_row())
         assert (claim.kind, claim.broker) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
-        assert (claim.raised_at_ms, claim.shown_at_ms) == (1_767_225_600_000, 1)
+        assert (claim.raised_at_ms, claim.shown_at_ms) == (1_767_225_600_000, shown_from)
+        assert claim.suspect_id == suspect.suspect_id
 
     def test_what_lies_below_where_a_replica_is_read_on_that_was_taken_off_and_given_back_is_not_known(self) -> None:
         why = "before_first_reading"

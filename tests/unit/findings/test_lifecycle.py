@@ -1244,8 +1244,9 @@ class TestADismissedSuspect:
         assert life.statuses == ["dismissed", "confirmed"]
 
     @pytest.mark.parametrize("first", [deleted, old_value])
-    def test_that_an_audit_of_the_tables_raises_is_probed_again_and_only_what_is_live_proves_it(
-        self, first: Answering
+    @pytest.mark.parametrize("before", [86_400 * 41, 86_400 * 39])
+    def test_that_an_audit_raises_is_probed_again_and_only_what_is_live_proves_it_if_it_may_be_of_before_the_verdict(
+        self, first: Answering, before: int
     ) -> None:
         life = Life().confirmed(value(), answering=first)
         if first is old_value:
@@ -1253,10 +1254,12 @@ class TestADismissedSuspect:
         ended = ["dismissed"] if first is deleted else ["confirmed", "resolved"]
         assert life.statuses == ended
         life.wait(86_400 * 40)
-        life.suspect(value(raised_at_ms=self.raised(life).raised_at_ms, recorded=Recorded(of_tables=True)))
+        raised_at = self.raised(life).raised_at_ms
+        life.suspect(value(raised_at_ms=raised_at, recorded=Recorded(shown_from=raised_at - 1000 * before)))
         life.answer(only_recorded)
-        assert life.statuses == ended
-        life.until_asked(old_value)
+        if before > 86_400 * 40:
+            assert life.statuses == ended
+            life.until_asked(old_value)
         assert life.statuses == [*ended, "confirmed"]
 
     @pytest.mark.parametrize(("seconds", "found"), [(-1, []), (0, []), (1, ["confirmed"])])
