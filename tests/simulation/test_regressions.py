@@ -793,6 +793,14 @@ SHRUNKEN = {
             "-1; round; tick 2001; write -1 90 79; clean 2; tick 2001; write -1 90 32; sync; clean 2"
         ),
     ),
+    "a transaction of several records that all show wrongly is one finding": (
+        1940051743,
+        (
+            "pair 0 0 81; write -1 0 79131; write 0 0 -1; sync; stop 2; end 0; sync; round; tick 5000; write -1 90 35; "
+            "clean 1; tick 2001; write -1 90 38; sync; clean 1; tick 2001; write -1 90 47; clean 1; start 2; "
+            "write 1 1 60231; sync; unassign 1; unassign 3; write 0 0 64690; end 0 1"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (

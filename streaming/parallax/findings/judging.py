@@ -255,7 +255,8 @@ class Judging:
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
         same = same or self._ended_with_others(claim, decision, before)
         if same:
-            ended = decision.resolution if task.finding_id is None else Resolution.EXPLAINED
+            is_new = task.finding_id is None and not decision.has_spread
+            ended = decision.resolution if is_new else Resolution.EXPLAINED
             decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same), resolution=ended)
             leans_on = tuple(same)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
@@ -352,15 +353,16 @@ class Judging:
         Where it could not be told that records belong to one transaction, the last of them is suspected by itself. It
         belongs to it where the same end marker is proven to have ended the first, before or after it was reported.
         """
-        if decision.verdict is not Verdict.CONFIRMED or claim.marker_offset == UNKNOWN:
+        if (decision.verdict is not Verdict.CONFIRMED and not decision.has_spread) or claim.marker_offset == UNKNOWN:
             return {}
+        accused = claim.broker if decision.has_spread else decision.accused
         standing = list(self._ledger.causes(claim.place).items())
         standing += [(e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place]
         standing += [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
         return {
             name: Cause(other.broker, other.kind)
             for name, other in standing
-            if (other.broker, other.kind) == (decision.accused, decision.kind)
+            if (other.broker, other.kind) == (accused, decision.kind)
             and other.kind in OUTCOME_KINDS
             and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
             and other.transaction_start_offset < claim.transaction_start_offset
