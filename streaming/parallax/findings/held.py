@@ -330,6 +330,8 @@ class Proven(Held):
         """The same of a claim that is, or may be, one of them."""
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
         _, broker, kind, rule = self.group
+        if broker == NOBODY != claim.broker:
+            claim = replace(claim, recorded=replace(claim.recorded, pivot=claim.pivot))
         named = replace(claim, kind=kind, broker=broker, rule=rule, freed=False)
         return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
 

@@ -585,6 +585,17 @@ class Incidents:
             if group.broker in (claim.broker, NOBODY) and claim.shown_at_ms <= proven.restored_ms
         ]
 
+    def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
+        """The same, where the incident does not name that transaction: of one that it names it says itself what it is.
+
+        It knows of that who differed first, which a suspect does not.
+        """
+        return [one for one in self.of_the_last_run(claim) if not self._names(one)]
+
+    def _names(self, one: Claim) -> bool:
+        rows = self._proven_of(group_of_claim(one)).members
+        return bool(len(rows.of_transaction(one.producer_id, one.transaction_start_offset, *State)))
+
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:
         """The incidents that stand and accuse a replica about a key."""
         return [

@@ -190,7 +190,7 @@ class Judging:
         """
         if decision.verdict is not Verdict.DISMISSED or decision.has_spread:
             return None
-        for one in self._incidents.of_the_last_run(original):
+        for one in self._incidents.unnamed_of_the_last_run(original):
             task = Task(one, finding_id="", gone=page.gone)
             _, again, _, _ = self._verdict(task, answers, before, live_only=True)
             if again.verdict is not Verdict.DISMISSED or again.has_spread or again.is_unsettled:
