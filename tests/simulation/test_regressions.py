@@ -8,6 +8,8 @@ import pytest
 
 from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, evidence_of, sides_of
+from parallax.findings.incident import tally_of
+from parallax.findings.incidents import ALONE
 from parallax.findings.sides import standing
 from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
 from tests.simulation import kinds
@@ -1648,3 +1650,125 @@ def test_one_of_two_copies_that_is_put_right_is_named_no_more(before: str, ended
     played(world, "wipe 1 1; sync; tick 100; round", 5)
     (stands,) = world.monitor.lifecycle.standing()
     assert (stands.kind, stands.broker, sides_of(stands)[own]) == (kind, 4, [4])
+
+
+def _stands(world: World) -> list[tuple[str, int]]:
+    return [(str(event.kind), event.broker) for event in world.monitor.lifecycle.standing()]
+
+
+LATE_ABORT = (
+    "round; {before}write -1 90 4; sync; round; round; {written}sync; round; stop {away}; end 0 0; sync; round; "
+)
+"""A transaction is rolled back while a replica is away."""
+FORGOTTEN = "tick 1500; write -1 90 1; sync; clean {0}; round; " * 8
+TAKEN_FOR_ITS_END = "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
+CLEANED = "round" + "; tick 1500; write -1 90 1; sync; clean {0}; round" * 6
+COPIED = "lead {0}; sync; tick 100; round; wipe {1} 1; sync; tick 100; round"
+
+
+@pytest.mark.parametrize("brokers", [BROKERS, (1, 2, 3, 4)], ids=["three", "four"])
+def test_one_that_was_frozen_and_is_right_by_now_is_not_accused_by_one_that_ended_the_transaction_otherwise(
+    brokers: tuple[int, ...],
+) -> None:
+    """3 shows a rolled-back record as committed. Another was copied from it, and held that open; it is copied anew."""
+    world = World(replace(STANDARD, brokers=brokers))
+    if len(brokers) == 3:
+        lapped = "; tick 1500; write -1 90 1; sync; clean 3; round" * 3
+        ended = "write 0 0 7; sync; end 0 0; sync; write -1 90 5; write -1 90 6; sync; round; round"
+        lost = f"{ended}; stop 3; unindex 3 0; unindex 3 1; start 3; sync; round{lapped}"
+        _looked_at(world, f"{lost}; lead 3; sync; tick 100; round; wipe 1 1; sync; tick 100; round")
+        anew = "lead 2; sync; wipe 1 1; sync; tick 100; round"
+    else:
+        begun = "round; write -1 90 4; sync; round; write 1 0 7; sync; round; stop 3; end 1 0; sync; round; "
+        _looked_at(world, f"{begun}{FORGOTTEN.format(1)}lead 1; start 3; sync; round; tick 400; round")
+        _looked_at(world, "lead 3; wipe 4 1; sync; tick 400; round; tick 400; round")
+        _looked_at(
+            world, "lead 2; sync; stop 4; tick 100; round; write 1 3 8; end 1 1; write -1 90 2; sync; round; round"
+        )
+        anew = "lead 2; wipe 4 1; sync; tick 100; round"
+    looked_at_again(world, 3)
+    _looked_at(world, anew)
+    looked_at_again(world, 4)
+    wrong = [("visibility_mismatch", -1)] if len(brokers) == 3 else [("aborted_record_committed", 3)]
+    assert _stands(world) == wrong
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_copy_that_lacks_a_value_is_reported_once_the_accused_is_right_though_another_is_frozen(frozen: bool) -> None:
+    world = World(replace(STANDARD, brokers=(1, 2, 3, 4)))
+    if frozen:
+        held = "round; write 1 5 3; sync; round; stop 4; end 1 1; write -1 5 9; sync; round; "
+        cleaned = "tick 1500; write -1 90 1; sync; clean 1; clean 2; clean 3; round; " * 8
+        _looked_at(world, f"{held}{cleaned}start 4; sync; round; tick 400; round; tick 400; round")
+    _a_copy_of_one_that_was_cleaned(world)
+    _looked_at(world, COPIED.format(3, 2))
+    looked_at_again(world, 20)
+    assert ("visibility_mismatch", -1) in _stands(world)
+
+
+def _a_copy_of_one_that_was_cleaned(
+    world: World, before: str = "write -1 0 4; ", written: str = "write 0 0 -1; "
+) -> None:
+    """2 shows a rolled-back deletion as committed, its cleaner takes the value before, and 1 is copied from it."""
+    begun = LATE_ABORT.format(before=before, written=written, away=2)
+    _looked_at(world, begun + FORGOTTEN.format(1) + TAKEN_FOR_ITS_END)
+    _looked_at(world, CLEANED.format(2))
+    _looked_at(world, "lead 2; wipe 1 1; sync; tick 100; round")
+    looked_at_again(world, 2)
+
+
+def test_a_copy_that_lacks_a_value_is_reported_though_it_was_away_when_the_accused_came_to_be_right() -> None:
+    world = World(STANDARD)
+    _a_copy_of_one_that_was_cleaned(world)
+    _looked_at(world, "stop 1; tick 100; round; " + COPIED.format(3, 2))
+    looked_at_again(world, 3)
+    assert _stands(world) == []
+    _looked_at(world, "start 1; sync; tick 100; round")
+    looked_at_again(world, 20)
+    assert _stands(world) == [("visibility_mismatch", -1)]
+
+
+def test_a_copy_that_lacks_the_values_of_many_keys_of_a_transaction_is_reported_for_each() -> None:
+    world = World(STANDARD)
+    keys = range(100, 120)
+    before = "".join(f"write -1 {key} 4; " for key in keys)
+    _a_copy_of_one_that_was_cleaned(world, before, "".join(f"write 0 {key} -1; " for key in keys))
+    _looked_at(world, COPIED.format(3, 2))
+    looked_at_again(world, 20)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.broker, tally_of(stands).count) == (-1, len(keys))
+
+
+@pytest.mark.parametrize("first", ["7", "-1"])
+def test_a_transaction_that_an_audit_has_found_is_no_second_finding_once_its_first_record_is_cleaned(
+    first: str,
+) -> None:
+    world = World(STANDARD)
+    begun = "round; write -1 0 4; write -1 1 4; write -1 90 4; sync; round; "
+    rolled_back = (
+        f"write 0 0 {first}; write 0 1 7; sync; end 0 0; sync; write -1 90 5; write -1 90 6; sync; round; round"
+    )
+    _looked_at(world, f"{begun}{rolled_back}; stop 2; unindex 2 0; unindex 2 1; start 2; sync; round; audit")
+    _looked_at(world, "write -1 0 44; sync; round" if first == "7" else "round")
+    _looked_at(world, "; ".join(["tick 1500; write -1 90 1; sync; clean 2; round"] * (1 if first == "7" else 3)))
+    _looked_at(world, "audit")
+    looked_at_again(world, 3)
+    assert _stands(world) == [("outcome_contradicts_marker", 2)]
+
+
+@pytest.mark.parametrize("alone", [0, ALONE])
+def test_a_loss_that_has_spread_goes_on_being_said_of_the_one_that_is_taken_off_while_another_is_away(
+    alone: int,
+) -> None:
+    """1 and 2 have missed an ABORT, and 3 is copied from 2."""
+    world = World(replace(STANDARD, alone=alone))
+    missed = "write 0 0 -1; sync; round; stop 2; stop 1; end 0 0; sync; round; "
+    lapped = "tick 1500; write -1 90 1; sync; clean 3; round; " * 7
+    taken = "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; start 1; sync; round; tick 150; round; "
+    _looked_at(world, f"{missed}{lapped}{taken}lead 2; sync; tick 100; round; wipe 3 1; sync; tick 100; round")
+    _looked_at(world, "unassign 2; tick 100; round")
+    looked_at_again(world, 3)
+    _looked_at(world, "stop 3; tick 100; round")
+    looked_at_again(world, 3)
+    stands = {(event.broker, str(event.status)) for event in world.monitor.lifecycle.standing()}
+    assert stands == {(1, "confirmed"), (2, "spread")}

@@ -395,6 +395,7 @@ class Claim:
             {b: said for b, said in part.items() if b != self.broker}
             for part in (self.recorded.outcomes, self.recorded.markers, self.recorded.ends)
         )
+        outcomes.pop(broker, None)  # What it shows now counts.
         return replace(
             self,
             suspect_id=id_of(self.suspect_id, broker),
@@ -459,6 +460,12 @@ class Claim:
 
 
 _SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}
+
+
+def is_of_another_topic(one: Claim, other: Claim) -> bool:
+    """Whether two claims on partitions of one name are about topics of different ids."""
+    ids = one.recorded.topic_id, other.recorded.topic_id
+    return all(ids) and ids[0] != ids[1]
 
 
 def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) -> bool:

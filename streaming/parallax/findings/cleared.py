@@ -165,7 +165,12 @@ def shows_against_its_end(shown: Shown) -> bool:
 
 def _ended_as(shown: Shown, outcome: str) -> Iterable[int]:
     against = frozenset().union(*shown.against)
-    return (broker for broker in against if _endings(shown, broker) == {outcome})
+    return (broker for broker in against if _endings(shown, broker) == {outcome} and _shows_an_end(shown, broker))
+
+
+def _shows_an_end(shown: Shown, broker: int) -> bool:
+    """Whether a replica shows now how the transaction ended: what was read of it may be of a log that was replaced."""
+    return bool(_live_outcomes(shown, broker) or _live_markers(shown, broker))
 
 
 def _direct_end(shown: Shown) -> Iterable[int]:
@@ -233,11 +238,14 @@ def _live_outcomes(shown: Shown, broker: int) -> set[str]:
     return found
 
 
+def _live_markers(shown: Shown, broker: int) -> set[str]:
+    """The types of the end markers that a replica shows at the finding's place."""
+    place = (shown.finding.marker_offset, shown.finding.producer_id)
+    live = shown.replicas.get(broker, {}).get("markers", ())
+    return {marker["type"] for marker in live if (marker["offset"], marker["producer_id"]) == place}
+
+
 def _by_marker(shown: Shown, broker: int) -> frozenset[str]:
     """The outcome by the end marker that a replica shows, else by the one that it was recorded to show."""
-    finding = shown.finding
-    place = (finding.marker_offset, finding.producer_id)
-    live = shown.replicas.get(broker, {}).get("markers", ())
-    found = {marker["type"] for marker in live if (marker["offset"], marker["producer_id"]) == place}
-    types = found or {shown.markers.get(broker, "")}
+    types = _live_markers(shown, broker) or {shown.markers.get(broker, "")}
     return frozenset(_BY_MARKER[each] for each in types if each in _BY_MARKER)

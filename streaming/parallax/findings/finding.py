@@ -10,7 +10,7 @@ from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Decision, Resolution, differed
+from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
 from parallax.findings.sides import standing
 from parallax.findings.summary import blocked_at, resolved, spread, summary, unsettled
@@ -233,10 +233,12 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
 def beside(decision: Decision, before: Iterable[int], answers: Answers) -> frozenset[int]:
     """Who else shows what the accused does, or did when it was asked last (``before``), and cannot be asked now."""
     if decision.kind in OUTCOME_KINDS and not decision.sides.keys() <= {ABORTED, COMMITTED, "open"}:
-        return frozenset(before)  # Values of the key say of two replicas alone who shows what.
-    shown = {b for side in decision.sides.values() if decision.accused in side for b in side}
+        # Values of the key say of two replicas alone who shows what.
+        shown = showing_its_value(decision.accused, answers)
+    else:
+        shown = frozenset(b for side in decision.sides.values() if decision.accused in side for b in side)
     away = {b for b, answer in answers.replicas.items() if answer.error is not None}
-    return frozenset(shown | away.intersection(before)) - {decision.accused}
+    return (shown | away.intersection(before)) - {decision.accused}
 
 
 def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:
@@ -306,6 +308,11 @@ def sides_of(finding: Finding) -> dict[str, list[int]]:
 def was_only_shown(finding: Finding) -> bool:
     """Whether a finding was over when it was reported: it was proven by what was recorded, and nothing shows it."""
     return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
+
+
+def is_gone(finding: Finding) -> bool:
+    """Whether a finding was resolved because the topic, the partition or the replica is gone: it does not come back."""
+    return finding.status is FindingStatus.RESOLVED and evidence_of(finding).get("resolution") == Resolution.GONE
 
 
 def was_explained(finding: Finding) -> bool:

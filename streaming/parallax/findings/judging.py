@@ -41,6 +41,8 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 _ENDINGS = frozenset({ABORTED, COMMITTED, "open", "ended"})
 """What the sides say of a finding on a transaction, other than values of its key."""
+_ENDED_WRONGLY = OUTCOME_KINDS | {FindingKind.OUTCOME_CONTRADICTS_MARKER}
+"""The kinds that say of a transaction that has ended on a replica that it shows it wrongly."""
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
 _GONE_PROBES = 2
@@ -222,7 +224,9 @@ class Judging:
         claim, answers = judged.claim, judged.answers
         if judged.decision.resolution is Resolution.GONE:
             claim = own  # What ends with its replica was about that one.
-        decision = self._twice(task, claim, judged.decision, answers)
+        elif judged.decision.has_spread and task.finding_id is not None:
+            claim = replace(claim, broker=own.broker)  # So is a loss that has spread from it.
+        decision = self._twice(task, claim, _of_the_one_asked_instead(own, judged.decision, answers), answers)
         if task.finding_id is not None and decision.lacks != UNKNOWN:
             self._ledger.note_lack(task.finding_id or task.claim.suspect_id, claim.offset, decision.lacks)
         leans_on: tuple[str, ...] = ()
@@ -362,8 +366,8 @@ class Judging:
         return {
             name: Cause(other.broker, other.kind)
             for name, other in standing
-            if (other.broker, other.kind) == (accused, decision.kind)
-            and other.kind in OUTCOME_KINDS
+            if other.broker == accused
+            and {other.kind, decision.kind} <= _ENDED_WRONGLY
             and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
             and other.transaction_start_offset < claim.transaction_start_offset
         }
@@ -598,6 +602,19 @@ class Judging:
         yield from self._incidents.awaited_by(claim)
 
 
+def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers) -> Decision:
+    """The verdict on a loss that had spread, of which the replica is gone that was accused first.
+
+    The one that was asked in its place is not accused for that: who is away may show the same.
+    """
+    is_accused = decision.verdict is Verdict.CONFIRMED and decision.accused == answers.pivot
+    if not claim.spread or answers.pivot == NOBODY or not is_accused:
+        return decision
+    if all(answer.error is None for answer in answers.replicas.values()):
+        return decision
+    return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; not all that are left were asked")
+
+
 def _is_over(decision: Decision) -> bool:
     """Whether what was suspected, or proven, of a replica is not so, or no more, and nothing else accounts for it."""
     is_shared = decision.has_spread or decision.is_unsettled
@@ -736,10 +753,11 @@ def _is_refuted(decision: Decision, known: Finding) -> bool:
     """Whether what had proven the direction of a finding proves it no more.
 
     It was truncated: a tombstone that the log does not have deletes nothing. Or those that stand against the accused
-    differ, so that the newest value may be wrong too.
+    differ, so that the newest value may be wrong too. Or what it had held open has ended, and how is not proven.
     """
     differ = known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
-    return decision.proof_truncated or differ
+    has_ended = known.kind in OPEN_KINDS and decision.kind not in OPEN_KINDS
+    return decision.proof_truncated or differ or has_ended
 
 
 def _says_it(known: Finding | None, claim: Claim) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from parallax.findings.claim import Claim, explains
-from parallax.findings.finding import Finding, claim_of, leans_on
+from parallax.findings.claim import Claim, explains, is_of_another_topic
+from parallax.findings.finding import Finding, claim_of, is_gone, leans_on
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.kinds import TRANSACTION_KINDS
@@ -61,10 +61,14 @@ class Ledger:
         self._leaning: dict[str, dict[str, Claim]] = {}
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
-    def add(self, event: Finding) -> list[Claim]:
+    def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
         """Take an event in; returns the claims that have to be judged because of it.
 
         Their dismissal leaned on it, or it has ended and they are about others that show what it was about.
+
+        Args:
+            event: of the table.
+            now: when it is taken in; when it was decided if not given.
         """
         if event.is_incident:
             self._count(event)
@@ -90,7 +94,8 @@ class Ledger:
         # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
         says_as_before = known is None or known.broker == event.broker
         freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
-        return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, event.decided_at, freed)]
+        at = now or event.decided_at
+        return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def _has_verdict(self, claim: Claim) -> bool:
         handled = self.handled(claim.suspect_id)
@@ -101,12 +106,13 @@ class Ledger:
 
         Args:
             claim: that something leaves which is over.
-            at: when that was found.
+            at: now.
             freed: the claims that are judged again because of that.
         """
         if claim.broker != NOBODY:
             return False
-        if any(f.stands or f.decided_at >= at - RESOLVED_FOR for f in self.undirected_about(claim)):
+        known = [f for f in self.undirected_about(claim) if not is_of_another_topic(claim_of(f), claim)]
+        if any(f.stands or (f.decided_at >= at - RESOLVED_FOR and not is_gone(f)) for f in known):
             return True
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 

@@ -16,12 +16,14 @@ from typing import Any
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, differing_values, showing_the_same, unread
+from parallax.findings.effect import COVERED
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
 from parallax.findings.sides import VALUE
+from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id_of
 
-_VALUES = 16
-"""How many differences of value are left to be judged at most: of so many keys of a transaction."""
+_VALUES = COVERED + 1
+"""How many differences of value are left to be judged at most: of all keys of a transaction that are asked about."""
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
@@ -66,11 +68,11 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
     records = [(claim, answers), *answers.rest]
     shown = {b for c, a in records for b in showing_the_same(c, a)}
     may_show = unread(claim, answers).intersection(beside)
-    values = [] if shown else [(c, a, sides) for c, a in records if (sides := differing_values(c, a))]
-    left = {
-        "shown_by": sorted(shown | may_show),
-        "differing": [_differing(c, a, sides) for c, a, sides in values[:_VALUES]],
-    }
+    differing = [] if shown else [_differing(c, sides, a) for c, a in records if (sides := differing_values(c, a))]
+    if claim.kind in OUTCOME_KINDS:
+        # What these show of the record may be gone by the time that they can be asked, and a value with it.
+        differing += [_unread(c, a, broker) for c, a in records for broker in sorted(may_show) if c.key is not None]
+    left = {"shown_by": sorted(shown | may_show), "differing": differing[:_VALUES]}
     return {name: said for name, said in left.items() if said}
 
 
@@ -113,7 +115,19 @@ def claims_of_suspect(claim: Claim, left: Mapping[str, Any]) -> list[Claim]:
     return [replace(one, freed=False) for one in made]
 
 
-def _differing(claim: Claim, answers: Answers, sides: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+def _unread(claim: Claim, answers: Answers, broker: int) -> dict[str, Any]:
+    """The same of a key whose values may differ on a replica that cannot be asked."""
+    shown = [a.live.offset for a in answers.replicas.values() if a.error is None and a.live is not None]
+    return {
+        "offset": max(shown, default=claim.first_offset),
+        "producer_id": UNKNOWN,
+        "key": [claim.key_hash_hi, claim.key_hash_lo],
+        "sides": {},
+        "pivot": broker,
+    }
+
+
+def _differing(claim: Claim, sides: Mapping[str, Sequence[int]], answers: Answers) -> dict[str, Any]:
     """What the evidence keeps of a key whose values differ; the offset is the newest value's."""
     shown = {text: int(text.removeprefix(VALUE)) for text in sides if text.startswith(VALUE)}
     newest = max(shown, key=lambda text: shown[text])
@@ -134,7 +148,7 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
     said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
     high, low = one["key"]
     return Claim(
-        suspect_id=id_of(claim.suspect_id, one["offset"], one["key"]),
+        suspect_id=id_of(claim.suspect_id, one["offset"], one["key"], *([] if one["sides"] else [one["pivot"]])),
         rule=Rule.LATEST_VALUE,
         kind=FindingKind.VISIBILITY_MISMATCH,
         topic=claim.topic,

@@ -187,7 +187,7 @@ class Lifecycle:
         freed: dict[str, Claim] = {}
         for event in events:
             freed.pop(event.suspect_id, None)
-            freed |= {claim.suspect_id: claim for claim in self._ledger.add(event)}
+            freed |= {claim.suspect_id: claim for claim in self._ledger.add(event, now.at)}
             self._incidents.add(event, now.monotonic)
         self._incidents.loaded()
         for finding in self._ledger:

@@ -20,6 +20,8 @@ READ_WHOLE = {"key": {"complete": True}}
 GONE = {"error": "it does not answer"}
 COMMIT = {"offset": 20, "producer_id": 7, "type": "commit"}
 ABORT = {"offset": 20, "producer_id": 7, "type": "abort"}
+SHOWS_ABORTED = {"committed": [{"offset": 10, "producer_id": 7, "outcome": "aborted"}]}
+LISTS_ABORTED = {"aborted": [{"producer_id": 7, "first_offset": 10}]}
 OTHERS_ABORT = {"offset": 20, "producer_id": 8, "type": "abort"}
 
 
@@ -93,31 +95,43 @@ class TestAnOutcome:
     KIND = FindingKind.ABORTED_RECORD_COMMITTED
 
     def test_clears_those_that_show_it(self) -> None:
-        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}) == [1, 3]
-        assert right(self.KIND, {"aborted": [1], "committed": [2, 3]}) == [1]
-        assert right(FindingKind.COMMITTED_RECORD_ABORTED, {"aborted": [2], "committed": [3]}) == [3]
+        show = {1: SHOWS_ABORTED, 3: LISTS_ABORTED}
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, show) == [1, 3]
+        assert right(self.KIND, {"aborted": [1], "committed": [2, 3]}, show) == [1]
+        marker = {3: {"markers": [COMMIT]}}
+        assert right(FindingKind.COMMITTED_RECORD_ABORTED, {"aborted": [2], "committed": [3]}, marker) == [3]
+
+    def test_does_not_clear_one_that_was_read_to_show_it_and_shows_neither_record_nor_end_marker_now(self) -> None:
+        sides = {"aborted": [1, 3], "committed": [2]}
+        recorded = {"outcomes": {1: "aborted", 3: "aborted"}, "markers": {3: "abort"}}
+        assert right(self.KIND, sides, {1: SHOWS_ABORTED}, recorded) == [1], "3 may have another log by now"
 
     def test_does_not_clear_one_that_shows_it_and_another_end_marker(self) -> None:
-        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {3: {"markers": [COMMIT]}}) == [1]
+        show = {1: SHOWS_ABORTED, 3: SHOWS_ABORTED | {"markers": [COMMIT]}}
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, show) == [1]
 
     def test_does_not_clear_one_whose_log_begins_above_it(self) -> None:
         sides = {"aborted": [1, 3], "committed": [2]}
-        assert right(self.KIND, sides, {1: {"log_start_offset": 10}, 3: {"log_start_offset": 11}}) == [1]
+        starts = {1: SHOWS_ABORTED | {"log_start_offset": 10}, 3: SHOWS_ABORTED | {"log_start_offset": 11}}
+        assert right(self.KIND, sides, starts) == [1]
         unnamed = {"transaction_start_offset": -1, "offset": 12}
-        assert right(self.KIND, sides, {1: {"log_start_offset": 13}, 3: {"log_start_offset": 12}}, **unnamed) == [3]
+        shown = {"markers": [ABORT]}
+        starts = {1: shown | {"log_start_offset": 13}, 3: shown | {"log_start_offset": 12}}
+        assert right(self.KIND, sides, starts, **unnamed) == [3]
 
     def test_does_not_clear_one_that_did_not_answer(self) -> None:
-        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {1: GONE}) == [3]
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {1: GONE, 3: SHOWS_ABORTED}) == [3]
 
-    def test_of_which_only_a_value_is_left_clears_those_whose_end_marker_is_known(self) -> None:
+    def test_of_which_only_a_value_is_left_clears_those_that_show_the_end_marker(self) -> None:
         sides = {"a value": [2], "no value": [1, 3]}
         assert right(self.KIND, sides) == []
         assert right(self.KIND, sides, {1: {"markers": [ABORT]}}) == [1]
-        assert right(self.KIND, sides, recorded={"markers": {3: "abort", 1: "commit"}}) == [3]
+        assert right(self.KIND, sides, recorded={"markers": {3: "abort", 1: "commit"}}) == []
 
     def test_that_contradicts_a_replicas_own_marker_clears_those_that_show_the_other(self) -> None:
         direct = {"kind": FindingKind.OUTCOME_CONTRADICTS_MARKER, "offset": 10, "marker_offset": 11}
-        assert right(sides={"aborted": [1, 3], "committed": [2]}, **direct) == [1, 3]
+        show = {1: SHOWS_ABORTED, 3: SHOWS_ABORTED}
+        assert right(sides={"aborted": [1, 3], "committed": [2]}, replicas=show, **direct) == [1, 3]
         assert right(sides={"committed": [1, 2, 3]}, **direct) == []
         assert right(sides={}, **direct) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, claim_of, evidence_of, was_explained
 from parallax.findings.happenings import News
 from parallax.findings.incident import tally_of
+from parallax.findings.ledger import Ledger
 from parallax.findings.questions import Reading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
@@ -554,3 +556,17 @@ class TestAnOutcomeOfATransactionOfOneKey:
         for _ in range(60):
             life.after(RECHECK_S, self.probe((None, NONE), (None, NONE), (None, old)))
         assert {f.broker for f in life.machine.standing()} == {3}
+
+
+def test_a_difference_is_looked_at_for_a_day_after_its_end_and_not_that_of_a_topic_that_is_gone() -> None:
+    about = replace(UNDIRECTED, recorded=replace(UNLIKE, topic_id="1"))
+    life = Life().confirmed(about, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE))
+    ledger, at = Ledger(), life.last.decided_at
+    ledger.add(life.last)
+    assert ledger.is_looked_at(about, at + timedelta(days=9)), "it stands"
+    assert not ledger.is_looked_at(replace(about, recorded=replace(UNLIKE, topic_id="2")), at)
+    assert not ledger.is_looked_at(replace(about, key_hash_lo=6), at)
+    for resolution, hours, is_so in (("superseded", 23, True), ("superseded", 25, False), ("object_gone", 1, False)):
+        evidence = json.dumps(evidence_of(life.last) | {"resolution": resolution})
+        ledger.add(replace(life.last, status=FindingStatus.RESOLVED, evidence=evidence))
+        assert ledger.is_looked_at(about, at + timedelta(hours=hours)) is is_so

@@ -48,6 +48,7 @@ RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 
 def claim(name: str = "s", kind: FindingKind = MARKER, **fields: Any) -> Claim:
     base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    base |= {"recorded": Recorded(markers={1: "abort"})} if kind is MARKER else {}
     return Claim(name, Rule.OUTCOME, kind, "t", 0, 2, **(base | fields))
 
 

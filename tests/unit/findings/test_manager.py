@@ -107,6 +107,7 @@ def wrong(_: Claim) -> Answers:
 
 def suspect(kind: FindingKind = FindingKind.MARKER_MISSING, **fields: Any) -> Suspect:
     base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    base |= {"observations": {"markers": {"1": "abort"}}} if kind is FindingKind.MARKER_MISSING else {}
     accusation = Accusation(Rule.OUTCOME, kind, 2, **(base | fields))
     return Suspect("orders", 0, accusation, {}, raised_at=1_700_000_000_000)
 

@@ -15,7 +15,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.content import record_at_offset
 from parallax.findings.decide.log_start import head_missing
-from parallax.findings.decide.others import differing_values, showing_the_same, unread
+from parallax.findings.decide.others import differing_values, showing_its_value, showing_the_same, unread
 from parallax.findings.decide.spread import of_a_finding
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
@@ -33,6 +33,7 @@ __all__ = [
     "differing_values",
     "differs_anew",
     "named",
+    "showing_its_value",
     "showing_the_same",
     "unread",
 ]

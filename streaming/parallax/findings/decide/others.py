@@ -6,7 +6,9 @@ else would raise a suspect about it.
 
 from __future__ import annotations
 
-from parallax.findings.answers import Answers, ReplicaAnswer
+from collections.abc import Iterable
+
+from parallax.findings.answers import Answers, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.endings import live_outcome
 from parallax.findings.decide.spread import WRONG, is_wrong
@@ -35,18 +37,40 @@ def differing_values(claim: Claim, answers: Answers) -> dict[str, tuple[int, ...
     """Return who shows which value of the key of a finding that is over; empty where none differ.
 
     What differs then is another divergence, or what the finding was about on a replica that holds its record no more.
+    One that is behind the others, or frozen, is left out where they would not be compared for its sake.
     """
     if claim.key is None or claim.spread:
         return {}
     read = [a for a in answers.replicas.values() if a.error is None and a.key is not None and a.key.complete]
-    up_to = min((a.last_stable_offset for a in read), default=UNKNOWN)
+    for up_to in sorted({a.last_stable_offset for a in read}):
+        sides = _values_shown([a for a in read if a.last_stable_offset >= up_to], up_to)
+        if len(sides) > 1:
+            return sides
+    return {}
+
+
+def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[str, tuple[int, ...]]:
+    """By what they show of a key, the replicas whose newest record of it lies below an offset."""
     sides: dict[str, tuple[int, ...]] = {}
     for answer in sorted(read, key=lambda a: a.broker):
         if answer.key is not None and answer.key.newest_offset < up_to:
             live = answer.live
             text = NO_VALUE if live is None else f"{VALUE}{live.offset}"
             sides[text] = (*sides.get(text, ()), answer.broker)
-    return sides if len(sides) > 1 else {}
+    return sides
+
+
+def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
+    """Return the others whose key shows what that of a replica does: where its record is gone, they may be copies."""
+    read = {b: a for b, a in answers.replicas.items() if a.error is None and a.key is not None and a.key.complete}
+    if accused not in read:
+        return frozenset()
+    own = read[accused].live
+    return frozenset(b for b, a in read.items() if b != accused and _offset(a.live) == _offset(own))
+
+
+def _offset(shown: RecordShown | None) -> int:
+    return UNKNOWN if shown is None else shown.offset
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:

@@ -32,8 +32,8 @@ from parallax.findings.decide.endings import (
 from parallax.findings.decide.key_values import FAR, Differing, behind, gone_everywhere, latest_differs
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
-from parallax.kinds import OUTCOME_KINDS
-from parallax.model import UNKNOWN, FindingKind
+from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def ended(case: Case) -> Decision:
@@ -57,12 +57,16 @@ def ended(case: Case) -> Decision:
         now = ended_now(case)
         named = {b: outcome for b, outcome in truth.items() if not case.live_only or b in now}
         witnesses = [b for b in against if b in named]
-        return case.confirmed(
+        decision = case.confirmed(
             f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {other_outcome(own)} "
             f"{f'on {broker_list(witnesses)}' if witnesses else 'by what was read'}",
             kind_of(own),
             sides=by_outcome(named | {accused.broker: own}),
         )
+        if claim.kind in OPEN_KINDS and not _end_is_known(case, other_outcome(own)):
+            # That it had held the transaction open says nothing of how that ended: it may have been put right since.
+            return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
+        return decision
     if truth:
         decision = agreed(case, own)
         if decision.resolution is not Resolution.SPREAD:
@@ -71,6 +75,11 @@ def ended(case: Case) -> Decision:
         return decision if is_complete else _by_their_markers(case, own) or _by_what_was_read(case, own)
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
+
+
+def _end_is_known(case: Case, outcome: str) -> bool:
+    """Whether an end marker that was read, or that another shows, gives the record an outcome."""
+    return recorded_end(case.claim) == outcome or any(_shows_end(case.claim, a, outcome) for a in case.others)
 
 
 def _by_their_markers(case: Case, own: str) -> Decision | None:
