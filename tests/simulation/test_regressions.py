@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,11 @@ from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, evidence_of, sides_of
 from parallax.findings.incident import tally_of
 from parallax.findings.incidents import ALONE
+from parallax.findings.requests import Question, Recreated
 from parallax.findings.sides import standing
 from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
-from tests.simulation import kinds
+from tests.simulation import kinds, probe
+from tests.simulation.cluster import Cluster
 from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.monitor import RECHECK_S
 from tests.simulation.records import Aborted, End
@@ -1772,3 +1775,68 @@ def test_a_loss_that_has_spread_goes_on_being_said_of_the_one_that_is_taken_off_
     looked_at_again(world, 3)
     stands = {(event.broker, str(event.status)) for event in world.monitor.lifecycle.standing()}
     assert stands == {(1, "confirmed"), (2, "spread")}
+
+
+def test_who_copies_a_right_log_is_not_accused_of_a_transaction_by_the_end_marker_of_another_producers() -> None:
+    """2 missed the ABORT of one transaction. Its disk is replaced, and it has come to where another one is open."""
+    world = World(STANDARD)
+    begun = "round; write -1 90 4; sync; round; round; write 0 0 7; write 1 5 3; sync; round; stop 2; end 0 0; sync; "
+    written = "".join(f"write -1 {key} 4; " for key in (6, 7, 8, 9))
+    more = f"round; {written}sync; round; end 1 1; write -1 91 3; sync; round; "
+    read = "".join(f"read 0 {b} 999; read 1 {b} 999; progress {b}; " for b in BROKERS) + "batch 10"
+    for op in parse(f"{begun}{more}{_lapped(9, 1, 3)}start 2; sync; " + "; tick 150; ".join([read] * 5)):
+        world.apply(op)
+    assert ("read_committed_frozen", 2) in [(str(claim.kind), claim.broker) for claim in world.monitor.pending]
+    for op in parse("wipe 2 1; fetch 2 5; probe; sync; round"):
+        world.apply(op)
+    looked_at_again(world, 2)
+    assert _stands(world) == []
+    world.settle()
+
+
+def test_who_is_right_about_a_key_is_not_accused_by_what_an_end_leaves_on_it_while_it_is_away() -> None:
+    """1 is a copy of the accused, and away when that is right again. What 2 and 3 show of the key was rolled back."""
+    world = World(STANDARD)
+
+    def done(text: str, looks: int) -> None:
+        for op in parse(text):
+            world.apply(op)
+        looked_at_again(world, looks)
+
+    begun = LATE_ABORT.format(before="write -1 0 4; ", written="write 0 0 7; ", away=2)
+    done(begun + FORGOTTEN.format(1) + TAKEN_FOR_ITS_END, 1)
+    done(COPIED.format(2, 1), 3)
+    newer = (
+        "lead 1; sync; write -1 0 5; write 1 0 9; write -1 90 1; sync; round; round; stop 2; stop 3; end 1 0; round; "
+    )
+    taken = "write 1 3 8; end 1 1; write -1 90 2; start 2; start 3; sync; round"
+    done(newer + "tick 1500; write -1 90 1; clean 1; " * 8 + taken, 0)
+    done("lead 3; sync; stop 1; tick 100; round; wipe 2 1; sync; tick 100; round", 4)
+    done("start 1; sync; tick 100; round", 8)
+    wrong = {("aborted_record_committed", 2), ("aborted_record_committed", 3)}
+    assert set(_stands(world)) == wrong
+    assert {event.broker for event in world.monitor.events if event.status is FindingStatus.CONFIRMED} <= {2, 3}
+
+
+def test_a_finding_on_a_transaction_leaves_what_another_shows_of_any_record_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1, a copy of the accused, has cleaned one of two records; the readers of 2 saw that its log was replaced."""
+    answer = probe._answer
+
+    def seen_replaced(cluster: Cluster, question: Question, *more: Any) -> Any:
+        if isinstance(question, Recreated):
+            return question.broker == 2
+        return answer(cluster, question, *more)
+
+    monkeypatch.setattr(probe, "_answer", seen_replaced)
+    world = World(STANDARD)
+    begun = LATE_ABORT.format(before="write -1 1 4; ", written="write 0 0 7; write 0 1 8; ", away=2)
+    _looked_at(world, begun + FORGOTTEN.format(1) + TAKEN_FOR_ITS_END)
+    _looked_at(world, COPIED.format(2, 1))
+    looked_at_again(world, 1)
+    _looked_at(world, "lead 3; sync; write -1 1 9; sync; round; " + _lapped(6, 1, 3) + "round")
+    looked_at_again(world, 1)
+    _looked_at(world, COPIED.format(3, 2))
+    looked_at_again(world, 7)
+    assert _stands(world) == [("aborted_record_committed", 1)]

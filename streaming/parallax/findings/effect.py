@@ -116,7 +116,8 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
 
     Returns:
         The gravest decision, with the record that it is about: one that is wrong still, else one where all replicas are
-        wrong, else one that cannot be judged yet, else how it ended.
+        wrong, else one that cannot be judged yet, else how it ended. What was said of the other records stays beside
+        its answers.
     """
     first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
     is_gone = first.decision.resolution is Resolution.GONE
@@ -131,6 +132,9 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
         rest = [j for j in rest if not (j.decision.is_unsettled and _was_written_since(j))]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
     decision = gravest.decision
+    if gravest is not first:
+        beside = [(first.claim, replace(answers, rest=())), *(one for one in others if one[0] is not gravest.claim)]
+        gravest = replace(gravest, answers=replace(gravest.answers, rest=tuple(beside)))
     # That an index is right again says nothing of what the cleaner had taken by it.
     is_of_one = decision.resolution in _TRACES or claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
     is_of_one |= decision.resolution is Resolution.HEALED and _is_replaced_without_end(gravest)

@@ -118,8 +118,7 @@ def made(
         known: the finding's last event, if there is one.
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
-        left: what a finding that has ended, or a suspect that is dismissed, leaves to be judged
-            (`parallax.findings.left`).
+        left: what a finding that has ended leaves to be judged (`parallax.findings.left`).
     """
     claim = _of_the_tombstone(claim, decision, answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -148,7 +147,6 @@ def made(
         evidence |= _of_the_end(decision) | dict(left or {})
     else:
         text = f"{status.capitalize()}: {decision.reason}."
-        evidence |= dict(left or {})
     return Finding(
         finding_id=finding_id,
         sequence=0,

@@ -182,6 +182,10 @@ class Waiting(Held):
             return now
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
+    def raised_by(self, at_ms: int) -> int:
+        """How many of them that have no verdict were raised by some time, milliseconds since 1970 UTC."""
+        return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
+
     def next_page(self, number: int, now: float, _: Callable[[Finding], float]) -> Page | None:
         """The next page, if one is due: a new round begins when its time has come."""
         at = self.behind(WAITING)

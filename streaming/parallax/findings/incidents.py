@@ -221,13 +221,13 @@ class Incidents:
                 continue
             proven.restored_ms = int(event.decided_at.timestamp() * 1000)
             told = tally_of(event)
+            proven.beside = frozenset(told.beside)
             if event.stands or told.in_part:
                 state = _state_of(event) if event.stands else State.IN_PART
                 proven.add([c for c in sampled(event) if proven.members.find(c.suspect_id) < 0], state)
                 proven.round += 1
             if event.stands:
                 proven.ended = Counter(told.ended)
-                proven.beside = frozenset(told.beside)
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
@@ -313,6 +313,19 @@ class Incidents:
         """Suspects on what other replicas show of members that are over since this was asked last."""
         left, self._on_others = self._on_others, []
         return left
+
+    def may_have_counted(self, claim: Claim, group: Group) -> bool:
+        """Whether an incident of a group may have counted a suspect before a restart."""
+        proven = self._proven.get(group)
+        restored_ms = self._forgotten.get(group, UNKNOWN) if proven is None else proven.restored_ms
+        return claim.raised_at_ms <= restored_ms
+
+    def _ended_before_a_restart(self, group: Group) -> int:
+        """When the last event of an incident was decided that was over before a restart, ms since 1970 UTC; else -1."""
+        proven = self._proven.get(group)
+        if proven is not None and (proven.stands or proven.restored_ms != UNKNOWN):
+            return UNKNOWN if proven.stands else proven.restored_ms
+        return self._forgotten.get(group, UNKNOWN)
 
     def beside(self, group: Group) -> frozenset[int]:
         """The brokers that have shown any of what an incident counts, besides its own."""
@@ -468,16 +481,13 @@ class Incidents:
         if proven.event is None:
             return 0
         decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
-        alike = [
-            w for g, w in self._waiting.items() if g == group or (g.place == group.place and _are_of_one(g, group))
-        ]
-        before = [(one, decided) for one in alike]
+        alike = (g for g in self._waiting if g == group or (g.place == group.place and _are_of_one(g, group)))
+        until = dict.fromkeys(alike, decided)
         if proven.restored_ms != UNKNOWN:
-            # What it counted may have been left by such a suspect on another replica, which has to be asked again.
-            like = (w for g, w in self._waiting.items() if g._replace(broker=group.broker) == group)
-            before += [(one, proven.restored_ms) for one in like if not any(one is known for known in alike)]
-        masks = (one.members.are(*WAITING) & (one.members.rows["raised_at_ms"] <= at) for one, at in before)
-        return sum(int(mask.sum()) for mask in masks)
+            # What it counts may have been left by another incident, which was over before the restart.
+            over = (g for g in self._waiting if g.place == group.place and self._ended_before_a_restart(g) > 0)
+            until = dict.fromkeys(over, proven.restored_ms) | until
+        return sum(self._waiting[g].raised_by(at) for g, at in until.items())
 
     def _number(self, proven: Proven) -> int:
         """How many keys, or records without one, or transactions, are wrong: each once, however often reported."""

@@ -30,7 +30,7 @@ from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
-from parallax.findings.left import claims_of, claims_of_suspect, left_by, left_by_suspect, left_over
+from parallax.findings.left import claims_of, claims_of_suspect, left_by, left_over
 from parallax.findings.members import Group, State
 from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
 from parallax.findings.summary import blocked_at
@@ -114,11 +114,14 @@ class Judging:
         self, page: Page, original: Claim, claim: Claim, decision: Decision, answers: Answers, when: datetime
     ) -> list[Claim]:
         """The suspects on what others show of a member that is over."""
-        if not page.is_proven:
-            return claims_of_suspect(original, left_by_suspect(original, answers))
-        left = left_over(claim, answers, self._incidents.beside(page.group))
-        has_healed = decision.resolution is Resolution.HEALED
-        found = claims_of(claim, left, int(when.timestamp() * 1000), has_healed=has_healed)
+        beside = self._incidents.beside(page.group)
+        if page.is_proven:
+            has_healed, at_ms = decision.resolution is Resolution.HEALED, int(when.timestamp() * 1000)
+            found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
+        elif original.left or original.freed or not self._incidents.may_have_counted(original, page.group):
+            return []
+        else:
+            found = claims_of_suspect(original, left_over(original, answers, beside))
         return [one for one in found if not self._ledger.is_looked_at(one, when)]
 
     def _outcome_of(
@@ -291,8 +294,7 @@ class Judging:
             # Under an id of its own where the finding's has a meaning already: a dismissal takes nothing back.
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
-        left = {} if is_proven or leans_on else left_by_suspect(task.claim, answers)
-        return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on, left=left)
+        return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
 
     def _counting(self, task: Task, claim: Claim, decision: Decision, known: Finding | None) -> Finding | None:
         """The incident that counts the transaction of a suspect and says all of it; None where there is none.

@@ -84,7 +84,7 @@ class Ledger:
         self._stand_alone(event.suspect_id)
         if dismissed:
             self.dismissed += 1
-            return self._lean(event) + [claim for claim in claims_left(event) if not self._has_verdict(claim)]
+            return self._lean(event)
         known = self._standing.get(event.finding_id)
         self._count(event)
         self._note_undirected(event)
@@ -96,10 +96,6 @@ class Ledger:
         freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
         at = now or event.decided_at
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
-
-    def _has_verdict(self, claim: Claim) -> bool:
-        handled = self.handled(claim.suspect_id)
-        return handled is not None and claim.raised_at_ms < handled.decided_ms
 
     def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
         """Whether a difference without direction of the values of a key is a finding, or is judged again anyway.

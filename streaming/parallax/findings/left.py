@@ -1,24 +1,22 @@
 """What a finding that ends leaves to be judged by itself: suspects that no reader would raise, for none goes back.
 
-A suspect that is dismissed leaves some as well: another replica may have been copied from its own before that was put
-right. They stand in the evidence of the last event, so that they are there again after a restart. What an incident
-counts has no event: after a restart it is suspected again, and leaves what it left before.
+They stand in the evidence of the last event, so that they are there again after a restart. What an incident counts has
+no event: after a restart it is suspected again, and leaves what it left before.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parallax.findings.answers import Answers
+from parallax.findings.answers import Answers, RecordShown
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, differing_values, showing_the_same, unread
 from parallax.findings.effect import COVERED
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
-from parallax.findings.sides import VALUE
+from parallax.findings.sides import NO_VALUE, VALUE
 from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id_of
 
@@ -37,18 +35,6 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
     if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
         return {}
     return left_over(claim, answers, claim_of(known).recorded.beside)
-
-
-def left_by_suspect(claim: Claim, answers: Answers) -> dict[str, Any]:
-    """Return what the evidence of a suspect's dismissal says of what it leaves: the others that show the same.
-
-    Nothing was proven of it, so that nothing is proven of those: they are suspected as it was. One that was left
-    itself, or that a finding had explained, leaves nothing: that has ended, and left what was to be left.
-    """
-    if claim.left or claim.freed:
-        return {}
-    shown = {b for c, a in ((claim, answers), *answers.rest) for b in showing_the_same(c, a)}
-    return {"shown_by": sorted(shown)} if shown else {}
 
 
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
@@ -78,18 +64,11 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
 
 def claims_left(finding: Finding) -> list[Claim]:
     """The suspects that the end of a finding leaves; the same ones each time."""
-    if finding.status not in _OVER or finding.broker == NOBODY or not _SAYS_WHO.search(finding.evidence or ""):
+    if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY:
         return []
-    evidence, claim = evidence_of(finding), claim_of(finding)
-    if finding.status is FindingStatus.DISMISSED:
-        return claims_of_suspect(claim, evidence)
+    evidence = evidence_of(finding)
     has_healed = evidence.get("resolution") == Resolution.HEALED
-    return claims_of(claim, evidence, int(finding.decided_at.timestamp() * 1000), has_healed=has_healed)
-
-
-_OVER = frozenset({FindingStatus.RESOLVED, FindingStatus.DISMISSED})
-_SAYS_WHO = re.compile('"(?:shown_by|differing)":')
-"""There are many dismissals, and few of them leave anything: the others' evidence is not read."""
+    return claims_of(claim_of(finding), evidence, int(finding.decided_at.timestamp() * 1000), has_healed=has_healed)
 
 
 def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: bool) -> list[Claim]:
@@ -109,22 +88,39 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any]) -> list[Claim]:
-    """The suspects that a dismissed one leaves (`left_by_suspect`): each as if it had been raised in its place."""
-    others = (b for b in left.get("shown_by", []) if isinstance(b, int))
-    made = (claim.of_another(b, claim.raised_at_ms, has_healed=True) for b in others)
-    return [replace(one, freed=False) for one in made]
+    """The suspects that one leaves which an incident may have counted before a restart.
+
+    Nothing proves any more that it did. So of an outcome, of which a finding says by its kind what it truly was, what
+    was recorded has to prove it once more of each of the others.
+    """
+    made = claims_of(claim, left, claim.raised_at_ms, has_healed=True)
+    return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]
 
 
 def _unread(claim: Claim, answers: Answers, broker: int) -> dict[str, Any]:
     """The same of a key whose values may differ on a replica that cannot be asked."""
-    shown = [a.live.offset for a in answers.replicas.values() if a.error is None and a.live is not None]
+    live = {b: a.live for b, a in sorted(answers.replicas.items()) if a.error is None}
+    shown = [one for one in live.values() if one is not None]
+    newest = max(shown, key=lambda one: one.offset, default=None)
+    sides: dict[str, list[int]] = {_NOT_READ: [broker]}
+    for of, one in live.items():
+        sides.setdefault(NO_VALUE if one is None else f"{VALUE}{one.offset}", []).append(of)
     return {
-        "offset": max(shown, default=claim.first_offset),
-        "producer_id": UNKNOWN,
+        "offset": claim.first_offset if newest is None else newest.offset,
+        "producer_id": claim.producer_id if newest is None else _producer(newest),
         "key": [claim.key_hash_hi, claim.key_hash_lo],
-        "sides": {},
+        "sides": sides,
         "pivot": broker,
     }
+
+
+_NOT_READ = "not read"
+"""The side of a replica that cannot be asked."""
+
+
+def _producer(shown: RecordShown) -> int:
+    """The producer of a record of a transaction, of which it is not sure that it was committed; -1 of a plain one."""
+    return UNKNOWN if shown.is_plain else shown.producer_id
 
 
 def _differing(claim: Claim, sides: Mapping[str, Sequence[int]], answers: Answers) -> dict[str, Any]:
@@ -132,8 +128,7 @@ def _differing(claim: Claim, sides: Mapping[str, Sequence[int]], answers: Answer
     shown = {text: int(text.removeprefix(VALUE)) for text in sides if text.startswith(VALUE)}
     newest = max(shown, key=lambda text: shown[text])
     records = (a.live for a in answers.replicas.values() if a.error is None)
-    # Of a record of a transaction it is not sure that it was committed.
-    producers = {r.producer_id for r in records if r is not None and r.offset == shown[newest] and not r.is_plain}
+    producers = {_producer(r) for r in records if r is not None and r.offset == shown[newest]}
     return {
         "offset": shown[newest],
         "producer_id": max(producers, default=UNKNOWN),
@@ -148,7 +143,7 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
     said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
     high, low = one["key"]
     return Claim(
-        suspect_id=id_of(claim.suspect_id, one["offset"], one["key"], *([] if one["sides"] else [one["pivot"]])),
+        suspect_id=id_of(claim.suspect_id, one["offset"], one["key"], *one["sides"].get(_NOT_READ, [])),
         rule=Rule.LATEST_VALUE,
         kind=FindingKind.VISIBILITY_MISMATCH,
         topic=claim.topic,

@@ -1,4 +1,4 @@
-"""What is left to be judged of many that are over, and of a suspect that is dismissed."""
+"""What is left to be judged of many that are over, in one run and after a restart."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import pytest
 
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.finding import evidence_of
 from parallax.findings.incident import tally_of
-from parallax.model import NOBODY, FindingStatus
-from tests.unit.findings.test_ends import Showing, holding, values
-from tests.unit.findings.test_incidents import NONE, RESURRECTED, Flood, lost, replica, shown
-from tests.unit.findings.test_lifecycle import RECHECK_S, Life, value
+from parallax.model import NOBODY
+from tests.unit.findings.test_ends import Showing
+from tests.unit.findings.test_incidents import ALONE, NONE, Flood, lost, replica, shown
+from tests.unit.findings.test_lifecycle import RECHECK_S
 
 MANY = [lost(key) for key in range(100)]
 
@@ -127,37 +126,55 @@ def test_keys_whose_values_differ_once_many_are_over_are_differences_without_dir
     assert counting(life) == [(NOBODY, 100)]
 
 
-class TestASuspectThatIsDismissed:
-    """2 was put right before anybody asked, and 1 had been copied from it before that."""
+@pytest.mark.parametrize("count", [16, 17, 100])
+def test_suspects_that_were_left_on_a_replica_that_is_away_wait_for_it_after_a_restart_as_well(count: int) -> None:
+    before = Flood()
+    before.suspect(*MANY[:count])
+    before.settle(showing(2, 3))
+    for _ in range(3):
+        before.after(RECHECK_S, showing(away=(3,)))
+    assert before.open == []
+    life = Flood(before.table, before.now)
+    life.suspect(*MANY[:count])
+    for _ in range(2):
+        life.settle(showing(away=(3,)))
+        life.after(RECHECK_S, showing(away=(3,)))
+    for _ in range(4):
+        life.after(RECHECK_S, showing(3))
+    assert {f.broker for f in life.open} == {3}
+    assert len(life.open) == count if count <= ALONE else counting(life) == [(3, count)]
 
-    def dismissed(self) -> Life:
-        life = Life()
-        life.suspect(value())
-        life.answer(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
-        assert life.statuses == ["dismissed"]
-        assert evidence_of(life.last)["shown_by"] == [1]
-        return life
 
-    @pytest.mark.parametrize("restarted", [False, True])
-    def test_leaves_what_another_shows_to_be_judged(self, restarted: bool) -> None:
-        life = self.dismissed()
-        if restarted:
-            life = Life(life.table, life.now)
-        life.answer(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
-        assert [(f.broker, f.kind) for f in life.machine.standing()] == [(1, RESURRECTED)]
-        assert not Life(life.table, life.now).machine.status().pending
+def test_differences_that_an_incident_left_are_all_counted_after_a_restart() -> None:
+    def differing(claim: Claim) -> Answers:
+        del claim
+        return Answers({1: replica(1, shown(2_000_000)), 2: replica(2, NONE), 3: replica(3, NONE)}, leader=1)
 
-    def test_leaves_once_what_is_not_so_there_either(self) -> None:
-        life = self.dismissed()
-        life.answer(lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
-        assert life.statuses == ["dismissed", "dismissed"]
-        assert "shown_by" not in evidence_of(life.last)
-        assert life.machine.next_due(life.now) is None
+    before = Flood()
+    before.suspect(*MANY)
+    before.settle(showing(2))
+    for _ in range(8):
+        before.after(RECHECK_S, differing)
+    life = Flood(before.table, before.now)
+    life.suspect(*MANY)
+    for _ in range(6):
+        life.settle(differing)
+        life.after(RECHECK_S, differing)
+    assert counting(life) == [(NOBODY, 100)]
+    assert life.table == before.table
 
-    def test_leaves_nothing_where_no_other_shows_the_same(self) -> None:
-        life = Life()
-        life.suspect(value())
-        life.answer(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
-        assert life.last.status is FindingStatus.DISMISSED
-        assert "shown_by" not in evidence_of(life.last)
-        assert life.machine.next_due(life.now) is None
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_suspects_about_another_replica_that_cannot_be_decided_hold_up_no_end(restarted: bool) -> None:
+    others = [lost(1_000 + key, suspect_id=f"three-{key}", broker=3) for key in range(40)]
+    life = Flood()
+    life.suspect(*MANY, *others)
+    life.settle(showing(2, away=(3,)))
+    if restarted:
+        life = Flood(life.table, life.now)
+        life.suspect(*MANY, *others)
+        life.settle(showing(2, away=(3,)))
+    for _ in range(4):
+        life.after(RECHECK_S, showing(away=(3,)))
+    assert life.open == []
+    assert sum(life.machine.status().pending.values()) == 40

@@ -99,15 +99,28 @@ def named(claim: Claim, answers: Answers) -> Claim:
         return claim
     for held in accused.open_transactions or ():
         if accused.is_held_by(held):
-            return replace(
-                claim,
-                offset=held.start_offset,
-                producer_id=held.producer_id,
-                transaction_start_offset=held.start_offset,
-                marker_offset=claim.marker_offset if claim.marker_offset > held.start_offset else UNKNOWN,
-                renamed=not unnamed,
-            )
+            return _renamed(claim, held, is_other=not unnamed)
     return claim
+
+
+def _renamed(claim: Claim, held: OpenTransaction, *, is_other: bool) -> Claim:
+    """The claim as one on the transaction that the accused holds open.
+
+    What was read of another producer's transaction, its end marker too, says nothing of this one.
+    """
+    marker_offset = claim.marker_offset if claim.marker_offset > held.start_offset else UNKNOWN
+    if is_other and held.producer_id != claim.producer_id:
+        recorded = replace(claim.recorded, outcomes={}, markers={}, ends={}, keys=(), leader_epoch=UNKNOWN)
+        claim = replace(claim, recorded=recorded, key_hash_hi=0, key_hash_lo=0)
+        marker_offset = UNKNOWN
+    return replace(
+        claim,
+        offset=held.start_offset,
+        producer_id=held.producer_id,
+        transaction_start_offset=held.start_offset,
+        marker_offset=marker_offset,
+        renamed=is_other,
+    )
 
 
 def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
