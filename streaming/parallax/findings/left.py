@@ -67,6 +67,8 @@ def claims_left(finding: Finding) -> list[Claim]:
     if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY:
         return []
     evidence = evidence_of(finding)
+    if not (evidence.get("shown_by") or evidence.get("differing")):
+        return []  # Of most nothing is left: at a start all of them are gone through.
     has_healed = evidence.get("resolution") == Resolution.HEALED
     return claims_of(claim_of(finding), evidence, int(finding.decided_at.timestamp() * 1000), has_healed=has_healed)
 
@@ -98,7 +100,7 @@ def claims_of_suspect(claim: Claim, left: Mapping[str, Any]) -> list[Claim]:
 
 
 def _unread(claim: Claim, answers: Answers, broker: int) -> dict[str, Any]:
-    """The same of a key whose values may differ on a replica that cannot be asked."""
+    """As `_differing`, of a key whose values may differ on a replica that cannot be asked."""
     live = {b: a.live for b, a in sorted(answers.replicas.items()) if a.error is None}
     shown = [one for one in live.values() if one is not None]
     newest = max(shown, key=lambda one: one.offset, default=None)

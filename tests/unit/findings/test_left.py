@@ -15,16 +15,22 @@ from tests.unit.findings.test_lifecycle import RECHECK_S
 MANY = [lost(key) for key in range(100)]
 
 
-def showing(*wrong: int, away: tuple[int, ...] = (), absent: tuple[int, ...] = ()) -> Showing:
+def showing(*wrong: int, away: tuple[int, ...] = ()) -> Showing:
     """Some of three replicas show the value that was deleted, the others none."""
 
     def answer(claim: Claim) -> Answers:
         del claim
-        made = {b: replica(b, shown(3) if b in wrong else NONE) for b in (1, 2, 3) if b not in absent}
+        made = {b: replica(b, shown(3) if b in wrong else NONE) for b in (1, 2, 3)}
         made |= {b: ReplicaAnswer(b, error="away") for b in away}
         return Answers(made, leader=1)
 
     return answer
+
+
+def differing(claim: Claim) -> Answers:
+    """None shows what was deleted; 1 shows a newer record, which the others lack."""
+    del claim
+    return Answers({1: replica(1, shown(2_000_000)), 2: replica(2, NONE), 3: replica(3, NONE)}, leader=1)
 
 
 def counting(life: Flood) -> list[tuple[int, int]]:
@@ -111,10 +117,6 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
 
 
 def test_keys_whose_values_differ_once_many_are_over_are_differences_without_direction() -> None:
-    def differing(claim: Claim) -> Answers:
-        del claim
-        return Answers({1: replica(1, shown(2_000_000)), 2: replica(2, NONE), 3: replica(3, NONE)}, leader=1)
-
     life = Flood()
     life.suspect(*MANY)
     life.settle(showing(2))
@@ -146,10 +148,6 @@ def test_suspects_that_were_left_on_a_replica_that_is_away_wait_for_it_after_a_r
 
 
 def test_differences_that_an_incident_left_are_all_counted_after_a_restart() -> None:
-    def differing(claim: Claim) -> Answers:
-        del claim
-        return Answers({1: replica(1, shown(2_000_000)), 2: replica(2, NONE), 3: replica(3, NONE)}, leader=1)
-
     before = Flood()
     before.suspect(*MANY)
     before.settle(showing(2))
