@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import KafkaError as RefusedError
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient
@@ -32,6 +32,9 @@ from parallax.lab.asking import SECONDS, answers
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.waiting import until
+from parallax.model import TopicPartition as ReplicaPartition
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError
 
 _T = TypeVar("_T")
 
@@ -196,8 +199,14 @@ def set_topic_config(cluster: Cluster, topic: str, config: Mapping[str, str | No
     ]
     wanted = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
     _alter_configs(cluster, wanted, f"{topic}: settings {config}")
-    named = {name: value for name, value in config.items() if value is not None}
-    until(lambda: named.items() <= topic_config(cluster, topic).items(), f"{topic} to have settings {named}")
+    cluster.await_everywhere(partial(_has, topic, config), f"to have settings {config} of {topic}")
+
+
+def _has(topic: str, config: Mapping[str, str | None], client: ReplicaClient, broker: int) -> bool:
+    found = client.own_configs(broker, [topic], [*config])[topic]
+    return not isinstance(found, ReplicaError) and config == {
+        n: c.value if c.is_own else None for n, c in found.items()
+    }
 
 
 def topic_config(cluster: Cluster, topic: str) -> dict[str, str]:
@@ -283,13 +292,15 @@ def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequen
         f"{topic}: {count} partitions",
         done_before=[RefusedError.INVALID_PARTITIONS],
     )
-    for number in range(len(known), count):
+    places = [ReplicaPartition(topic, number) for number in range(len(known), count)]
+    for place in places:
 
-        def settled(number: int = number) -> bool:
+        def settled(number: int = place.partition) -> bool:
             state = cluster.partition(topic, number)
             return state is not None and state.isr == set(assignment) and state.leader in assignment
 
-        until(settled, f"{topic}-{number} to come up")
+        until(settled, f"{topic}-{place.partition} to come up")
+    cluster.await_partitions(places, assignment)
 
 
 def delete_topics(cluster: Cluster, topics: Collection[str]) -> None:
@@ -304,13 +315,11 @@ def delete_topics(cluster: Cluster, topics: Collection[str]) -> None:
         done_before=[RefusedError.UNKNOWN_TOPIC_OR_PART],
     )
 
-    def gone() -> bool:
-        try:
-            return not set(topics) & set(cluster.admin.list_topics(timeout=2).topics)
-        except KafkaException:
-            return False
+    def gone(client: ReplicaClient, broker: int) -> bool:
+        said = client.own_configs(broker, sorted(topics), ["cleanup.policy"])
+        return all(isinstance(answer, ReplicaError) for answer in said.values())
 
-    until(gone, f"{', '.join(topics)} to be gone")
+    cluster.await_everywhere(gone, f"to know {', '.join(topics)} no more")
 
 
 def recreate_topic(

@@ -77,6 +77,11 @@ class Broker:
         except psutil.NoSuchProcess:
             return False
 
+    @property
+    def paused(self) -> bool:
+        """Whether it is frozen (SIGSTOP)."""
+        return self.process is not None and self.running and self.process.status() == psutil.STATUS_STOPPED
+
     def start(self, java: Path, jars: Path, options: Sequence[str] = ()) -> None:
         """Start the process; returns before the broker answers.
 

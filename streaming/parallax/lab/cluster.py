@@ -8,7 +8,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +29,9 @@ from parallax.lab.properties import BROKER_SETTINGS, server_properties
 from parallax.lab.storage import format_storage, kafka_uuid
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
+from parallax.model import TopicPartition
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError, Unreachable
 
 
 @dataclass(frozen=True)
@@ -303,7 +308,7 @@ class Cluster:
         replicas: Sequence[int] | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic and wait until all replicas are in sync.
+        """Create a topic and wait until all replicas are in sync, and every broker that answers knows it.
 
         Args:
             topic: its name.
@@ -338,6 +343,47 @@ class Cluster:
             done_before=[KafkaError.TOPIC_ALREADY_EXISTS],
         )
         self.wait_isr(topics, assignment, timeout=30)
+        self.await_partitions([TopicPartition(t, number) for t in topics for number in range(partitions)], assignment)
+
+    def await_partitions(self, places: Sequence[TopicPartition], replicas: Collection[int]) -> None:
+        """Wait until every broker that answers knows partitions that are new, and their replicas hold them.
+
+        Raises:
+            LabError: the time is up.
+        """
+        self.await_everywhere(partial(_knows, places, replicas), f"to know {', '.join({p.topic: 0 for p in places})}")
+
+    def await_everywhere(self, shows: Callable[[ReplicaClient, int], bool], what: str) -> None:
+        """Wait until every broker that answers shows what was changed.
+
+        The controller has changed it before a broker has read so, and whoever asks that broker is told of what was.
+
+        Args:
+            shows: whether a broker does; what it is refused (``ReplicaError``) is not shown yet.
+            what: what is waited for, as words that fit behind "waited for broker 1".
+
+        Raises:
+            LabError: the time is up.
+        """
+        with closing(ReplicaClient({"bootstrap.servers": self.bootstrap_servers})) as client:
+            for number in [number for number, broker in self.brokers.items() if broker.running and not broker.paused]:
+                until(partial(_shows, shows, client, number), f"broker {number} {what}")
+
+
+def _shows(shows: Callable[[ReplicaClient, int], bool], client: ReplicaClient, broker: int) -> bool:
+    try:
+        return shows(client, broker)
+    except Unreachable:
+        return True
+    except ReplicaError:
+        return False
+
+
+def _knows(places: Sequence[TopicPartition], replicas: Collection[int], client: ReplicaClient, broker: int) -> bool:
+    """Whether a broker knows the topics, and holds what it is to hold."""
+    known = client.own_configs(broker, sorted({place.topic for place in places}), ["cleanup.policy"])
+    held = client.log_end_offsets(broker, places) if broker in replicas else {}
+    return not any(isinstance(said, ReplicaError) for said in (*known.values(), *held.values()))
 
 
 def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
