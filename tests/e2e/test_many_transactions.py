@@ -68,6 +68,7 @@ def test_a_thousand_transactions_of_a_lost_index_are_one_incident_with_the_right
             job.await_observed(TOPIC, last, broker)
         lab.stop_broker(2)
         lab.wait_isr(TOPIC, (1, 3))
+        until(lambda: job.metric("parallax_broker_reachable", broker_id="2") == 0, "broker 2 to be missed", timeout=60)
         index = take_index(lab, 2)
         lab.start_broker(2)
         lab.wait_isr(TOPIC, (1, 2, 3))

@@ -43,6 +43,7 @@ from parallax.findings.requests import (
     Request,
     Transaction,
     TransactionRecords,
+    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -105,8 +106,8 @@ def _answer(
         between()
         said = {pid: _coordinator(cluster, pid) for pid in question.producer_ids}
         return {pid: answer for pid, answer in said.items() if answer is not None}
-    if isinstance(question, Transaction):
-        return _transaction(cluster, question)
+    if isinstance(question, Transactions):
+        return [_transaction(cluster, one) for one in question.of]
     if isinstance(question, Recreated):
         return False
     if isinstance(question, Policy):

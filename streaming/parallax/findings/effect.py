@@ -65,10 +65,7 @@ def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]
     wanted = [c for c in claims if c.suspect_id in accused and _needs_the_rest(c, accused[c.suspect_id])]
     limit = min(COVERED, _COVERED_TOGETHER // max(1, len(wanted)))
     return {
-        c.suspect_id: Transaction(
-            c.topic, c.partition, c.producer_id, c.transaction_start_offset, c.marker_offset, limit
-        )
-        for c in wanted
+        c.suspect_id: Transaction(c.producer_id, c.transaction_start_offset, c.marker_offset, limit) for c in wanted
     }
 
 

@@ -18,7 +18,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from parallax.findings.keys import Key
 from parallax.findings.pointing import Known
-from parallax.findings.requests import Recreated, Transaction, TransactionRecords
+from parallax.findings.recorded import COLUMNS, records_of, rows_within
+from parallax.findings.requests import Recreated, TransactionRecords, Transactions
 from parallax.findings.table import table_uri
 from parallax.model import IsolationLevel, ReadEvent, RowKind
 
@@ -112,47 +113,38 @@ class RecordedHistory:
             return KeyHistory()
         return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
-    def transaction(self, question: Transaction) -> TransactionRecords:
-        """The records of a transaction that any replica was recorded to show, of each key the last one.
+    def transactions(self, question: Transactions) -> list[TransactionRecords]:
+        """The records of transactions that any replica was recorded to show, of each key the last one.
 
-        A table that is not there knows of none; one that cannot be read yields an error, for then nobody knows. So does
-        one from which retention has dropped what was read of the transaction.
+        A table that is not there knows of none; one that cannot be read yields errors, for then nobody knows. So does
+        one from which retention has dropped what was read of a transaction.
         """
+        of = question.of
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
         wanted = (
             place
             & (pc.field("kind") == int(RowKind.RECORD))
-            & (pc.field("producer_id") == question.producer_id)
-            & (pc.field("offset") >= question.start)
-            & (pc.field("offset") < question.end)
+            & pc.field("producer_id").isin(sorted({one.producer_id for one in of}))
+            & (pc.field("offset") >= min(one.start for one in of))
+            & (pc.field("offset") < max(one.end for one in of))
             & (pc.field("key_size") >= 0)
         )
         positions = place & (pc.field("kind") == int(RowKind.POSITION))
         try:
             # One snapshot: what retention drops later is in both, or in neither.
             dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
-            rows = dataset.to_table(columns=["broker", "offset", *_KEY], filter=wanted)
+            rows = rows_within(dataset.to_batches(columns=list(COLUMNS), filter=wanted), of)
             read = dataset.to_table(columns=["broker", "offset"], filter=positions)
         except TableNotFoundError:
-            return TransactionRecords()
+            return [TransactionRecords() for _ in of]
         except (DeltaError, OSError, pa.ArrowException) as error:
             said = " ".join(str(error).split())
             log.warning("recorded transactions cannot be read", table=self._uncommitted_uri, error=said)
-            return TransactionRecords(error=said)
-        last = rows.group_by(_KEY).aggregate([("offset", "max")]).sort_by("offset_max")
-        few = last.slice(0, question.limit)
-        found = zip(*(few[name].to_pylist() for name in ("offset_max", *_KEY)), strict=True)
-        records = tuple((offset, (high, low)) for offset, high, low in found)
-        # Retention drops whole dates: where a reader's position is left, so is all that it has read from there on. One
-        # that began later may have read what the cleaner had left: it has to have read the first record.
-        first_read = set(rows.filter(pc.field("offset") == question.start)["broker"].to_pylist())
+            return [TransactionRecords(error=said) for _ in of]
         spans: Any = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
-        of_each = zip(*(spans[name].to_pylist() for name in ("broker", "offset_min", "offset_max")), strict=True)
-        is_read = any(
-            b in first_read and first <= question.start and question.end <= last for b, first, last in of_each
-        )
-        unread = None if is_read else f"the views hold no reading of offset {question.start} any more"
-        return TransactionRecords(records, last.num_rows - few.num_rows, unread)
+        names = ("broker", "offset_min", "offset_max")
+        left = {b: (first, last) for b, first, last in zip(*(spans[n].to_pylist() for n in names), strict=True)}
+        return [records_of(one, rows, left) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
         """Whether a reader of the replica noticed since a time that its log fell back, or that there was none.

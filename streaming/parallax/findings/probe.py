@@ -24,8 +24,8 @@ from parallax.findings.requests import (
     Policy,
     Question,
     Recreated,
-    Transaction,
     TransactionRecords,
+    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -60,8 +60,8 @@ class _LazyHistory:
 class LooksUp(Protocol):
     """The part of `parallax.findings.history.RecordedHistory` that knows of transactions and of logs."""
 
-    def transaction(self, question: Transaction) -> TransactionRecords:
-        """The records of a transaction."""
+    def transactions(self, question: Transactions) -> list[TransactionRecords]:
+        """The records of transactions, in their order."""
 
     def was_recreated(self, question: Recreated) -> bool:
         """Whether a replica's log is another one since a time."""
@@ -136,8 +136,10 @@ class Prober:
             return self._where(question)
         if isinstance(question, Coordinators):
             return self._coordinators(question)
-        if isinstance(question, Transaction):
-            return TransactionRecords() if self._recorded is None else self._recorded.transaction(question)
+        if isinstance(question, Transactions):
+            if self._recorded is None:
+                return [TransactionRecords() for _ in question.of]
+            return self._recorded.transactions(question)
         if isinstance(question, Recreated):
             return self._recorded is not None and self._recorded.was_recreated(question)
         if isinstance(question, Policy):

@@ -68,6 +68,7 @@ from parallax.findings.requests import (
     Recreated,
     Request,
     TransactionRecords,
+    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -239,8 +240,11 @@ def _the_rest(
     members: dict[str, list[Claim]] = {}
     unknown: dict[str, str] = {}
     by_id = {claim.suspect_id: claim for claim in claims}
-    for suspect_id, question in about_the_rest(claims, accused).items():
-        recorded: TransactionRecords = yield question
+    about = about_the_rest(claims, accused)
+    said: Sequence[TransactionRecords] = ()
+    if about:
+        said = yield Transactions(claims[0].topic, claims[0].partition, tuple(about.values()))
+    for suspect_id, recorded in zip(about, said, strict=True):
         members[suspect_id] = covered(by_id[suspect_id], recorded)
         if (why := unknown_rest(recorded)) is not None:
             unknown[suspect_id] = why

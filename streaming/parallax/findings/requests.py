@@ -108,7 +108,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Which records of a transaction the views recorded, of any replica. Answered by `TransactionRecords`.
+    """A transaction whose records are wanted.
 
     Attributes:
         start: its first offset.
@@ -116,8 +116,6 @@ class Transaction:
         limit: how many records are wanted at most.
     """
 
-    topic: str
-    partition: int
     producer_id: int
     start: int
     end: int
@@ -125,8 +123,20 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Transactions:
+    """Which records of transactions the views recorded, of any replica. Answered by `TransactionRecords` of each.
+
+    Of all that one probe is about at once: it costs a pass over what was recorded.
+    """
+
+    topic: str
+    partition: int
+    of: tuple[Transaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionRecords:
-    """The answer to `Transaction`: the records with a key, of each key the last one.
+    """Of one of the `Transactions`: the records with a key, of each key the last one.
 
     Attributes:
         records: offset and key of each, in the order of offsets.
@@ -160,7 +170,7 @@ class Policy:
     topic: str
 
 
-Question = Where | Coordinators | Ask | Transaction | Recreated | Policy
+Question = Where | Coordinators | Ask | Transactions | Recreated | Policy
 
 
 # What is asked of one replica. Answering may raise; then the replica has not answered at all.

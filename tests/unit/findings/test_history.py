@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from parallax.findings.history import KeyHistory, ReadLog, RecordedHistory, read_logs
 from parallax.findings.pointing import Known
-from parallax.findings.requests import Recreated, Transaction, TransactionRecords
+from parallax.findings.requests import Recreated, Transaction, TransactionRecords, Transactions
 from parallax.model import Outcome, RowKind
 
 KEY, SAME_LOW = (-1, 5), (9, 5)
@@ -90,6 +90,31 @@ def test_an_event_after_which_reading_goes_on_where_it_was_leaves_the_range_whol
     assert read_logs(rows) == {1: ReadLog(9, 9), 2: ReadLog(0, 60)}
 
 
+def recorded(history: RecordedHistory, one: Transaction) -> TransactionRecords:
+    """What was recorded of one transaction."""
+    (found,) = history.transactions(Transactions("orders", 0, (one,)))
+    return found
+
+
+def test_many_transactions_are_looked_up_in_one_pass_and_none_takes_anothers_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [record(o, key=(o % 3, 1), producer_id=7 + o % 2, key_size=3, broker=2 + o % 2) for o in range(0, 400, 5)]
+    rows += [position(0, 1, broker=2), position(400, 2, broker=2)]
+    write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
+    history = RecordedHistory(str(tmp_path))
+    of = [Transaction(7 + at % 2, at, at + width, 4) for at in range(0, 400, 5) for width in (1, 23, 200)]
+    singly = [recorded(history, one) for one in of]
+    opened: list[str] = []
+    monkeypatch.setattr("parallax.findings.history.DeltaTable", lambda uri: opened.append(uri) or DeltaTable(uri))
+    assert history.transactions(Transactions("orders", 0, tuple(of))) == singly
+    assert len(opened) == 1
+    assert {len(found.records) for found in singly} == {1, 2, 3}
+    for one, found in zip(of, singly, strict=True):
+        last = {o % 3: o for o in range(one.start, min(one.end, 400), 10)}
+        assert found.records == tuple((o, (key, 1)) for key, o in sorted(last.items(), key=lambda kept: kept[1]))
+
+
 def test_a_transactions_records_are_those_of_its_producer_that_any_replica_showed(tmp_path: Path) -> None:
     def written(offset: int, key: tuple[int, int] = KEY, **fields: object) -> dict[str, object]:
         return record(offset, **({"key": key, "producer_id": 7, "key_size": 3} | fields))  # type: ignore[arg-type]
@@ -110,9 +135,8 @@ def test_a_transactions_records_are_those_of_its_producer_that_any_replica_showe
     ]
     write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
     history = RecordedHistory(str(tmp_path))
-    asked = Transaction("orders", 0, 7, 10, 20, 8)
-    assert history.transaction(asked) == TransactionRecords(((12, SAME_LOW), (14, KEY)))
-    assert history.transaction(Transaction("orders", 0, 7, 10, 20, 1)) == TransactionRecords(((12, SAME_LOW),), 1)
+    assert recorded(history, Transaction(7, 10, 20, 8)) == TransactionRecords(((12, SAME_LOW), (14, KEY)))
+    assert recorded(history, Transaction(7, 10, 20, 1)) == TransactionRecords(((12, SAME_LOW),), 1)
 
 
 @pytest.mark.parametrize(
@@ -146,16 +170,16 @@ def test_what_retention_has_dropped_of_the_views_is_not_known(
     rows = [row | {"producer_id": -1, "key_size": -1} for row in rows]
     rows += [record(10, broker, producer_id=7, key_size=3) for broker in first_on]
     write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
-    found = RecordedHistory(str(tmp_path)).transaction(Transaction("orders", 0, 7, 10, 20, 8))
+    found = recorded(RecordedHistory(str(tmp_path)), Transaction(7, 10, 20, 8))
     assert found.records == ((10, KEY),) * bool(first_on)
     assert (found.error is None) is is_known
 
 
 def test_without_a_table_no_transaction_was_recorded_and_a_broken_one_is_an_error(tmp_path: Path) -> None:
-    asked = Transaction("orders", 0, 7, 10, 20, 8)
-    assert RecordedHistory(str(tmp_path)).transaction(asked) == TransactionRecords()
+    asked = Transaction(7, 10, 20, 8)
+    assert recorded(RecordedHistory(str(tmp_path)), asked) == TransactionRecords()
     write_deltalake(str(tmp_path / "read_uncommitted"), pa.table({"offset": [1]}))
-    assert RecordedHistory(str(tmp_path)).transaction(asked).error
+    assert recorded(RecordedHistory(str(tmp_path)), asked).error
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from parallax.findings.decide import Decision, Verdict, decide
 from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
 from parallax.findings.probe import Prober
-from parallax.findings.requests import Recreated, TransactionRecords
+from parallax.findings.requests import Recreated, TransactionRecords, Transactions
 from parallax.model import FindingKind, Rule, TopicPartition
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Unreachable
@@ -69,8 +69,8 @@ class Recorded:
     def __init__(self, replaced: set[int]) -> None:
         self.replaced = replaced
 
-    def transaction(self, _: Any) -> TransactionRecords:
-        return TransactionRecords()
+    def transactions(self, question: Transactions) -> list[TransactionRecords]:
+        return [TransactionRecords() for _ in question.of]
 
     def was_recreated(self, question: Recreated) -> bool:
         return question.broker in self.replaced

@@ -27,6 +27,7 @@ from parallax.findings.requests import (
     Recreated,
     Transaction,
     TransactionRecords,
+    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -165,8 +166,8 @@ def put(claims: list[Claim], **shows: dict[int, Reading]) -> tuple[list[Any], li
             return Whereabouts((1, 2, 3), (1, 2, 3), 1, "id")
         if isinstance(question, Coordinators):
             return {pid: CoordinatorAnswer(pid, "t", "Ongoing") for pid in question.producer_ids}
-        if isinstance(question, Transaction):
-            return TransactionRecords(((10, KEY), (11, (0, 6))), 3)
+        if isinstance(question, Transactions):
+            return [TransactionRecords(((10, KEY), (11, (0, 6))), 3) for _ in question.of]
         if isinstance(question, Recreated):
             return True
         number = sum(isinstance(a, Ask) for a in asked)
@@ -221,7 +222,7 @@ def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
     gone = Reading(ReplicaAnswer(2, open_transactions=()))
     asked = asked_of([claim], ask2={2: gone}, ask3={2: gone})
     assert brokers(asked) == [(1, 3), (2,), (2,), (1, 3), (1, 3), (2,)]
-    assert Transaction("t", 0, 7, 10, 20, 256) in asked
+    assert Transactions("t", 0, (Transaction(7, 10, 20, 256),)) in asked
     assert not any(isinstance(question, Recreated) for question in asked)
     about_the_rest = [a.wants.offsets for a in asked if isinstance(a, Ask)][-1]
     assert about_the_rest == {10, 11}
