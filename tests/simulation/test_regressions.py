@@ -1840,3 +1840,14 @@ def test_a_finding_on_a_transaction_leaves_what_another_shows_of_any_record_of_i
     _looked_at(world, COPIED.format(3, 2))
     looked_at_again(world, 7)
     assert _stands(world) == [("aborted_record_committed", 1)]
+
+
+def test_a_deletion_that_one_committed_is_held_against_a_copy_whoever_has_aborted_it() -> None:
+    """1 misses the COMMIT and aborts the deletion; 3, away for longer than the cleaner waits, copies what is left."""
+    world = World(STANDARD)
+    begun = "write -1 1 9; stop 3; write 3 1 -1; sync; stop 1; end 3 1; round; tick 200; "
+    cleaned = "".join(f"write -1 90 {value}; clean 2; tick 2001; " for value in (1, 2, 3))
+    for op in parse(f"{begun}{cleaned}write -1 90 4; clean 2; write 3 2 7; end 3 0; start 1; sync; clean 1; stop 2"):
+        world.apply(op)
+    world.settle()
+    assert _stands(world) == [("committed_record_aborted", 1), ("deleted_record_resurrected", 3)]

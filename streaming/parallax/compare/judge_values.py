@@ -28,7 +28,7 @@ def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> 
     judged = released[released["offset"] >= max(replicas.retained_from(state), floor_of(state, READ_COMMITTED))]
     passed_at = int(state.partition["passed_at"][0])
     holding = replicas.holding(state, judged["offset"])
-    absent = latest.absences(judged, holding, strict_from=strict_from, passed_at=passed_at)
+    absent = latest.absences(judged, holding, state.markers, strict_from=strict_from, passed_at=passed_at)
     other = ~np.isin(judged["offset"], absent["offset"])
     outcomes = joined(remembered.still(state), remembered.passed(state, judged[other], holding[other]))
     state.candidates = kept(state.candidates, ~remembered.is_judged(state.candidates))
@@ -64,7 +64,7 @@ def _judge(state: PartitionState, candidates: Array) -> list[Accusation]:
     rows, held = candidates[at], held[at]
     wanted = ~_belongs_to_transaction(state, rows, held) & (rows["offset"] >= replicas.retained_from(state))
     sure = latest.surely_committed(rows, state.markers)
-    wanted &= sure | ~early.is_early(rows)
+    wanted &= sure | ~(early.is_early(rows) | latest.is_doubted(rows))
     rows, held, sure = rows[wanted], held[wanted], sure[wanted]
     verdicts = latest.judge(rows, held, strict_from=strict_from, sure=sure)
     return [_accuse_key(state, rows[v.row], v, int(held[v.row]), strict_from) for v in verdicts]

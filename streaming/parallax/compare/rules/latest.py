@@ -19,12 +19,16 @@ from parallax.compare.state import CANDIDATE, DISPUTED, EARLY, NULL_KEY, TOMBSTO
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
-def absences(released: Array, members: int | Array, *, strict_from: int, passed_at: int) -> Array:
+def absences(released: Array, members: int | Array, markers: Array, *, strict_from: int, passed_at: int) -> Array:
     """Records that every replica of the set has passed and not all have shown.
+
+    One whose outcome is in doubt is none of them: who lacks it may have cleaned it as aborted. But for a tombstone that
+    was surely committed: what it deletes is to be seen on no replica, however another has ended it.
 
     Args:
         released: `PENDING` rows below the common stable offset.
         members: mask of the replica set, or one for each row.
+        markers: `MARKER`.
         strict_from: below it only records with a key are looked at: no other has a latest value.
         passed_at: when the last of the replicas passed them, in milliseconds.
 
@@ -34,11 +38,21 @@ def absences(released: Array, members: int | Array, *, strict_from: int, passed_
     set_mask = np.uint32(members)
     holders = released["visible"] & set_mask
     lacking = set_mask & ~released["visible"] & ~released["aborted"]
-    absent = (holders != 0) & (lacking != 0) & (released["aborted"] == 0) & (released["flags"] & DISPUTED == 0)
+    absent = (holders != 0) & (lacking != 0)
+    unsure = absent & is_doubted(released)
+    absent &= ~unsure
+    at = np.flatnonzero(unsure & (released["flags"] & TOMBSTONE != 0) & (released["offset"] < strict_from))
+    absent[at] = surely_committed(released[at], markers)
     absent &= ((released["flags"] & NULL_KEY) == 0) | (released["offset"] >= strict_from)
     made = as_candidates(released[absent], passed_at)
     made["flags"] &= ~np.uint8(EARLY)
     return made
+
+
+def is_doubted(rows: Array) -> Array:
+    """Mask of the `PENDING` or `CANDIDATE` rows that some replica has shown as aborted, rightly or not."""
+    mask: Array = (rows["aborted"] != 0) | (rows["flags"] & DISPUTED != 0)
+    return mask
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:

@@ -22,8 +22,11 @@ def pending(**fields: Any) -> Array:
     return table(PENDING, 1, **(row | fields))
 
 
-def absent(rows: Array, members: int = ALL, strict_from: int = NEVER) -> bool:
-    return len(latest.absences(rows, members, strict_from=strict_from, passed_at=70)) == 1
+NO_MARKERS = table(MARKER, 0)
+
+
+def absent(rows: Array, members: int = ALL, strict_from: int = NEVER, markers: Array = NO_MARKERS) -> bool:
+    return len(latest.absences(rows, members, markers, strict_from=strict_from, passed_at=70)) == 1
 
 
 def candidate(**fields: Any) -> Array:
@@ -35,7 +38,7 @@ class TestAbsences:
     def test_a_record_that_one_holds_and_another_lacks_is_an_absence(self) -> None:
         assert absent(pending())
         assert absent(pending(visible=B))
-        made = latest.absences(pending(flags=TOMBSTONE), ALL, strict_from=NEVER, passed_at=70)[0]
+        made = latest.absences(pending(flags=TOMBSTONE), ALL, NO_MARKERS, strict_from=NEVER, passed_at=70)[0]
         assert (made["offset"], made["passed_at"], made["horizon"], made["flags"]) == (5, 70, UNKNOWN, TOMBSTONE)
 
     def test_a_record_that_all_show_or_none_shows_is_none(self) -> None:
@@ -53,6 +56,19 @@ class TestAbsences:
         assert not absent(pending(visible=A, aborted=B))
         assert not absent(pending(visible=A, aborted=D))
         assert not absent(pending(flags=DISPUTED))
+
+    @pytest.mark.parametrize("doubt", [{"aborted": B}, {"flags": TOMBSTONE | DISPUTED}], ids=["aborted", "disputed"])
+    def test_a_tombstone_that_one_has_surely_committed_is_an_absence_whoever_aborted_it(
+        self, doubt: dict[str, Any]
+    ) -> None:
+        tombstone = pending(**({"producer_id": 7, "visible": A, "flags": TOMBSTONE} | doubt))
+        commit = table(MARKER, 1, offset=6, producer_id=7, type=COMMIT, shown=A)
+        assert absent(tombstone, markers=commit)
+        assert not absent(tombstone), "without its COMMIT it may have been aborted"
+        assert not absent(tombstone, markers=table(MARKER, 1, offset=6, producer_id=7, type=COMMIT, shown=C))
+        assert not absent(tombstone, strict_from=5, markers=commit)
+        value = pending(**({"producer_id": 7, "visible": A} | doubt | {"flags": DISPUTED}))
+        assert not absent(value, markers=commit), "of a value who lacks it may have cleaned it as aborted"
 
     def test_a_record_without_a_key_counts_only_where_nothing_is_compacted(self) -> None:
         assert not absent(pending(flags=NULL_KEY))
