@@ -23,11 +23,13 @@ TOPIC = "rolled-back"
 
 
 def roll_back(lab: Cluster, transactions: int) -> list[int]:
-    """Abort transactions of one record each, with a key of its own; gives their offsets."""
+    """Abort transactions of one record each, or of a dozen, all with keys of their own; gives their first offsets."""
     producer, offsets = LegacyTransactionalProducer(lab.bootstrap_servers, TOPIC), []
     for number in range(transactions):
         producer.begin()
         offsets.append(producer.send(TOPIC, f"key-{number}", "rolled back"))
+        for more in range(11 if number % 10 == 0 else 0):
+            producer.send(TOPIC, f"key-{number}-{more}", "rolled back")
         producer.abort()
     return offsets
 

@@ -241,6 +241,7 @@ class Answers:
         cleanup_policy: the topic's setting ``cleanup.policy`` after the replicas had answered; None where nobody asked
             for it, or it is not known.
         rest_unknown: what is not known of the transaction's other records; None where all were asked about.
+        rest_left_out: how many of them were not asked about, for they are too many for one probe.
     """
 
     replicas: Mapping[int, ReplicaAnswer]
@@ -252,6 +253,7 @@ class Answers:
     isr: tuple[int, ...] = ()
     rest: tuple[tuple[Any, Answers], ...] = ()
     rest_unknown: str | None = None
+    rest_left_out: int = 0
     recreated: bool = False
     cleanup_policy: str | None = None
     pivot: int = NOBODY

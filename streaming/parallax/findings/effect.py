@@ -24,7 +24,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 COVERED = 256
 """How many other records of a transaction are asked about in one probe."""
-_COVERED_TOGETHER = 1024
+COVERED_TOGETHER = 1024
 """The same, for all claims of one probe together."""
 
 
@@ -63,7 +63,7 @@ def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]
         accused: the answer of the accused, by the claim's suspect id.
     """
     wanted = [c for c in claims if c.suspect_id in accused and _needs_the_rest(c, accused[c.suspect_id])]
-    limit = min(COVERED, _COVERED_TOGETHER // max(1, len(wanted)))
+    limit = min(COVERED, COVERED_TOGETHER // max(1, len(wanted)))
     return {
         c.suspect_id: Transaction(c.producer_id, c.transaction_start_offset, c.marker_offset, limit) for c in wanted
     }

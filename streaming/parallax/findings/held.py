@@ -17,7 +17,7 @@ import numpy as np
 from parallax.backoff import backoff
 from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
-from parallax.findings.effect import remembered
+from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
 from parallax.findings.finding import Finding, beside
 from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
 from parallax.findings.members import OPEN, Array, Group, Members, State
@@ -76,6 +76,8 @@ class Outcome:
         gone: as of the page, counted on.
         lone: as of the page, counted on.
         left: where it is over, the suspects on what other replicas show of it.
+        rest: how many other records of its transaction were asked about.
+        left_out: how many more there are.
     """
 
     state: State
@@ -86,6 +88,8 @@ class Outcome:
     gone: int = 0
     lone: int = 0
     left: tuple[Claim, ...] = ()
+    rest: int = 0
+    left_out: int = 0
 
 
 class Left(NamedTuple):
@@ -111,6 +115,7 @@ class Held:
         due: when the next round, or sample, may begin, by the monotonic clock.
         busy: a page of it is being asked about.
         gone: how many probes in a row have found its members gone.
+        most: how many of transactions a page holds at most: the other records of all of them fit into one probe.
     """
 
     group: Group
@@ -119,6 +124,7 @@ class Held:
     due: float = 0.0
     busy: bool = False
     gone: int = 0
+    most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
         """The rows in some states that this round has not come to."""
@@ -134,7 +140,7 @@ class Held:
             return at
         pivots, dear = self.members.pivots[at], self.members.rows["producer_id"][at] >= 0
         together = at[(pivots == pivots[0]) & (dear == dear[0])]
-        return together[: min(most, _DEAR_PAGE) if dear[0] else most]
+        return together[: min(most, self.most) if dear[0] else most]
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
         """The members in some states that explain a claim on a value, as far as the claims themselves say."""
@@ -150,6 +156,20 @@ class Held:
         about &= (rows["marker_offset"] < 0) | (rows["marker_offset"] > claim.offset)
         made = (self.claim(at) for at in np.flatnonzero(about & self.members.are(*states)).tolist())
         return [one for one in made if explains(one, claim, by_value=True)]
+
+    def _fit(self, page: Page, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+        """Have pages hold so many that a probe asks about all records, and ask again about those of which it did not.
+
+        Args:
+            page: what was asked about.
+            at: the rows of its members; -1 for one that is not in here any more.
+            outcomes: of each.
+        """
+        records = max((1 + outcome.rest + outcome.left_out for outcome in outcomes), default=1)
+        self.most = min(_DEAR_PAGE, max(COVERED_TOGETHER // COVERED, COVERED_TOGETHER // records))
+        if len(page.claims) > self.most:
+            again = [row for row, outcome in zip(at, outcomes, strict=True) if row >= 0 and outcome.left_out]
+            self.members.rows["round"][again] = self.round - 1
 
     def claim(self, at: int) -> Claim:
         """The claim of a row."""
@@ -206,12 +226,13 @@ class Waiting(Held):
 
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
         """Take in what became of a page; what is proven or cleared leaves."""
-        rows = self.members.rows
+        rows, at = self.members.rows, self.located(page).tolist()
         self.gone = _gone(outcomes)
-        for i, outcome in zip(self.located(page).tolist(), outcomes, strict=True):
+        for i, outcome in zip(at, outcomes, strict=True):
             if i >= 0:
                 rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
                 self.reason = outcome.reason or self.reason
+        self._fit(page, at, outcomes)
         self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
@@ -349,10 +370,11 @@ class Proven(Held):
 
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> Left:
         """Take in what became of a page; returns what is counted no more."""
-        rows = self.members.rows
+        rows, located = self.members.rows, self.located(page).tolist()
         left, anew = Left([], [], []), []
         changed = False
-        for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
+        self._fit(page, located, outcomes)
+        for i, original, outcome in zip(located, page.originals, outcomes, strict=True):
             if i < 0 or not _says_something(rows["state"][i], outcome):
                 continue
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN

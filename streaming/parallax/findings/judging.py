@@ -102,13 +102,14 @@ class Judging:
         """Return what a probe makes of one member of a page."""
         task = Task(page.claims[at], finding_id="" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
         original = page.originals[at]
+        rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
         outcome = self._outcome_of(page, original, claim, decision, answers, before, is_explained=bool(leans_on))
         left: list[Claim] = []
         if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
             left = self._left_by_member(page, original, claim, decision, answers, when)
-        return replace(outcome, gone=task.gone, lone=task.lone, left=tuple(left))
+        return replace(outcome, gone=task.gone, lone=task.lone, left=tuple(left), rest=rest, left_out=left_out)
 
     def _left_by_member(
         self, page: Page, original: Claim, claim: Claim, decision: Decision, answers: Answers, when: datetime

@@ -190,7 +190,7 @@ def _asked(
     policy: str | None = None
     if any(c.kind is FindingKind.LOG_HEAD_MISSING for c in asked):
         policy = yield Policy(first.topic)
-    rest, unknown = yield from _the_rest(asked, found, where.replicas)
+    rest, recorded = yield from _the_rest(asked, found, where.replicas)
     recreated: bool = False
     if since := [c.confirmed_at_ms for c in asked if c.suspect_id in rest and c.confirmed_at_ms]:
         recreated = yield Recreated(first.topic, first.partition, first.pivot, max(since))
@@ -206,7 +206,8 @@ def _asked(
                 (c, Answers(_of(read, c), where.leader, asked_at_ms=asked_at_ms, isr=where.isr, recreated=recreated))
                 for c, read in rest.get(claim.suspect_id, ())
             ),
-            rest_unknown=unknown.get(claim.suspect_id),
+            rest_unknown=unknown_rest(recorded.get(claim.suspect_id, TransactionRecords())),
+            rest_left_out=recorded.get(claim.suspect_id, TransactionRecords()).left_out,
             recreated=recreated and claim.suspect_id in rest,
             cleanup_policy=policy,
         )
@@ -234,23 +235,19 @@ def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Quest
 
 def _the_rest(
     claims: Sequence[Claim], found: Mapping[str, _Readings], replicas: Sequence[int]
-) -> Generator[Question, Any, tuple[dict[str, list[tuple[Claim, _Readings]]], dict[str, str]]]:
+) -> Generator[Question, Any, tuple[dict[str, list[tuple[Claim, _Readings]]], dict[str, TransactionRecords]]]:
     """Ask about the other records of transactions of which a claim's own record shows nothing any more."""
     accused = {claim.suspect_id: found[claim.suspect_id][claim.pivot].answer for claim in claims}
-    members: dict[str, list[Claim]] = {}
-    unknown: dict[str, str] = {}
     by_id = {claim.suspect_id: claim for claim in claims}
     about = about_the_rest(claims, accused)
     said: Sequence[TransactionRecords] = ()
     if about:
         said = yield Transactions(claims[0].topic, claims[0].partition, tuple(about.values()))
-    for suspect_id, recorded in zip(about, said, strict=True):
-        members[suspect_id] = covered(by_id[suspect_id], recorded)
-        if (why := unknown_rest(recorded)) is not None:
-            unknown[suspect_id] = why
+    recorded = dict(zip(about, said, strict=True))
+    members = {suspect_id: covered(by_id[suspect_id], records) for suspect_id, records in recorded.items()}
     every = [claim for part in members.values() for claim in part]
     read = (yield from _rounds(every, replicas)) if every else {}
-    return {sid: [(c, read[c.suspect_id]) for c in part] for sid, part in members.items()}, unknown
+    return {sid: [(c, read[c.suspect_id]) for c in part] for sid, part in members.items()}, recorded
 
 
 def _of(readings: _Readings, claim: Claim) -> dict[int, ReplicaAnswer]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,12 @@ from parallax.findings import incidents
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
+from parallax.findings.effect import COVERED, COVERED_TOGETHER, unknown_rest
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, evidence_of, leans_on
-from parallax.findings.happenings import News
+from parallax.findings.happenings import Answered, News
 from parallax.findings.incident import tally_of
+from parallax.findings.requests import TransactionRecords
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from tests.unit.findings.test_incidents import ALONE, RESURRECTED, Flood, _objects
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S
@@ -266,6 +268,63 @@ class TestThousands:
         life.settle(by_index)
         life.after(2 * 10 * RECHECK_S, by_index)
         assert life.counts == [150]
+
+
+class Crowded(Flood):
+    """Each transaction has a number of records, of which a probe asks about as many as production does."""
+
+    def __init__(self, records: int, *before: Any) -> None:
+        self.records, self.pages, self.asked_together = records, list[int](), list[int]()
+        super().__init__(*before)
+
+    def settle(self, answering: Answering) -> Crowded:
+        while self.probes:
+            probes, self.probes = self.probes, []
+            self.do(Answered([(probe, self._said(probe.claims, answering)) for probe in probes]))
+        return self
+
+    def _said(self, claims: Sequence[Claim], answering: Answering) -> list[Answers]:
+        together = min(self.records, COVERED, COVERED_TOGETHER // len(claims))
+        self.pages.append(len(claims))
+        self.asked_together.append(len(claims) * together)
+        left_out = self.records - together
+        unknown = unknown_rest(TransactionRecords(left_out=left_out))
+        found = []
+        for claim in claims:
+            said = answering(claim)
+            rest = tuple((replace(claim, suspect_id=f"{claim.suspect_id}:{n}"), said) for n in range(1, together))
+            found.append(replace(said, rest=rest, rest_left_out=left_out, rest_unknown=unknown))
+        return found
+
+
+class TestOfManyRecordsEach:
+    """Where the accused shows nothing any more of the record that is named, the others are asked about as well."""
+
+    @pytest.mark.parametrize("records", [2, 30, COVERED])
+    @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "restarted"])
+    def test_end_though_one_probe_cannot_ask_about_all_of_a_page(self, records: int, is_restarted: bool) -> None:
+        before = flood(300).after(RECHECK_S, by_index)
+        life = Crowded(records, before.table, before.now)
+        assert life.counts == [300]
+        life.suspect(*map(turned, range(300)))
+        if not is_restarted:
+            life.settle(by_index)
+            assert life.machine.status().pending == {}
+        life.pages.clear()
+        rounds(life, healed)
+        assert life.open == []
+        assert evidence_of(life.last)["resolution"] == "healed"
+        assert max(life.asked_together) <= COVERED_TOGETHER
+        large = [size for size in life.pages if size * records > COVERED_TOGETHER]
+        assert len(large) <= 4, "a page that was too large says how large the next may be"
+
+    def test_of_more_records_than_are_asked_about_are_not_asked_about_without_end(self) -> None:
+        before = flood(40)
+        life = Crowded(COVERED + 1, before.table, before.now)
+        life.suspect(*map(turned, range(40)))
+        rounds(life, healed)
+        assert life.counts == [40]
+        assert len(life.pages) < 60
 
 
 class TestFew:
