@@ -40,8 +40,8 @@ class Singles:
         for name, claim in standing.items():
             if name not in known or known[name].status is not event.status:
                 made.append(_single(event, claim))
-        only_healed = set(tally.ended) <= {str(Resolution.HEALED)}
-        ended = json.dumps({"resolution": str(Resolution.HEALED if only_healed else Resolution.COMPACTED)})
+        alike = next((r for r in (Resolution.HEALED, Resolution.EXPLAINED) if set(tally.ended) <= {str(r)}), None)
+        ended = json.dumps({"resolution": str(alike or Resolution.COMPACTED)})
         for name, last in known.items():
             if name not in standing and last.stands:
                 made.append(replace(last, status=FindingStatus.RESOLVED, evidence=ended, decided_at=event.decided_at))
