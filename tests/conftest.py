@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
+
+# A machine that is busy with brokers says nothing about the code under test.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 HERE = Path(__file__).parent
 END_TO_END = HERE / "e2e"

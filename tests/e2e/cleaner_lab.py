@@ -258,11 +258,13 @@ class CleaningBroker:
         kind = ConfigResource.Type.TOPIC if names else ConfigResource.Type.BROKER
         entries = [ConfigEntry(k, v, incremental_operation=AlterConfigOpType.SET) for k, v in settings.items()]
         wanted = [ConfigResource(kind, n, incremental_configs=entries) for n in names or [str(BROKER)]]
-        for altered in self._cluster.admin.incremental_alter_configs(wanted).values():
+        for altered in self._cluster.admin.incremental_alter_configs(wanted, request_timeout=_SECONDS).values():
             altered.result(_SECONDS)
 
         def applied() -> bool:
-            asked = self._cluster.admin.describe_configs([ConfigResource(kind, r.name) for r in wanted])
+            asked = self._cluster.admin.describe_configs(
+                [ConfigResource(kind, r.name) for r in wanted], request_timeout=_SECONDS
+            )
             described = [future.result(_SECONDS) for future in asked.values()]
             return all(t[name].value == value for t in described for name, value in settings.items())
 

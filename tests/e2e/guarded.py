@@ -57,7 +57,7 @@ def assert_kept(lab: Cluster, job: JobProcess, result: ScenarioResult) -> None:
     until(lambda: not open_holds(read_record(job.storage)[0]), "everything to be let go of", timeout=120)
     held = {event.topic for event in read_record(job.storage)[1] if event.kind is EventKind.HELD}
     assert held == set(TOPICS)
-    with closing(ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})) as client:
+    with closing(ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)) as client:
         for broker in lab.brokers:
             shown = client.own_configs(broker, result.topics, SETTINGS)
             for topic in TOPICS:

@@ -126,7 +126,7 @@ class JobProcess:
         """Stop it as an init system does (SIGTERM); gives its exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return int(self._process.wait(60))
+        return int(self._process.wait(240))
 
     def kill(self) -> None:
         """Kill it, its JVM and its Python workers at once (SIGKILL)."""
@@ -157,7 +157,7 @@ class JobProcess:
     def samples(self) -> list[Sample]:
         """All samples of ``/metrics``; none while it is not served, as when the job has been killed."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}/metrics", timeout=60) as answer:
                 text = answer.read().decode()
         except (OSError, urllib.error.URLError, http.client.HTTPException, JobEndedError):
             return []

@@ -18,6 +18,7 @@ from parallax.lab.traffic import ProducerKind
 from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError
 from tests.e2e import witness
 from tests.e2e.job_process import JobProcess
 from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus
@@ -117,7 +118,10 @@ class Recorder:
         """Read a replica until it shows an offset (the scenarios' hook)."""
 
         def shown() -> bool:
-            now = read_replica(self.client, broker, topic)
+            try:
+                now = read_replica(self.client, broker, topic)
+            except ReplicaError:
+                return False
             kept = self.seen.setdefault((topic, broker), now)
             kept.records.update(now.records)
             kept.markers.update(now.markers)

@@ -72,7 +72,9 @@ def written(lab: Cluster, folder: Path) -> Path:
         "kafka": {"bootstrap.servers": lab.bootstrap_servers},
         "topics": {"pattern": "(gone|well)-.*"},
         "storage": {"path": str(folder / "data")},
-        "read": {"payload": "key"},
+        "read": {"payload": "key", "request_timeout_ms": 30_000},
+        "findings": {"probe_timeout_ms": 30_000},
+        "audit": {"confirm_timeout_s": 300},
         "spark": {"master": "local[2]", **SHORT_LIVED},
     }
     config.write_text(yaml.safe_dump(settings))
@@ -134,7 +136,7 @@ def test_the_healthy_control_is_consistent_and_compared_to_its_end(
     ended = audit(*topics(healthy), "--format", "json")
     found = results(ended)
     assert ended.returncode == 0, ended.stdout
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
     for topic in healthy.topics:
         high_watermark = view(client, 1, topic).high_watermark
         assert found[topic]["compared_up_to"] == {

@@ -123,7 +123,9 @@ def test_shared_fetches_take_each_byte_once_and_record_what_separate_ones_record
     before = dict.fromkeys(urls, 0)
     ended = False
     for mode in ("shared", "separate"):
-        document = settings(kafka, topic, tmp_path / mode, grouping="all", fetch=mode, hash_key="0f" * 16)
+        document = settings(
+            kafka, topic, tmp_path / mode, grouping="all", fetch=mode, hash_key="0f" * 16, request_timeout_ms=60_000
+        )
         with Queries(spark, document) as running:
             if not ended:
                 wait(lambda mode=mode: is_read(tmp_path / mode, kafka, topic), "what was there", running, 480)

@@ -80,7 +80,7 @@ class Watched:
 
     def __init__(self, lab: Cluster, job: JobProcess) -> None:
         self.lab, self.job = lab, job
-        self.client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+        self.client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
         self.healthy: set[str] = set()
 
     def write(self, topic: str, *values: str | None, key: str | None = "k", partition: int = 0) -> int:
@@ -338,7 +338,7 @@ def test_a_replica_that_was_wiped_or_moved_is_counted_from_its_beginning_and_a_l
     admin.reassign(lab, name, replicas=[1, 3, 2])
     end = watched.write(name, "with broker 2 again")
     # What is read of the others before that is compared without broker 2, and is unknown of it.
-    until(lambda: hosts(watched.job, name) == {1, 2, 3}, "the job to know that broker 2 hosts it again")
+    until(lambda: hosts(watched.job, name) == {1, 2, 3}, "the job to know that broker 2 hosts it", timeout=180)
     watched.compared(name, end)
     assert [f for f in watched.job.findings() if f.topic == name] == []
     conductor = _OnItsTopic(

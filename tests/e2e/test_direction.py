@@ -62,7 +62,7 @@ def test_a_tombstone_that_is_left_on_one_replica_proves_which_is_wrong(
         played.job.kill()  # nothing that comes later needs it, nor these brokers
     config = {"cleanup.policy": "compact", "segment.ms": "500", "delete.retention.ms": "1000"}
     lab.create_topic(name, replicas=[1, 2, 3], config=config | {"min.cleanable.dirty.ratio": "0.001"})
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
     producer = PlainProducer(lab.bootstrap_servers)
     # For good: a throttled cleaner holds its broker up when its speed is changed again.
     cleans_nothing = {"log.cleaner.io.max.bytes.per.second": "1.0"}
@@ -97,7 +97,7 @@ def test_neither_a_majority_that_missed_a_tombstone_nor_a_lost_index_accuses_who
     compacted = {"cleanup.policy": "compact", "segment.ms": "500", "delete.retention.ms": "1000"}
     lab.create_topic("deleted", replicas=REPLICAS, config=compacted | {"min.cleanable.dirty.ratio": "0.001"})
     lab.create_topic("aborted", replicas=REPLICAS, config={"cleanup.policy": "delete"})
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
     producer = PlainProducer(lab.bootstrap_servers)
     old = producer.send("deleted", "customer-7", "alive")
     transactions = LegacyTransactionalProducer(lab.bootstrap_servers, "poison")

@@ -77,7 +77,7 @@ def test_two_brokers_that_are_hurt_hold_up_no_third_and_catch_up(
                     f"{broker} reported as unreachable",
                     timeout=120,
                 )  # type: ignore[misc]
-        assert reachable(job, 1) == 1.0
+        until(lambda: reachable(job, 1) == 1.0, "broker 1 to be reported as reachable", timeout=120)
         job.await_observed(stream.topic, stream.write(), 1)
     until(lambda: reachable(job, 2) == reachable(job, 3) == 1.0, "both to be reported as reachable again", timeout=120)
     stream.await_recorded_once(job)

@@ -251,7 +251,8 @@ def test_a_paused_broker_is_not_read_until_it_is_resumed_even_by_a_job_that_was_
     assert positions(job, stream.topic, 2) == stood
     assert min(stood) > first
     assert job.metric("parallax_reading_paused_timestamp_seconds", broker_id="2") is not None
-    assert job.metric("parallax_broker_reachable", broker_id="2") == 1
+    reachable = "parallax_broker_reachable"
+    until(lambda: job.metric(reachable, broker_id="2") == 1, "broker 2 to be reported as reachable", timeout=120)
     resume(job.storage, [2])
     stream.await_recorded_once(job)
     until(lambda: job.metric("parallax_reading_paused_timestamp_seconds") is None, "the end of the pause")

@@ -96,7 +96,7 @@ def healthy(played: Played) -> Stage:
 
 @pytest.fixture
 def prober(client: ReplicaClient) -> Iterator[Prober]:
-    prober = Prober(client, HASHER, FindingSettings(), payload="key")
+    prober = Prober(client, HASHER, FindingSettings(probe_timeout_ms=30_000), payload="key")
     yield prober
     prober.close()
 
@@ -148,7 +148,7 @@ def test_the_recorded_offsets_lead_to_the_old_value(diverged: Stage, client: Rep
         logs = {broker: ReadLog(0, claim.offset + 1) for broker in (1, 2, 3)}
         return KeyHistory(logs, {(broker, keys[0]): [0] for broker in logs})
 
-    prober = Prober(client, HASHER, FindingSettings(), history=recorded)
+    prober = Prober(client, HASHER, FindingSettings(probe_timeout_ms=30_000), history=recorded)
     got = judged(prober, claim)
     prober.close()
     assert got.verdict is Verdict.CONFIRMED, got.reason
@@ -166,7 +166,7 @@ def test_an_end_marker_where_a_claim_has_a_record_is_among_the_answers(healthy: 
 def test_a_log_with_more_bytes_than_a_probe_may_read_is_scanned_and_the_suspect_waits(
     diverged: Stage, client: ReplicaClient
 ) -> None:
-    prober = Prober(client, HASHER, FindingSettings.model_construct(max_scan_bytes=0, probe_timeout_ms=3000))
+    prober = Prober(client, HASHER, FindingSettings.model_construct(max_scan_bytes=0, probe_timeout_ms=30_000))
     got = judged(prober, diverged.claim("tombstone"))
     prober.close()
     assert got.verdict is Verdict.PENDING
@@ -201,7 +201,7 @@ class Watch:
             self.status = status
             self.changed.notify_all()
 
-    def until(self, condition: Callable[[FindingsStatus], bool], timeout: float = 30) -> FindingsStatus:
+    def until(self, condition: Callable[[FindingsStatus], bool], timeout: float = 120) -> FindingsStatus:
         with self.changed:
             assert self.changed.wait_for(lambda: condition(self.status), timeout), self.status
             return self.status
@@ -257,7 +257,7 @@ def test_an_accused_that_does_not_answer_leaves_the_suspect_pending_until_it_doe
             "findings": {"probe_retry_ms": 100},
         }
     )
-    client = ReplicaClient({"bootstrap.servers": diverged.cluster.bootstrap_servers}, timeout_ms=500)
+    client = ReplicaClient({"bootstrap.servers": diverged.cluster.bootstrap_servers}, timeout_ms=3000)
     watch = Watch()
     manager = FindingsManager(settings, client, HASHER, on_change=watch)
     diverged.cluster.pause_broker(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import subprocess
 import sys
@@ -49,7 +50,7 @@ class Guarded:
     def __init__(self, lab: Cluster, folder: Path, pattern: str, **guard: object) -> None:
         self.lab = lab
         self.job = JobProcess(folder, lab.bootstrap_servers, pattern, guard=QUICK | guard, read=READ)
-        self.client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+        self.client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
 
     def holds(self) -> list[Hold]:
         with contextlib.suppress(GuardTableError):
@@ -181,7 +182,7 @@ def test_a_job_that_is_killed_while_it_holds_goes_on_and_puts_everything_back(
 class Typist:
     """Types ``parallax guard`` for one storage path, in this process."""
 
-    def __init__(self, folder: Path, bootstrap_servers: str) -> None:
+    def __init__(self, folder: Path, bootstrap_servers: str, timeout_ms: int = 30_000) -> None:
         self.storage = str(folder / "data")
         self.config = folder / "parallax.yaml"
         folder.mkdir()
@@ -190,7 +191,7 @@ class Typist:
             "topics": {"pattern": ".*"},
             "storage": {"path": self.storage},
             "guard": {"min_free_percent": 1},
-            "read": {"request_timeout_ms": 1000},
+            "read": {"request_timeout_ms": timeout_ms},
         }
         self.config.write_text(yaml.safe_dump(document))
 
@@ -241,7 +242,7 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     lab = guarded(topic)
     await_known(lab, topic)
     before = lab.own(topic)
-    nobody = Typist(tmp_path / "nobody", "127.0.0.1:1")
+    nobody = Typist(tmp_path / "nobody", "127.0.0.1:1", 1000)
     assert "no broker answered within 1000 ms" in nobody.wrong("hold", topic)
     assert "no guard has ever held anything here" in nobody.wrong("release", "--all")
     assert nobody.asked == [], "nothing is put on record that no cluster has heard of"
@@ -262,7 +263,7 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     assert [hold["topic"] for hold in shown["holds"]] == [topic]
     # What is printed to be run by hand does what it says, and the guard takes it for a person's.
     run_as_written(shown["holds"][0]["undo"], tmp_path)
-    assert lab.own(topic) == before
+    until(lambda: all(lab.own(topic, b) == before for b in kafka.brokers), "every broker to show it")
     said = one("release", topic)
     assert f"somebody else has set {RETENTION}={before[RETENTION]}" in said
     assert lab.own(topic) == before
@@ -270,6 +271,8 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     # What a person sets meanwhile stays, and all else is put back.
     one("hold", f"{topic}.2")
     lab.client.alter_configs(f"{topic}.2", {RETENTION: "1234000"})
+    shows = [functools.partial(lab.own, f"{topic}.2", broker) for broker in kafka.brokers]
+    until(lambda: all(own().get(RETENTION) == "1234000" for own in shows), "every broker to show it")
     assert f"somebody else has set {RETENTION}=1234000, which is left alone" in one("release", "--all")
     assert lab.own(f"{topic}.2") == before | {RETENTION: "1234000"}
 
@@ -324,7 +327,7 @@ def test_a_guard_that_dies_between_two_steps_leaves_what_the_next_one_puts_back(
         for _ in range(after):
             rounds.round()
     assert one.asked[0] is EventKind.INTENDED, "on record before anything is asked for"
-    assert (lab.own(topic) == before) is (after == 1)
+    until(lambda: (lab.own(topic) == before) is (after == 1), "broker 1 to show what was asked for")
     assert topic in one("status")
     assert "the settings are as they were" in one("release", topic)
     assert lab.own(topic) == before
@@ -379,7 +382,7 @@ def test_what_a_person_sets_while_a_topic_is_held_stays(
 
 def test_brokers_say_how_much_space_is_left(kafka: Cluster, topic: str) -> None:
     kafka.create_topics([topic], replicas=[1, 2, 3])
-    with closing(ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers})) as client:
+    with closing(ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers}, timeout_ms=30_000)) as client:
         (found,) = client.log_dirs(2, [TopicPartition(topic, 0)])
         assert 0 < found.usable < found.total
         assert TopicPartition(topic, 0) in found.sizes

@@ -100,7 +100,7 @@ def test_no_broker_was_ever_asked_by_it_for_a_change(played: Played) -> None:
     assert witness.denied(played.lab) == [], "nor for anything else that docs/security.md does not name"
     # Both witnesses notice a single request that would change something.
     topic = played.well["legacy"].topics[0]
-    with closing(ReplicaClient(witness.options(played.lab))) as client, pytest.raises(Unauthorized):
+    with closing(ReplicaClient(witness.options(played.lab), timeout_ms=30_000)) as client, pytest.raises(Unauthorized):
         client.alter_configs(topic, {"delete.retention.ms": "1"})
     until(lambda: witness.kinds(played.lab) - witness.READING == {"INCREMENTAL_ALTER_CONFIGS"}, "it to be on record")
     (refused,) = witness.denied(played.lab)

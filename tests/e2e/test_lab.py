@@ -24,7 +24,7 @@ from parallax.replica.client import ReplicaClient
 
 
 def view_with(cluster: Cluster, broker: int, topic: str, last_stable_offset: int) -> ReplicaView:
-    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=30_000)
     try:
         return until(
             lambda: (view := read_replica(client, broker, topic)).last_stable_offset >= last_stable_offset and view,

@@ -23,7 +23,7 @@ def lab(hurt: Cluster) -> Cluster:
 
 @pytest.fixture(scope="module")
 def client(lab: Cluster) -> Iterator[ReplicaClient]:
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
     yield client
     client.close()
 

@@ -71,7 +71,7 @@ def test_thousands_of_lost_tombstones_are_one_incident_with_the_right_count(
     lab = make_cluster()
     config = {"cleanup.policy": "compact", "segment.ms": "3000", "delete.retention.ms": "5000"}
     lab.create_topic(TOPIC, replicas=[1, 2, 3], config=config | {"min.cleanable.dirty.ratio": "0.001"})
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
     findings = {"recheck_interval_s": 5, "probe_retry_ms": 500}
     with JobProcess(tmp_path, lab.bootstrap_servers, TOPIC, findings=findings, read={"payload": "key"}) as job:
         job.start()

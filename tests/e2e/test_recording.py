@@ -35,7 +35,9 @@ def test_spark_reads_what_was_recorded_as_a_batch_and_as_a_stream(
     specs = [spec for spec in view_queries(validate(document)) if spec.name != "progress"]
     queries = [spec.start(spark) for spec in specs]
     try:
-        until(lambda: all(records(tmp_path, i) == 18 for i in IsolationLevel), "six offsets of each replica")
+        until(
+            lambda: all(records(tmp_path, i) == 18 for i in IsolationLevel), "six offsets of each replica", timeout=300
+        )
     finally:
         for query in queries:
             query.stop()

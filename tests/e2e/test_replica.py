@@ -42,7 +42,7 @@ Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None]
 
 @pytest.fixture(scope="module")
 def client(kafka: Cluster) -> Iterator[ReplicaClient]:
-    made = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers})
+    made = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers}, timeout_ms=30_000)
     yield made
     made.close()
 
@@ -410,19 +410,20 @@ def test_a_paused_or_killed_broker_fails_in_time_and_is_found_again(
     producer = Producer(client_settings(cluster.bootstrap_servers))
     producer.produce(topic, b"v" * 1000, b"k", 0)
     producer.flush(30)
-    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=500)
+    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=20_000)
     until(lambda: watermarks(client, 2, topic).high_watermark == 1, "the record on broker 2")
     position = [FetchPosition(topic, 0, 0)]
 
-    def fetch(broker: int) -> Any:
-        (answer,) = client.fetch(broker, position, isolation=IsolationLevel.READ_COMMITTED, max_bytes=1 << 20)
+    def fetch(broker: int, timeout_ms: int = 5_000) -> Any:
+        how: dict[str, Any] = {"isolation": IsolationLevel.READ_COMMITTED, "max_bytes": 1 << 20}
+        (answer,) = client.fetch(broker, position, timeout_ms=timeout_ms, **how)
         return answer
 
     def assert_fails_in_time(kind: type[ReplicaError]) -> None:
         start = time.monotonic()
         with pytest.raises(kind, match="broker 2"):
-            fetch(2)
-        assert time.monotonic() - start < 1.5
+            fetch(2, 500)
+        assert time.monotonic() - start < 10
         assert fetch(1).error is None
 
     cluster.pause_broker(2)
@@ -434,7 +435,7 @@ def test_a_paused_or_killed_broker_fails_in_time_and_is_found_again(
     cluster.kill_broker(2)
     assert_fails_in_time(Unreachable)
     cluster.start_broker(2)
-    until(lambda: answered(fetch, 2), "broker 2 after its restart", timeout=60)
+    until(lambda: answered(fetch, 2), "broker 2 after its restart", timeout=180)
     client.close()
 
 
@@ -455,7 +456,7 @@ def test_a_broker_that_dies_in_the_middle_of_a_range_leaves_the_chunks_before_st
     for i in range(2000):
         producer.produce(topic, b"v" * 1000, b"%d" % i, 0)
     producer.flush(30)
-    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=1000)
+    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=20_000)
     chunks = read_range(
         client,
         1,
@@ -466,7 +467,7 @@ def test_a_broker_that_dies_in_the_middle_of_a_range_leaves_the_chunks_before_st
         isolation=IsolationLevel.READ_COMMITTED,
         hasher=HASHER,
         max_bytes=50_000,
-        deadline_ms=500,
+        deadline_ms=20_000,
     )
     first = next(chunks)
     cluster.kill_broker(1)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewPartitions
 
+from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.waiting import until
 from parallax.model import Outcome, RowKind
@@ -45,12 +45,12 @@ def transactions(kafka: Cluster, topic: str) -> None:
     all_show(kafka, topic, 6)
 
 
-def all_show(kafka: Cluster, topic: str, stable: int) -> None:
+def all_show(kafka: Cluster, topic: str, stable: int, partition: int = 0) -> None:
     """Wait until every replica's last stable offset is there: markers come late, and followers a fetch later."""
-    client = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers}, timeout_ms=30_000)
 
     def last_stable_offset(broker: int) -> int:
-        marks = client.watermarks(broker, [(topic, 0)])[topic, 0]
+        marks = client.watermarks(broker, [(topic, partition)])[topic, partition]
         return marks.last_stable_offset if isinstance(marks, Watermarks) else -1
 
     until(lambda: all(last_stable_offset(broker) == stable for broker in kafka.brokers), "every replica to catch up")
@@ -147,13 +147,13 @@ def test_a_stream_goes_on_where_it_stopped_and_finds_partitions_that_were_added(
         producer.flush()
     all_show(kafka, topic, 5)
     first = run()
-    kafka.admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
-    kafka.wait_isr(topic, kafka.brokers)
+    admin.add_partitions(kafka, topic, 2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(topic, value=b"5", partition=0)
     producer.produce(topic, value=b"0", partition=1)
     producer.flush()
     all_show(kafka, topic, 6)
+    all_show(kafka, topic, 1, partition=1)
     second = run()
     for broker in kafka.brokers:
         assert offsets(first, broker, 0) == [0, 1, 2, 3, 4]

@@ -20,6 +20,8 @@ from parallax.findings.table import read_events
 from parallax.model import FindingStatus, UnknownReason
 from tests.pages import BROKERS, HOSTILE, HOSTILE_NAME, PASSWORD, USERS, Job, coverage, finding, named_by, progress
 
+expect.set_options(timeout=60_000)
+
 NAME = "f0" * 16
 PHONE = {"width": 360, "height": 740}
 

@@ -286,7 +286,7 @@ def test_what_may_be_read_from_a_broker_in_a_second_is_not_exceeded(
     assert producer.flush(60) == 0
     path, began = tmp_path / "data", time.monotonic()
     how = {} if fetch == "separate" else {"grouping": "all", "fetch": fetch}
-    document = settings(kafka, topic, path, max_bytes_per_second=rate, **how)
+    document = settings(kafka, topic, path, max_bytes_per_second=rate, request_timeout_ms=60_000, **how)
     with Queries(spark, document) as running:
         wait(lambda: all(len(records(path, view)) == 3 * count for view in VIEWS), "all rows", running, 480)
         took = time.monotonic() - began

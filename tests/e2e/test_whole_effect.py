@@ -47,7 +47,7 @@ def test_a_finding_stands_until_no_key_and_no_replica_is_wrong_any_more(
     make_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     lab = make_cluster()
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
     producer = PlainProducer(lab.bootstrap_servers)
     findings = {"recheck_interval_s": 2, "probe_retry_ms": 500}
     read = {"payload": "key"}

@@ -81,7 +81,7 @@ def grant_reading(cluster: Cluster) -> None:
     ]
     literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
     acls = [AclBinding(kind, name, literal, f"User:{USER}", "*", operation, allow) for kind, name, operation in wanted]
-    for future in cluster.admin.create_acls(acls).values():
+    for future in cluster.admin.create_acls(acls, request_timeout=30).values():
         future.result(30)
 
 

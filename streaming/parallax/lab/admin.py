@@ -285,7 +285,9 @@ def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequen
         LabError: the brokers refuse, or do not bring them up within half a minute.
     """
     assignment = list(replicas or cluster.brokers)
-    known = until(lambda: cluster.admin.list_topics(topic, timeout=2).topics[topic].partitions, f"{topic} to be known")
+    known = until(
+        lambda: cluster.admin.list_topics(topic, timeout=SECONDS).topics[topic].partitions, f"{topic} to be known"
+    )
     wanted = NewPartitions(topic, count, [assignment] * (count - len(known)))
     answers(
         lambda: cluster.admin.create_partitions([wanted], request_timeout=SECONDS),

@@ -12,7 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 from parallax.lab.errors import LabError
 
 SECONDS = 30.0
-"""How long one request may take, and after which the next is not made."""
+"""How long one request may take."""
+_ON_THE_MOVE_S = 4 * SECONDS
+"""After which no request is made again: a broker's JVM may have yet to start."""
 
 _PASSING = frozenset(
     {
@@ -41,9 +43,9 @@ def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_bef
         done_before: the errors, as codes, by which the brokers say of a repeated request that the first one did it.
 
     Raises:
-        LabError: the brokers refuse, or are still on the move after `SECONDS`.
+        LabError: the brokers refuse, or are still on the move after two minutes.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + _ON_THE_MOVE_S
     repeated_done: Collection[int] = ()
     while True:
         try:

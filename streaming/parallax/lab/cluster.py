@@ -31,7 +31,7 @@ from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
-from parallax.replica.errors import ReplicaError, Unreachable
+from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class Cluster:
             return None
         return PartitionState(found.leader, frozenset(found.replicas), frozenset(found.isrs)) if found else None
 
-    def wait_isr(self, topics: str | Collection[str], brokers: Collection[int], *, timeout: float = 60.0) -> None:
+    def wait_isr(self, topics: str | Collection[str], brokers: Collection[int], *, timeout: float = 180.0) -> None:
         """Wait until the ISR of every topic's partition 0 is exactly these brokers and one of them leads.
 
         Raises:
@@ -317,7 +317,7 @@ class Cluster:
             config: topic settings.
 
         Raises:
-            LabError: the brokers refuse, or do not bring it up within 30 s.
+            LabError: the brokers refuse, or do not bring it up within three minutes.
         """
         self.create_topics([topic], partitions=partitions, replicas=replicas, config=config)
 
@@ -342,7 +342,7 @@ class Cluster:
             f"creating {', '.join(topics)}",
             done_before=[KafkaError.TOPIC_ALREADY_EXISTS],
         )
-        self.wait_isr(topics, assignment, timeout=30)
+        self.wait_isr(topics, assignment)
         self.await_partitions([TopicPartition(t, number) for t in topics for number in range(partitions)], assignment)
 
     def await_partitions(self, places: Sequence[TopicPartition], replicas: Collection[int]) -> None:
@@ -373,6 +373,8 @@ class Cluster:
 def _shows(shows: Callable[[ReplicaClient, int], bool], client: ReplicaClient, broker: int) -> bool:
     try:
         return shows(client, broker)
+    except DeadlineExceeded:
+        return False
     except Unreachable:
         return True
     except ReplicaError:

@@ -28,10 +28,10 @@ def until(condition: Callable[[], T | None], what: str, *, timeout: float = 30.0
     """
     began = time.monotonic()
     while True:
+        waited = time.monotonic() - began
         value = condition()
         if value:
             return value
-        waited = time.monotonic() - began
         if waited >= timeout:
             raise LabError(f"waited {timeout:.0f} s in vain for {what}")
         time.sleep(max(interval, min(_SELDOM_S, waited / 20)))

@@ -55,7 +55,7 @@ def test_done_before_counts_only_of_a_request_that_is_repeated() -> None:
 
 
 def test_brokers_that_stay_on_the_move_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "SECONDS", 0.3)
+    monkeypatch.setattr(asking, "_ON_THE_MOVE_S", 0.3)
     brokers = Brokers(*[{"t": KafkaError._NOENT}] * 9)
     with pytest.raises(LabError, match=r"asking failed \(so they say\)"):
         answers(brokers, "asking")

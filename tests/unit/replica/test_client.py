@@ -80,13 +80,18 @@ def test_a_name_that_does_not_resolve_is_unreachable() -> None:
 
 
 def test_bootstrap_goes_on_to_the_next_server() -> None:
-    with broker() as good, server(silent) as hanging, client(free_port(), hanging, good.port, timeout=2.0) as one:
-        with within_deadline(2.0):
+    asked: list[int] = []
+
+    def counted(connection: socket.socket) -> None:
+        asked.append(1)
+        silent(connection)
+
+    with broker() as good, server(counted) as hanging, client(free_port(), hanging, good.port, timeout=10.0) as one:
+        with within_deadline(10.0):
             assert one.cluster_id == "small"
         # What failed is asked last from now on.
-        start = time.monotonic()
         one.metadata()
-        assert time.monotonic() - start < 0.5
+        assert len(asked) <= 1
 
 
 def test_a_broker_without_fetch_11_is_too_old_and_the_error_says_so() -> None:
@@ -130,18 +135,16 @@ def test_a_connection_that_died_while_idle_is_replaced_in_silence() -> None:
 
 
 def test_calls_to_a_hanging_broker_do_not_hold_up_those_to_another() -> None:
-    with broker() as good, server(silent) as hanging, client(good.port, timeout=2.0) as one:
-        one.metadata()
-        one._connections.addresses[2] = hanging
-        with ThreadPoolExecutor(1) as pool:
+    with broker() as good, client(good.port, timeout=PATIENT) as one, ThreadPoolExecutor(1) as pool:
+        with server(silent) as hanging:
+            one.metadata()
+            one._connections.addresses[2] = hanging
             waiting = pool.submit(fetch, one, 2)
-            start = time.monotonic()
             for _ in range(20):
                 one.metadata()
-            assert time.monotonic() - start < 1.0
             assert not waiting.done()
-            with pytest.raises(DeadlineExceeded, match="broker 2"):
-                waiting.result()
+        with pytest.raises(Unreachable, match="broker 2"):
+            waiting.result()
 
 
 def test_every_error_is_one_line() -> None:

@@ -29,7 +29,7 @@ _SEGMENT_MS = 500
 _RETENTION_MS = 1000
 _SURVIVING_RETENTION_MS = 3_600_000
 _FILLER_KEYS = 20
-_CLEANING_SECONDS = 90.0
+_CLEANING_SECONDS = 300.0
 _EXTRA_PASSES = 4
 """A marker needs three passes at most; the healthy control gives the cleaner one more to take it wrongly."""
 
@@ -276,7 +276,7 @@ class Conductor:
             return not waiting
 
         try:
-            until(all_seen, "the divergences", timeout=60)
+            until(all_seen, "the divergences", timeout=180)
         except LabError as error:
             raise self._failed(waiting, f"broker {VICTIM} does not diverge") from error
 
