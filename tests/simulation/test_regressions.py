@@ -1851,3 +1851,49 @@ def test_a_deletion_that_one_committed_is_held_against_a_copy_whoever_has_aborte
         world.apply(op)
     world.settle()
     assert _stands(world) == [("committed_record_aborted", 1), ("deleted_record_resurrected", 3)]
+
+
+@pytest.mark.parametrize(
+    "read", ["round; ", "read 1 1 999; ", ""], ids=["read", "read as read_committed alone", "unread"]
+)
+def test_a_plain_tombstone_of_a_log_that_was_lost_is_none_that_another_log_has_aborted_at_its_offset(read: str) -> None:
+    """2 alone had deleted the key; 1, elected uncleanly, wrote a deletion of it there that was rolled back."""
+    world = World(STANDARD)
+    begun = "write -1 1 9; sync; round; stop 3; stop 1; write -1 1 -1; round; stop 2; usurp 1; write 3 1 -1; end 3 0; "
+    cleaned = "write -1 90 1; {}tick 200; clean 1; write -1 90 2; clean 1; start 3; sync; round; tick 200; round; "
+    _looked_at(world, begun + cleaned.format(read) + "tick 200; round; round")
+    looked_at_again(world, 3)
+    assert _stands(world) == []
+    _looked_at(world, "start 2; sync; round; tick 200; round")
+    looked_at_again(world, 3)
+    assert _stands(world) == []
+
+
+def test_a_deletion_whose_commit_an_unclean_election_has_cut_accuses_nobody() -> None:
+    """2 alone had the COMMIT; 1, elected uncleanly, aborted the deletion, and 3 and then 1 are copied anew."""
+    world = World(STANDARD)
+    begun = "write -1 1 9; sync; stop 3; round; write 3 1 -1; sync; stop 1; end 3 1; sync; round; stop 2; usurp 1; "
+    aborted = "write -1 90 1; end 3 0; write -1 90 2; tick 200; clean 1; write -1 90 3; clean 1; start 3; sync; "
+    _looked_at(world, begun + aborted + "lead 3; sync; wipe 1 1; sync; round; tick 200; round; tick 200; round; round")
+    looked_at_again(world, 3)
+    _looked_at(world, "start 2; sync; round; tick 200; round")
+    looked_at_again(world, 4)
+    assert _stands(world) == []
+    world.settle()
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_deletion_is_held_against_a_copy_of_one_that_aborted_and_cleaned_it_unread(limit: int) -> None:
+    """1 misses the COMMIT of two records; its reader saw one, or both, before the cleaner took them. 3 copies 1."""
+    world = World(STANDARD)
+    waited = "tick 900; round; tick 900; round; tick 500; "
+    cleaned = "".join(f"write -1 90 {value}; clean 2; round; {waited}" for value in (1, 2, 3))
+    begun = "write -1 1 9; sync; round; stop 3; write 3 0 7; write 3 1 -1; sync; round; stop 1; end 3 1; round; "
+    aborted = (
+        f"write -1 0 8; tick 200; {cleaned}write -1 90 4; clean 2; round; write 3 2 7; end 3 0; round; start 1; sync; "
+    )
+    copied = f"read 0 1 999; read 1 1 {limit}; clean 1; round; stop 2; start 3; sync; start 2; sync; "
+    _looked_at(world, begun + aborted + copied + "tick 150; round; " * 2 + "tick 150; round")
+    looked_at_again(world, 4)
+    assert _stands(world) == [("committed_record_aborted", 1), ("deleted_record_resurrected", 3)]
+    world.settle()

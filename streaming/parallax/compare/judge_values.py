@@ -62,7 +62,8 @@ def _judge(state: PartitionState, candidates: Array) -> list[Accusation]:
     at = at[np.argsort(candidates["offset"][at], kind="stable")][:MAX_KEY_VERDICTS]
     state.candidates = np.delete(candidates, at)
     rows, held = candidates[at], held[at]
-    wanted = ~_belongs_to_transaction(state, rows, held) & (rows["offset"] >= replicas.retained_from(state))
+    held = held & ~_accounted_for(state, rows, held)
+    wanted = (latest.lacking(rows, held) != 0) & (rows["offset"] >= replicas.retained_from(state))
     sure = latest.surely_committed(rows, state.markers)
     wanted &= sure | ~(early.is_early(rows) | latest.is_doubted(rows))
     rows, held, sure = rows[wanted], held[wanted], sure[wanted]
@@ -83,21 +84,22 @@ def _but_turned(state: PartitionState, rows: Array) -> Array:
     return rows[rows["visible"] & ~wrongly != 0] if len(rows) else rows
 
 
-def _belongs_to_transaction(state: PartitionState, rows: Array, members: Array) -> Array:
-    """Mask of the absences that a wrongly ended transaction accounts for: they are part of that finding.
+def _accounted_for(state: PartitionState, rows: Array, members: Array) -> Array:
+    """The replicas whose lack of a record a wrongly ended transaction accounts for: that is part of that finding.
 
-    A replica that aborted what is committed elsewhere lacks the record; one that committed what is aborted elsewhere
-    holds it alone.
+    A replica that aborted what is committed elsewhere lacks the record itself; where one that committed what is aborted
+    elsewhere holds it, all others lack it rightly.
     """
-    belongs = np.zeros(len(rows), np.bool_)
+    found = np.zeros(len(rows), np.uint32)
     lacking = latest.lacking(rows, members)
     wrong = outcome.turned(state.intervals) & (state.intervals["told"] & SHOWN_WRONG != 0)
     for interval in state.intervals[wrong]:
-        concerned = lacking if interval["end_type"] == ABORT else rows["visible"]
-        belongs |= outcome.covered(rows["offset"], rows["producer_id"], interval) & (
-            has_bit(concerned, interval["slot"])
-        )
-    return belongs
+        inside = outcome.covered(rows["offset"], rows["producer_id"], interval)
+        if interval["end_type"] == ABORT:
+            found |= np.where(inside, bits(interval["slot"]), np.uint32(0))
+        else:
+            found |= np.where(inside & has_bit(rows["visible"], interval["slot"]), lacking, np.uint32(0))
+    return found
 
 
 def _accuse_key(
@@ -105,6 +107,8 @@ def _accuse_key(
 ) -> Accusation:
     """Where every record is compared, the offset says which one it is: a later one of its key explains nothing."""
     named = row["offset"] < strict_from
+    is_deletion = verdict.kind is FindingKind.DELETED_RECORD_RESURRECTED
+    end = _end_behind(state, row) if is_deletion and row["producer_id"] != UNKNOWN else None
     holding = brokers_of(state, int(row["visible"]) & members)
     absent = brokers_of(state, members & ~int(row["visible"]) & ~int(row["aborted"]))
     observations: dict[str, Any] = {
@@ -112,7 +116,7 @@ def _accuse_key(
         "not_shown_by": absent,
         "passed_at": int(row["passed_at"]),
         "read_to": int(row["horizon"]),
-        "leader_epoch": int(row["leader_epoch"]),
+        "leader_epoch": int(row["leader_epoch"]) if end is None else int(end["leader_epoch"]),
     }
     if (start := replicas.retained_from(state)) > 0:
         observations["compared_from"] = start
@@ -122,15 +126,20 @@ def _accuse_key(
         shown = f"{'tombstone' if deletes else 'value'} at offset {row['offset']}"
         lacking = f"no {shown}"
         observations |= without_direction({shown: holding, lacking: absent}, lacking if deletes else shown)
-    sure = verdict.kind is FindingKind.DELETED_RECORD_RESURRECTED and row["producer_id"] != UNKNOWN
     return Accusation(
         Rule.LATEST_VALUE,
         verdict.kind,
         NOBODY if verdict.slot == NOBODY else broker_of(state, verdict.slot),
         offset=int(row["offset"]),
         producer_id=int(row["producer_id"]),
-        marker_offset=int(row["offset"]) + 1 if sure else UNKNOWN,
+        marker_offset=UNKNOWN if end is None else int(end["offset"]),
         key_hash_hi=int(row["key_hash_hi"]) if named else 0,
         key_hash_lo=int(row["key_hash_lo"]) if named else 0,
         observations=observations,
     )
+
+
+def _end_behind(state: PartitionState, row: Array) -> Array:
+    """The COMMIT directly behind a record of a transaction, which makes it sure (`latest.surely_committed`)."""
+    found: Array = state.markers[state.markers["offset"] == row["offset"] + 1][0]
+    return found

@@ -429,9 +429,11 @@ class Claim:
     def proof(self) -> tuple[int, int] | None:
         """Offset and leader epoch of what was recorded and proves the claim; None where they are not known.
 
-        The end marker that the accused lacks, or the record that it lacks or has superseded.
+        The end marker that the accused lacks, or the record that it lacks or has superseded; its end marker, if that is
+        what makes a deletion sure.
         """
-        offset = self.marker_offset if self.kind in TRANSACTION_KINDS else self.offset
+        by_its_end = self.kind is FindingKind.DELETED_RECORD_RESURRECTED and self.marker_offset >= 0
+        offset = self.marker_offset if self.kind in TRANSACTION_KINDS or by_its_end else self.offset
         is_about_records = self.kind in TRANSACTION_KINDS or self.kind in KEY_KINDS
         return (
             (offset, self.recorded.leader_epoch)

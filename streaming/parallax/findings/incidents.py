@@ -35,7 +35,7 @@ from parallax.findings.incident import (
     tally_of,
 )
 from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
-from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KEY_KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
@@ -314,11 +314,24 @@ class Incidents:
         left, self._on_others = self._on_others, []
         return left
 
-    def may_have_counted(self, claim: Claim, group: Group) -> bool:
-        """Whether an incident of a group may have counted a suspect before a restart."""
+    def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
+        """As what kind an incident may have counted a suspect of a group before a restart; None where none has.
+
+        Of several, as one that says how its transaction was ended wrongly: that is said of other replicas too.
+        """
+        kinds = [one.kind for one in self._alike(group) if claim.raised_at_ms <= self._restored_ms(one)]
+        return min(kinds, key=lambda kind: kind not in OUTCOME_KINDS, default=None)
+
+    def _alike(self, group: Group) -> list[Group]:
+        """The groups that may count the suspects of a group: of transactions, one may be found to be another kind."""
+        known = dict.fromkeys((*self._proven, *self._forgotten))
+        alike = [one for one in known if one.place == group.place and _are_of_one(one, group)]
+        return [group, *(one for one in alike if NOBODY in (one.broker, group.broker) or one.broker == group.broker)]
+
+    def _restored_ms(self, group: Group) -> int:
+        """When the event of an incident was decided that it was restored from, milliseconds since 1970 UTC; else -1."""
         proven = self._proven.get(group)
-        restored_ms = self._forgotten.get(group, UNKNOWN) if proven is None else proven.restored_ms
-        return claim.raised_at_ms <= restored_ms
+        return self._forgotten.get(group, UNKNOWN) if proven is None else proven.restored_ms
 
     def _ended_before_a_restart(self, group: Group) -> int:
         """When the last event of an incident was decided that was over before a restart, ms since 1970 UTC; else -1."""
@@ -328,9 +341,9 @@ class Incidents:
         return self._forgotten.get(group, UNKNOWN)
 
     def beside(self, group: Group) -> frozenset[int]:
-        """The brokers that have shown any of what an incident counts, besides its own."""
-        proven = self._proven.get(group)
-        return frozenset() if proven is None else proven.beside
+        """The brokers besides its own that have shown what an incident counts, or one that may count the same."""
+        known = (self._proven[one] for one in self._alike(group) if one in self._proven)
+        return frozenset[int]().union(*(proven.beside for proven in known)) - {group.broker}
 
     def _done(self, page: Page) -> None:
         self._pages.pop(page.number, None)

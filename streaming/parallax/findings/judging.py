@@ -119,10 +119,13 @@ class Judging:
         if page.is_proven:
             has_healed, at_ms = decision.resolution is Resolution.HEALED, int(when.timestamp() * 1000)
             found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
-        elif original.left or original.freed or not self._incidents.may_have_counted(original, page.group):
-            return []
         else:
-            found = claims_of_suspect(original, left_over(original, answers, beside))
+            kind = self._incidents.counted_as(original, page.group)
+            if original.left or original.freed or kind is None:
+                return []
+            claim, original = replace(claim, kind=kind), replace(original, kind=kind)
+            has_healed = decision.resolution is Resolution.HEALED
+            found = claims_of_suspect(original, left_over(claim, answers, beside), has_healed=has_healed)
         return [one for one in found if not self._ledger.is_looked_at(one, when)]
 
     def _outcome_of(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from parallax.findings.claim import Claim, explains, is_of_another_topic
-from parallax.findings.finding import Finding, claim_of, is_gone, leans_on
+from parallax.findings.finding import Finding, claim_of, evidence_of, is_gone, leans_on
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.kinds import TRANSACTION_KINDS
@@ -36,11 +36,13 @@ class Handled:
         finding_id: under which it was written.
         decided_ms: when, milliseconds since 1970 UTC.
         dismissals: how often it was dismissed so far.
+        incident: of which its finding has become part; empty where it has not.
     """
 
     finding_id: str
     decided_ms: int
     dismissals: int
+    incident: str = ""
 
 
 class Ledger:
@@ -78,7 +80,8 @@ class Ledger:
         before = self._handled.pop(event.suspect_id, None)
         times = before.dismissals if before is not None else 0
         decided_ms = int(event.decided_at.timestamp() * 1000)
-        self._handled[event.suspect_id] = Handled(event.finding_id, decided_ms, times + dismissed)
+        incident = evidence_of(event)["incident"] if is_part_of_incident(event) else ""
+        self._handled[event.suspect_id] = Handled(event.finding_id, decided_ms, times + dismissed, incident)
         if len(self._handled) > HANDLED:
             self._handled.popitem(last=False)
         self._stand_alone(event.suspect_id)

@@ -89,13 +89,18 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
     ]
 
 
-def claims_of_suspect(claim: Claim, left: Mapping[str, Any]) -> list[Claim]:
+def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
     """The suspects that one leaves which an incident may have counted before a restart.
 
     Nothing proves any more that it did. So of an outcome, of which a finding says by its kind what it truly was, what
     was recorded has to prove it once more of each of the others.
+
+    Args:
+        claim: as it was suspected.
+        left: see `left_over`.
+        has_healed: its replica shows what is right.
     """
-    made = claims_of(claim, left, claim.raised_at_ms, has_healed=True)
+    made = claims_of(claim, left, claim.raised_at_ms, has_healed=has_healed)
     return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]
 
 

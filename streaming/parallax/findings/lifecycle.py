@@ -143,6 +143,10 @@ class Lifecycle:
         if (handled := self._ledger.handled(claim.suspect_id)) is None:
             return True
         finding = self._ledger.standing(handled.finding_id)
+        if handled.incident:
+            incident = self._ledger.standing(handled.incident)
+            if incident is None or not incident.stands:
+                return True  # As any other that it counted: no event says what it left.
         return claim.raised_at_ms >= handled.decided_ms and not (finding is not None and finding.stands)
 
     def standing(self) -> list[Finding]:

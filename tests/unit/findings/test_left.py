@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from parallax.findings.answers import Answers, ReplicaAnswer
-from parallax.findings.claim import Claim
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.explain import explain
 from parallax.findings.incident import tally_of
-from parallax.model import NOBODY
+from parallax.model import NOBODY, Rule
 from tests.unit.findings.test_ends import Showing
 from tests.unit.findings.test_incidents import ALONE, NONE, Flood, lost, replica, shown
+from tests.unit.findings.test_incidents_of_transactions import COMMITTED_WRONGLY, missed, shows, start_of, turned
 from tests.unit.findings.test_lifecycle import RECHECK_S
 
 MANY = [lost(key) for key in range(100)]
@@ -103,6 +108,25 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
             life.after(RECHECK_S, showing(3))
         assert counting(life) == [(3, 100)]
 
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_are_found_though_they_were_findings_by_themselves_before(self, restarted: bool) -> None:
+        life = Flood()
+        for ten in range(0, 40, 10):
+            life.suspect(*MANY[ten : ten + 10])
+            life.settle(showing(2, 3))
+        life.after(RECHECK_S, showing(2, 3))
+        assert counting(life) == [(2, 40)]
+        for _ in range(4):
+            life.after(RECHECK_S, showing(away=(3,)))
+        if restarted:
+            life = Flood(life.table, life.now)
+            life.suspect(*MANY[:40])
+            life.settle(showing(away=(3,)))
+        assert sum(life.machine.status().pending.values()) == 40
+        for _ in range(4):
+            life.after(RECHECK_S, showing(3))
+        assert counting(life) == [(3, 40)]
+
     def test_leave_nothing_where_no_other_shows_the_same(self) -> None:
         life = Flood()
         life.suspect(*MANY)
@@ -176,3 +200,67 @@ def test_suspects_about_another_replica_that_cannot_be_decided_hold_up_no_end(re
         life.after(RECHECK_S, showing(away=(3,)))
     assert life.open == []
     assert sum(life.machine.status().pending.values()) == 40
+
+
+class TestTransactionsThatAnIncidentCountedBeforeARestart:
+    """2 shows as committed what was rolled back, 3 comes to show the same, and 2 is put right while 3 is away."""
+
+    @staticmethod
+    def said(two: str, three: str) -> Showing:
+        def key(claim: Claim, how: str) -> KeyShown:
+            offset = start_of(claim.key_hash_lo)
+            record = RecordShown(offset, "committed", producer_id=claim.producer_id, value_size=5)
+            return KeyShown(record, True, offset) if how == "wrong" else NONE
+
+        def of(claim: Claim, broker: int, how: str) -> ReplicaAnswer:
+            if how == "away":
+                return ReplicaAnswer(broker, error="away")
+            if claim.rule is Rule.LATEST_VALUE:
+                return replica(broker, key(claim, how))
+            outcome, marker = ("committed", None) if how == "wrong" else ("aborted", "abort")
+            return replace(shows(broker, claim, outcome, None if how == "unproven" else marker), key=key(claim, how))
+
+        def answer(claim: Claim) -> Answers:
+            return Answers({1: of(claim, 1, "right"), 2: of(claim, 2, two), 3: of(claim, 3, three)}, leader=1)
+
+        return answer
+
+    @staticmethod
+    def contradicting(number: int) -> Claim:
+        return turned(number, marker_offset=start_of(number) + 1)
+
+    @staticmethod
+    def missing(number: int) -> Claim:
+        outcomes = {1: "aborted", 2: "committed", 3: "committed"}
+        return missed(number, marker_offset=start_of(number) + 1, recorded=Recorded(outcomes, markers={1: "abort"}))
+
+    def left(self, make: Callable[[int], Claim], two: str) -> Flood:
+        """They are over on 2, with 3 away, and the job was started anew."""
+        before = Flood()
+        before.suspect(*map(make, range(40)))
+        before.settle(self.said("wrong", "right"))
+        for said in [self.said("wrong", "wrong")] * 2 + [self.said(two, "away")] * 4:
+            before.after(RECHECK_S, said)
+        assert before.open == []
+        life = Flood(before.table, before.now)
+        life.suspect(*map(make, range(40)))
+        for _ in range(3):
+            life.after(RECHECK_S, self.said(two, "away"))
+        return life
+
+    def test_are_found_on_another_though_they_were_suspected_to_be_of_another_kind(self) -> None:
+        life = self.left(self.contradicting, "right")
+        for _ in range(6):
+            life.after(RECHECK_S, self.said("right", "wrong"))
+        assert [(f.kind, f.broker, tally_of(f).count) for f in life.open] == [(COMMITTED_WRONGLY, 3, 40)]
+
+    def test_call_nobody_right_who_was_accused_and_not_proven_to_have_healed(self) -> None:
+        life = self.left(self.missing, "unproven")
+
+        def few(claim: Claim) -> Answers:
+            return self.said("unproven", "wrong" if claim.key_hash_lo < 5 else "right")(claim)
+
+        for _ in range(6):
+            life.after(RECHECK_S, few)
+        assert {(f.kind, f.broker) for f in life.open} == {(COMMITTED_WRONGLY, 3)}
+        assert "broker 1 is right in this. Nothing is proven of broker 2" in explain(life.open[0], life.open).right

@@ -15,7 +15,7 @@ import numpy as np
 from parallax.compare.observations import COMMIT, Array
 from parallax.compare.rules.arrays import has_bit, latest_of_keys, slots_of
 from parallax.compare.rules.markers import disputed_offsets
-from parallax.compare.state import CANDIDATE, DISPUTED, EARLY, NULL_KEY, TOMBSTONE
+from parallax.compare.state import CANDIDATE, DISPUTED, EARLY, NULL_KEY, TOMBSTONE, UNLIKE
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
@@ -41,7 +41,9 @@ def absences(released: Array, members: int | Array, markers: Array, *, strict_fr
     absent = (holders != 0) & (lacking != 0)
     unsure = absent & is_doubted(released)
     absent &= ~unsure
-    at = np.flatnonzero(unsure & (released["flags"] & TOMBSTONE != 0) & (released["offset"] < strict_from))
+    # Of unlike records at one offset the row does not say whose is what.
+    is_one = (released["flags"] & TOMBSTONE != 0) & (released["flags"] & UNLIKE == 0)
+    at = np.flatnonzero(unsure & is_one & (released["offset"] < strict_from))
     absent[at] = surely_committed(released[at], markers)
     absent &= ((released["flags"] & NULL_KEY) == 0) | (released["offset"] >= strict_from)
     made = as_candidates(released[absent], passed_at)

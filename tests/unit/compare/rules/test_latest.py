@@ -10,7 +10,7 @@ import pytest
 from parallax.compare.observations import ABORT, COMMIT, Array
 from parallax.compare.rules import latest
 from parallax.compare.rules.arrays import table
-from parallax.compare.state import CANDIDATE, DISPUTED, MARKER, NEVER, NULL_KEY, PENDING, TOMBSTONE, new_broker
+from parallax.compare.state import CANDIDATE, DISPUTED, MARKER, NEVER, NULL_KEY, PENDING, TOMBSTONE, UNLIKE, new_broker
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 A, B, C, D = 1, 2, 4, 8
@@ -67,6 +67,8 @@ class TestAbsences:
         assert not absent(tombstone), "without its COMMIT it may have been aborted"
         assert not absent(tombstone, markers=table(MARKER, 1, offset=6, producer_id=7, type=COMMIT, shown=C))
         assert not absent(tombstone, strict_from=5, markers=commit)
+        two = pending(producer_id=7, visible=A, aborted=B, flags=TOMBSTONE | DISPUTED | UNLIKE)
+        assert not absent(two, markers=commit), "of unlike records nobody can say whose is what"
         value = pending(**({"producer_id": 7, "visible": A} | doubt | {"flags": DISPUTED}))
         assert not absent(value, markers=commit), "of a value who lacks it may have cleaned it as aborted"
 
