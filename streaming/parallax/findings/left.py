@@ -7,7 +7,7 @@ no event: after a restart it is suspected again, and leaves what it left before.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
     """Return what is left to be judged of something proven that is over for its accused.
 
     The others that show what it is about, and those that showed it when asked last, and cannot be asked now
-    (`shown_by`). Where no other shows the same, the keys whose values differ (`differing`): a replica may be wrong by
+    (`shown_by`). And the keys whose values differ between those that do not (`differing`): a replica may be wrong by
     the value alone.
 
     Args:
@@ -54,7 +54,8 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
     records = [(claim, answers), *answers.rest]
     shown = {b for c, a in records for b in showing_the_same(c, a)}
     may_show = unread(claim, answers).intersection(beside)
-    differing = [] if shown else [_differing(c, sides, a) for c, a in records if (sides := differing_values(c, a))]
+    rest = [(c, _without(a, shown)) for c, a in records]
+    differing = [_differing(c, sides, a) for c, a in rest if (sides := differing_values(c, a))]
     if claim.kind in OUTCOME_KINDS:
         # What these show of the record may be gone by the time that they can be asked, and a value with it.
         differing += [_unread(c, a, broker) for c, a in records for broker in sorted(may_show) if c.key is not None]
@@ -102,6 +103,11 @@ def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool
     """
     made = claims_of(claim, left, claim.raised_at_ms, has_healed=has_healed)
     return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]
+
+
+def _without(answers: Answers, brokers: Collection[int]) -> Answers:
+    """The answers of the other replicas."""
+    return replace(answers, replicas={b: a for b, a in answers.replicas.items() if b not in brokers})
 
 
 def _unread(claim: Claim, answers: Answers, broker: int) -> dict[str, Any]:

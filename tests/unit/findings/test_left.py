@@ -264,3 +264,43 @@ class TestTransactionsThatAnIncidentCountedBeforeARestart:
             life.after(RECHECK_S, few)
         assert {(f.kind, f.broker) for f in life.open} == {(COMMITTED_WRONGLY, 3)}
         assert "broker 1 is right in this. Nothing is proven of broker 2" in explain(life.open[0], life.open).right
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("three", ["right", "wrong", "away"])
+def test_a_value_that_a_fourth_lacks_is_left_whatever_becomes_of_another_that_shows_the_same(
+    count: int, three: str
+) -> None:
+    """3 shows what 2 did when that is put right; 4, a copy that was cleaned, lacks the value that was there before."""
+    older = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+
+    def of(claim: Claim, broker: int, how: str) -> ReplicaAnswer:
+        start = start_of(claim.key_hash_lo)
+        there = replace(claim, transaction_start_offset=start, marker_offset=start + 1, producer_id=7)
+        wrong = KeyShown(RecordShown(start, "committed", producer_id=7, value_size=5), True, start)
+        made = {
+            "away": ReplicaAnswer(broker, error="away"),
+            "lacks": replace(shows(broker, there, None, None), key=NONE),
+            "wrong": replace(shows(broker, there, "committed", None), key=wrong),
+            "right": replace(shows(broker, there, "aborted", "abort"), key=older),
+        }
+        return made[how]
+
+    def said(two: str, three: str, then: str = "") -> Showing:
+        def answer(claim: Claim) -> Answers:
+            of_three = three if claim.broker == 2 else then or three
+            each = {1: "right", 2: two, 3: of_three, 4: "lacks"}
+            return Answers({broker: of(claim, broker, how) for broker, how in each.items()}, leader=1)
+
+        return answer
+
+    life = Flood()
+    life.suspect(*(missed(number, marker_offset=start_of(number) + 1) for number in range(count)))
+    life.settle(said("wrong", "right"))
+    life.after(RECHECK_S, said("wrong", "wrong"))
+    for _ in range(5):
+        life.after(RECHECK_S, said("right", "wrong", three))
+    for _ in range(8):
+        life.after(RECHECK_S, said("right", "right"))
+    numbers = {(f.broker, tally_of(f).count if f.is_incident else 1) for f in life.open}
+    assert numbers == {(NOBODY, count)}
