@@ -432,7 +432,8 @@ class Claim:
         The end marker that the accused lacks, or the record that it lacks or has superseded; its end marker, if that is
         what makes a deletion sure.
         """
-        by_its_end = self.kind is FindingKind.DELETED_RECORD_RESURRECTED and self.marker_offset >= 0
+        by_its_end = self.kind is FindingKind.DELETED_RECORD_RESURRECTED and self.producer_id >= 0
+        by_its_end = by_its_end and is_direct_end(self.offset, self.marker_offset)
         offset = self.marker_offset if self.kind in TRANSACTION_KINDS or by_its_end else self.offset
         is_about_records = self.kind in TRANSACTION_KINDS or self.kind in KEY_KINDS
         return (
