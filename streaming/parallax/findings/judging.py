@@ -115,16 +115,15 @@ class Judging:
         self, page: Page, original: Claim, claim: Claim, decision: Decision, answers: Answers, when: datetime
     ) -> list[Claim]:
         """The suspects on what others show of a member that is over."""
-        beside = self._incidents.beside(page.group)
+        beside, has_healed = self._incidents.beside(page.group), decision.resolution is Resolution.HEALED
         if page.is_proven:
-            has_healed, at_ms = decision.resolution is Resolution.HEALED, int(when.timestamp() * 1000)
+            at_ms = int(when.timestamp() * 1000)
             found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
         else:
             kind = self._incidents.counted_as(original, page.group)
             if original.left or original.freed or kind is None:
                 return []
             claim, original = replace(claim, kind=kind), replace(original, kind=kind)
-            has_healed = decision.resolution is Resolution.HEALED
             found = claims_of_suspect(original, left_over(claim, answers, beside), has_healed=has_healed)
         return [one for one in found if not self._ledger.is_looked_at(one, when)]
 
