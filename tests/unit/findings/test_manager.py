@@ -221,8 +221,10 @@ def test_a_refined_kind_stays_the_same_finding(start: Start, settings: Settings)
     replicas.answer = wrong
     manager.offer([suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
     watch.until(lambda s: [f.kind for f in s.open] == [FindingKind.ABORTED_RECORD_COMMITTED] and not s.pending)
-    assert len({e.finding_id for e in events(settings)}) == 1
-    assert [f.kind for f in current(events(settings)).values()] == [FindingKind.ABORTED_RECORD_COMMITTED]
+    # A recheck may have refined the finding before the suspect was judged, which is then dismissed as reported already.
+    stands = [f for f in current(events(settings)).values() if f.status is not FindingStatus.DISMISSED]
+    assert [f.kind for f in stands] == [FindingKind.ABORTED_RECORD_COMMITTED]
+    assert {e.finding_id for e in events(settings) if e.status is FindingStatus.CONFIRMED} == {stands[0].finding_id}
 
 
 def test_a_finding_that_has_turned_is_refined_without_a_new_suspect(start: Start) -> None:
@@ -438,14 +440,15 @@ def test_offering_never_waits_for_a_probe_that_hangs(start: Start) -> None:
 
 
 def test_a_partition_must_be_gone_twice_to_be_gone(start: Start) -> None:
-    replies = [Answers({}, gone="the topic orders does not exist any more")]
-    manager, watch = start(Replicas(lambda c: replies.pop() if replies else missing(c)))
+    gone = Answers({}, gone="the topic orders does not exist any more")
+    replies = [gone]
+    replicas = Replicas(lambda c: replies.pop() if replies else missing(c))
+    manager, watch = start(replicas)
     manager.offer([suspect()])
     status = watch.until(lambda s: not s.pending and s.probes_total >= 2)
     assert len(status.open) == 1
-    other = suspect(transaction_start_offset=60)
-    replies += [Answers({}, gone="the topic orders does not exist any more")] * 9
-    manager.offer([other])
+    replicas.answer = lambda c: gone if c.transaction_start_offset == 60 else missing(c)
+    manager.offer([suspect(transaction_start_offset=60)])
     watch.until(lambda s: s.dismissed_total == 1)
 
 
@@ -502,8 +505,8 @@ def test_what_is_decided_beside_an_acknowledgement_is_decided_again_and_reported
     manager.offer([suspect()])
     watch.until(lambda s: len(s.open) == 1)
     acknowledged(settings)
-    manager.offer([suspect(offset=50, transaction_start_offset=50, producer_id=8)])
     replicas.answer = lambda c: missing(c) if c.producer_id == 7 else agree(c)
+    manager.offer([suspect(offset=50, transaction_start_offset=50, producer_id=8)])
     status = watch.until(lambda s: s.dismissed_total == 1 and len(s.acknowledged) == 1)
     assert status.error is None
     assert [(e.sequence, str(e.status)) for e in events(settings)] == [
