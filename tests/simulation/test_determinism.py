@@ -15,7 +15,7 @@ from tests.simulation.history import generate, profile
 from tests.simulation.world import World
 
 digest = hashlib.blake2b(digest_size=16)
-for seed in range(40):
+for seed in range(25):
     world = World(profile(seed, healthy=False))
     world.run(generate(world.profile))
     digest.update(world.monitor.state)

@@ -17,6 +17,8 @@ SCRIPTED = 400
 CHUNK = 100
 FIRST = range(0, HISTORIES // 2, CHUNK)
 """First seeds of the chunks; each seed is run as a healthy and as a faulty history. The test's name tells its seeds."""
+CHUNKS = [pytest.param(first, marks=[pytest.mark.release] if first >= HISTORIES // 4 else []) for first in FIRST]
+"""The second half belongs before a release."""
 
 
 def name(first: int) -> str:
@@ -33,14 +35,14 @@ def hold(seeds: range, healthy: bool, alone: int = ALONE) -> list[World]:
     return worlds
 
 
-@pytest.mark.parametrize("first", FIRST, ids=name)
+@pytest.mark.parametrize("first", CHUNKS, ids=name)
 def test_a_healthy_cluster_yields_no_finding_under_any_schedule(first: int) -> None:
     worlds = hold(range(first, first + CHUNK), healthy=True)
     assert sum(r.passes for w in worlds for r in w.cluster.replicas.values()) > CHUNK
     assert not any(w.monitor.confirmed for w in worlds)
 
 
-@pytest.mark.parametrize("first", FIRST, ids=name)
+@pytest.mark.parametrize("first", CHUNKS, ids=name)
 def test_what_was_lost_is_found_or_unknown_and_every_finding_is_true(first: int) -> None:
     worlds = hold(range(first, first + CHUNK), healthy=False)
     assert sum(len(w.monitor.confirmed) for w in worlds) > CHUNK // 10
@@ -60,7 +62,7 @@ def test_the_properties_hold_in_the_histories_that_came_last(first: int) -> None
     assert {kind for w in worlds for kind in w.profile.kinds} >= {*kinds.LATEST, *newest}
 
 
-@pytest.mark.parametrize("first", [*range(0, 2 * CHUNK, CHUNK), kinds.FIRST], ids=name)
+@pytest.mark.parametrize("first", [0, pytest.param(CHUNK, marks=pytest.mark.release), kinds.FIRST], ids=name)
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 def test_they_hold_as_well_where_every_finding_that_may_be_one_of_many_is_an_incident(
     first: int, healthy: bool

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from deltalake import DeltaTable
 
 from parallax.compare.feed import QUERY, TABLES
 from parallax.compare.query import followed
+from parallax.compare.tables import create_suspects
 from parallax.config import StorageSettings
 from parallax.model import ReadEvent
 from parallax.views import compaction, maintenance
@@ -165,11 +167,23 @@ def test_where_a_comparison_stands_is_where_the_last_micro_batch_has_ended_that_
 MINUTE_MS = 60_000
 
 
-@pytest.mark.parametrize("most", [1, 100, 700, 10**6])
-@pytest.mark.parametrize("joins", [1, 3])
-def test_a_comparison_that_is_rebuilt_from_joined_files_knows_what_was_read_in_time(
-    storage: Path, most: int, joins: int
-) -> None:
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[Path, Comparison]]:
+    """What was recorded while a comparison followed it, with files joined so many times; made once for each number."""
+    made: dict[int, tuple[Path, Comparison]] = {}
+
+    def joined(joins: int) -> tuple[Path, Comparison]:
+        if joins not in made:
+            folder = tmp_path_factory.mktemp("joined") / "data"
+            create_tables(str(folder))
+            create_suspects(str(folder))
+            made[joins] = folder, _recorded_and_joined(folder, joins)
+        return made[joins]
+
+    return joined
+
+
+def _recorded_and_joined(storage: Path, joins: int) -> Comparison:
     followed_live, batch = Comparison(storage), iter(range(1000))
 
     def recorded(*rows: Row) -> None:
@@ -199,6 +213,16 @@ def test_a_comparison_that_is_rebuilt_from_joined_files_knows_what_was_read_in_t
         DeltaTable(table_path(str(storage), name)).create_checkpoint()
         Path(table_path(str(storage), name), "_delta_log", f"{0:020d}.json").unlink()
     shutil.rmtree(storage / "checkpoints")
+    return followed_live
+
+
+@pytest.mark.parametrize("most", [1, 100, 700, 10**6])
+@pytest.mark.parametrize("joins", [pytest.param(1, marks=pytest.mark.release), 3])
+def test_a_comparison_that_is_rebuilt_from_joined_files_knows_what_was_read_in_time(
+    joined: Callable[[int], tuple[Path, Comparison]], tmp_path: Path, most: int, joins: int
+) -> None:
+    recorded, followed_live = joined(joins)
+    storage = shutil.copytree(recorded, tmp_path / "data")
     rebuilt = Comparison(storage, max_rows_per_trigger=most)
     while compare(rebuilt):
         pass

@@ -168,7 +168,7 @@ def _check(folder: Path, written: list[Finding]) -> set[int]:
     return codes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(written=events())
 def test_whatever_the_evidence_is_the_commands_print_or_end_with_one_line(written: list[Finding]) -> None:
     folder = Path(tempfile.mkdtemp())

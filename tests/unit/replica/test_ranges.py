@@ -163,7 +163,7 @@ def helds(draw: st.DrawFn) -> Held:
 
 
 @LEVELS
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_each_log_shows_what_it_shows_alone(isolation: IsolationLevel, data: st.DataObject) -> None:
     held = dict(enumerate(data.draw(st.lists(helds(), min_size=1, max_size=6))))
@@ -179,7 +179,7 @@ def test_each_log_shows_what_it_shows_alone(isolation: IsolationLevel, data: st.
 
 
 @LEVELS
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_what_comes_beyond_an_end_that_is_not_sharp_is_taken_and_asked_for_no_more(
     isolation: IsolationLevel, data: st.DataObject
