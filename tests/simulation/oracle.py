@@ -206,8 +206,16 @@ def values_shown(replica: Replica, key: Key, start: int) -> tuple[int | None, ..
 
 def newest_shown(replica: Replica, key: Key) -> int:
     """The offset of the record of a key that a replica's consumers end up with, the lower one of both; -1 for none."""
-    ends = ((True, replica.lso), (False, replica.hw))
-    return min(_latest(_read(replica, 0, end, committed)).get(key, (-1, None))[0] for committed, end in ends)
+    return min(_newest(replica, key, replica.lso, committed=True), newest_uncommitted(replica, key))
+
+
+def newest_uncommitted(replica: Replica, key: Key) -> int:
+    """The same of its read_uncommitted consumers alone, whom no open transaction holds up."""
+    return _newest(replica, key, replica.hw, committed=False)
+
+
+def _newest(replica: Replica, key: Key, end: int, *, committed: bool) -> int:
+    return _latest(_read(replica, 0, end, committed)).get(key, (-1, None))[0]
 
 
 def shows_superseded(truth: Truth, replica: Replica, key: Key, start: int) -> bool:

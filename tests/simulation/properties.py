@@ -212,7 +212,8 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
     was truncated since (an unclean election), or has lost its head: it may have lost what had healed it. And so is
     what a replica lacks of a key of which it shows a record that was written after what the finding speaks of. A log
     whose head is back lacks no record of it; one that holds again what was truncated shows no record there that is not
-    the true one.
+    the true one. And so is what is shown to those alone whom an open transaction keeps below what the finding speaks
+    of, where an open finding speaks of that transaction.
     """
     standing, truth = list(open_now), oracle.truth_of(cluster)
     for broker in sorted((said.brokers & now.keys()) - said.cut_since):
@@ -221,9 +222,20 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
             continue
         if said.about == "key" and oracle.newest_shown(cluster.replicas[broker], said.key) > said.offset:
             continue
+        if said.about == "key" and _is_kept_below(said, cluster.replicas[broker], now, standing, truth):
+            continue
         if mine if said.about in ("cut", "head") else is_wrong_in(said, now[broker]):
             return Broken(ENDS_RIGHT, said.kind, f"{said} ended as healed; broker {broker} is wrong: {now[broker]}")
     return None
+
+
+def _is_kept_below(said: Said, replica: Replica, now: Moment, standing: Sequence[Said], truth: Truth) -> bool:
+    """Whether only consumers that are known not to come so far are shown what was before that of which was spoken."""
+    broker = replica.id
+    if replica.lso > said.offset or oracle.newest_uncommitted(replica, said.key) <= said.offset:
+        return False
+    stops = [place for place in places(truth, {broker: now[broker]}) if place.what == "progress"]
+    return bool(stops) and all(any(covers(one, place, truth, now) for one in standing) for place in stops)
 
 
 def _was_of(said: Said, place: Place, truth: Truth, now: Moment) -> bool:

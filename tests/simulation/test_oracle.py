@@ -331,3 +331,23 @@ def test_a_value_that_was_deleted_where_consumers_have_come_is_superseded_whatev
     assert oracle.shows_superseded(oracle.truth_of(c), kept, 7, 0), "it has not come there yet"
     c.sync()
     assert not oracle.shows_superseded(oracle.truth_of(c), kept, 7, 0)
+
+
+def test_what_had_healed_may_be_shown_still_to_consumers_that_another_finding_says_do_not_come_so_far() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.write([(8, 1)], VERSION2)
+    without(c, 3, End.ABORT)
+    c.start(3)
+    deleted_at = c.leading.leo
+    c.write([(7, None)])
+    c.write([(7, 2)])
+    c.sync()
+    miss_tombstone(c, 7, 3)
+    now = judge(c, compacted=True)
+    assert (now[3].stops_at, now[3].keys) == (1, {7})
+    said = properties.Said("any", 3, frozenset(), "key", offset=deleted_at, key=7)
+    frozen = properties.Said("any", 3, frozenset(), "transaction", c.writers[VERSION2].producer_id, 1, 1)
+    assert properties.healed(said, c, now, [frozen]) is None
+    assert properties.healed(said, c, now, []) is not None
+    assert properties.healed(replace(said, offset=deleted_at + 1), c, now, [frozen]) is not None
