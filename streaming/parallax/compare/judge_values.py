@@ -116,8 +116,10 @@ def _accuse_key(
         "not_shown_by": absent,
         "passed_at": int(row["passed_at"]),
         "read_to": int(row["horizon"]),
-        "leader_epoch": int(row["leader_epoch"]) if end is None else int(end["leader_epoch"]),
+        "leader_epoch": int(row["leader_epoch"]),
     }
+    if end is not None:
+        observations["end_epoch"] = int(end["leader_epoch"])
     if (start := replicas.retained_from(state)) > 0:
         observations["compared_from"] = start
     if verdict.slot == NOBODY:

@@ -218,6 +218,11 @@ class CoordinatorAnswer:
         return self.state in {"PrepareCommit", "PrepareAbort"}
 
     @property
+    def is_ongoing(self) -> bool:
+        """The producer's last transaction goes on; those before it have ended."""
+        return self.state == "Ongoing"
+
+    @property
     def has_ended(self) -> bool:
         """The producer's last transaction, and so every one before it, has been ended on all its partitions."""
         return self.state in {"CompleteCommit", "CompleteAbort"}

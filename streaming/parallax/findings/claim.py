@@ -102,6 +102,8 @@ class Recorded:
             where it was not known.
         leader_epoch: the leader epoch of what proves the claim: of the end marker at its marker offset, or of the
             record at its offset; -1 where it is not known.
+        end_epoch: of a claim about a record, the leader epoch of the end marker at its marker offset, where that is
+            part of the proof; else -1.
         compared_from: below it nothing was compared, for retention had deleted up to there on some replica; 0 where
             nothing had been deleted.
         uncompacted: nothing was ever compacted from the transaction's first record on.
@@ -128,6 +130,7 @@ class Recorded:
     pivot: int = NOBODY
     topic_id: str = ""
     leader_epoch: int = UNKNOWN
+    end_epoch: int = UNKNOWN
     compared_from: int = 0
     uncompacted: bool = False
     end_unproven: bool = False
@@ -156,6 +159,7 @@ class Recorded:
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
         topic_id, keys, lacks = (document.get(name) for name in ("topic_id", "keys", "lacks"))
+        end_epoch = document.get("end_epoch")
         shown_from = document.get("shown_from")
         return cls(
             **by_broker,
@@ -163,6 +167,7 @@ class Recorded:
             pivot=asked_last,
             topic_id=topic_id if isinstance(topic_id, str) else "",
             leader_epoch=epoch if isinstance(epoch, int) else -1,
+            end_epoch=end_epoch if isinstance(end_epoch, int) else UNKNOWN,
             compared_from=start if isinstance(start, int) else 0,
             uncompacted=document.get("uncompacted") is True,
             end_unproven=document.get("end_unproven") is True,
@@ -182,8 +187,7 @@ class Recorded:
             found |= {"sides": {text: list(brokers) for text, brokers in self.sides.items()}, "pivot": self.pivot}
         if self.topic_id:
             found["topic_id"] = self.topic_id
-        if self.leader_epoch >= 0:
-            found["leader_epoch"] = self.leader_epoch
+        found |= {name: epoch for name in ("leader_epoch", "end_epoch") if (epoch := getattr(self, name)) >= 0}
         if self.compared_from > 0:
             found["compared_from"] = self.compared_from
         found |= {name: True for name in ("uncompacted", "end_unproven") if getattr(self, name)}
@@ -203,6 +207,7 @@ _OF_ALL = (
     "pivot",
     "topic_id",
     "leader_epoch",
+    "end_epoch",
     "compared_from",
     "uncompacted",
     "end_unproven",
@@ -426,21 +431,20 @@ class Claim:
         return Rule.OUTCOME if is_outcome else KINDS[kind].rule
 
     @property
-    def proof(self) -> tuple[int, int] | None:
-        """Offset and leader epoch of what was recorded and proves the claim; None where they are not known.
+    def proofs(self) -> tuple[tuple[int, int], ...]:
+        """Offset and leader epoch of all that was recorded and that together proves the claim, as far as known.
 
-        The end marker that the accused lacks, or the record that it lacks or has superseded; its end marker, if that is
-        what makes a deletion sure.
+        The end marker that the accused lacks, or the record that it lacks or has superseded; with its end marker, if
+        that is what makes a deletion sure.
         """
-        by_its_end = self.kind is FindingKind.DELETED_RECORD_RESURRECTED and self.producer_id >= 0
-        by_its_end = by_its_end and is_direct_end(self.offset, self.marker_offset)
-        offset = self.marker_offset if self.kind in TRANSACTION_KINDS or by_its_end else self.offset
-        is_about_records = self.kind in TRANSACTION_KINDS or self.kind in KEY_KINDS
-        return (
-            (offset, self.recorded.leader_epoch)
-            if is_about_records and min(offset, self.recorded.leader_epoch) >= 0
-            else None
-        )
+        known = self.recorded
+        if self.kind in TRANSACTION_KINDS:
+            places = [(self.marker_offset, known.leader_epoch)]
+        elif self.kind in KEY_KINDS:
+            places = [(self.offset, known.leader_epoch), (self.marker_offset, known.end_epoch)]
+        else:
+            places = []
+        return tuple(place for place in places if min(place) >= 0)
 
     def end_on(self, broker: int) -> tuple[int, int] | None:
         """Offset and leader epoch of the end marker that gave the outcome which a broker showed; None if not known."""

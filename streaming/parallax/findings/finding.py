@@ -205,7 +205,7 @@ def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Cla
         producer_id=UNKNOWN,
         transaction_start_offset=UNKNOWN,
         marker_offset=UNKNOWN,
-        recorded=replace(claim.recorded, leader_epoch=first.leader_epoch),
+        recorded=replace(claim.recorded, leader_epoch=first.leader_epoch, end_epoch=UNKNOWN),
     )
 
 

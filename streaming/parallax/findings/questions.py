@@ -388,8 +388,8 @@ def _looked_at(claim: Claim) -> Sequence[int]:
 
 def _epochs(claim: Claim) -> list[int]:
     """The leader epochs whose end shows whether a log is the one that a claim is about."""
-    proofs = [claim.proof, *(claim.end_on(broker) for broker in claim.recorded.ends)]
-    epochs = [proof[1] for proof in proofs if proof is not None]
+    ends = (claim.end_on(broker) for broker in claim.recorded.ends)
+    epochs = [epoch for _, epoch in (*claim.proofs, *(end for end in ends if end is not None))]
     if claim.recorded.had_ended is not None:
         epochs.append(claim.recorded.had_ended.epoch)
     return epochs if claim.lost_epoch == UNKNOWN else [*epochs, claim.lost_epoch]

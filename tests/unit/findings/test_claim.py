@@ -55,12 +55,14 @@ def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence()
         "markers": {"x": 1},
         "count": 3,
         "leader_epoch": 5,
+        "end_epoch": 6,
     }
     recorded_as |= {"compared_from": 7, "uncompacted": True}
     had_ended = {"start": 0, "to": 4, "below": 6, "epoch": 1, "broker": 2}
     recorded_as |= {"had_ended": had_ended, "keys": [f"{1:032x}", f"{2:032x}", "no hash", 3]}
     recorded = Recorded.parse(json.dumps(recorded_as))
     assert (recorded.leader_epoch, Recorded.parse('{"leader_epoch": "x"}').leader_epoch) == (5, -1)
+    assert (recorded.end_epoch, Recorded.parse('{"end_epoch": "x"}').end_epoch) == (6, -1)
     assert (recorded.compared_from, Recorded.parse('{"compared_from": "x"}').compared_from) == (7, 0)
     assert (recorded.uncompacted, Recorded.parse('{"uncompacted": 1}').uncompacted) == (True, False)
     assert recorded.had_ended == HadEnded(**had_ended)

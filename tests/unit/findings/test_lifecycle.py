@@ -895,7 +895,7 @@ class TestADifferenceWithoutDirection:
         life = Life().confirmed(suspected, answering=answering(60))
         again = claim_of(life.last)
         assert (again.kind, again.broker, again.offset) == (FindingKind.DELETED_RECORD_RESURRECTED, 1, 60)
-        assert again.proof == (60, 3)
+        assert again.proofs == ((60, 3),)
         assert "deleted at offset 60" in life.last.summary
         life.until_asked(answering(None))
         assert life.statuses == ["confirmed"]

@@ -426,7 +426,14 @@ def test_where_the_leader_epoch_of_what_proves_a_claim_ends_is_asked() -> None:
     for claim, epochs in ((ended, {7: 107}), (replace(VALUE, recorded=recorded), {7: 107}), (VALUE, {})):
         answer = requests_of(claim, Marks(50, 40, 0, 60), keys=True)[1].answer
         assert (answer.epoch_ends, answer.epochs_known) == (epochs, epochs.keys())
-    assert replace(ended, marker_offset=-1).proof is None
+    assert replace(ended, marker_offset=-1).proofs == ()
+
+
+def test_of_a_deletion_that_its_end_marker_proves_the_epochs_of_both_are_asked() -> None:
+    deleted = replace(VALUE, kind=FindingKind.DELETED_RECORD_RESURRECTED, producer_id=7, marker_offset=VALUE.offset + 1)
+    known = replace(deleted, recorded=Recorded(leader_epoch=7, end_epoch=8))
+    assert known.proofs == ((VALUE.offset, 7), (VALUE.offset + 1, 8))
+    assert wanted([known], (1, 2, 3)).epochs == {7, 8}
 
 
 def test_the_log_whose_transactions_had_ended_is_asked_for_by_its_last_offset_and_leader_epoch() -> None:

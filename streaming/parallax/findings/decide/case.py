@@ -138,6 +138,7 @@ class Case:
     Attributes:
         accused: the answer of the claim's pivot; where the claim accuses nobody, the one that was asked last.
         end_read: offset of the end marker that was read, where the claim goes without it since it need not be the end.
+        end_replaced: that one is none of the log that stands: nothing that was proven by it is.
     """
 
     claim: Claim
@@ -147,6 +148,7 @@ class Case:
     answers: Answers
     live_only: bool
     end_read: int = UNKNOWN
+    end_replaced: bool = False
 
     @property
     def is_only_one(self) -> bool:
@@ -256,12 +258,15 @@ def is_of_another_epoch(answer: ReplicaAnswer, offset: int, epoch: int) -> bool:
     """Whether a replica's log is of another leader epoch where a record of this one was shown at an offset.
 
     Leader epochs only grow along a log. Where a newer one begins at the offset or below, another leader has written
-    there, and what was shown is none of that log. Nor is it where the log goes on beyond the offset and has come to no
-    epoch as new. False where the replica was not asked, or does not say.
+    there, and what was shown is none of that log, however long that is by now. Nor is it where the log goes on beyond
+    the offset and has come to no epoch as new. False where the replica was not asked, or does not say.
     """
-    if epoch not in answer.epoch_ends or answer.log_end_offset <= offset:
+    if epoch not in answer.epoch_ends:
         return False
     end = answer.epoch_ends[epoch]
+    if answer.log_end_offset <= offset:
+        # It may only be behind, unless it is of a newer epoch from below its own end on.
+        return end is not None and end < answer.log_end_offset
     return end is None or end <= offset
 
 
@@ -293,6 +298,29 @@ def is_replaced(case: Case, offset: int, epoch: int, accused: ReplicaAnswer) -> 
         return True
     known = [a for a in (case.accused, *case.others) if a.epoch_ends.get(epoch) is not None]
     return any(is_of_another_epoch(a, offset, epoch) for a in known)
+
+
+def is_proof_replaced(case: Case) -> bool:
+    """Whether some of what was recorded and proves the claim is none of the log that stands: see `is_replaced`.
+
+    Nor is it where the leader's log ends there, or below: before anybody was shown it, it was in the leader's.
+    """
+    leading = [a for a in (case.accused, *case.others) if a.broker == case.answers.leader]
+    return any(
+        is_replaced(case, offset, epoch, case.accused) or any(a.log_end_offset <= offset for a in leading)
+        for offset, epoch in case.claim.proofs
+    )
+
+
+def is_proof_truncated(case: Case) -> bool:
+    """Whether some of what was recorded and proves the claim is, or may be, of a truncated log: see `is_truncated`."""
+    return is_proof_replaced(case) or any(is_truncated(case, *proof) for proof in case.claim.proofs)
+
+
+def is_proof_gone(case: Case) -> bool:
+    """Whether every log that answered is of a newer epoch where what proves the claim was recorded."""
+    everyone = (case.accused, *case.others)
+    return any(all(is_of_another_epoch(answer, *proof) for answer in everyone) for proof in case.claim.proofs)
 
 
 def all_have_held(case: Case, offset: int, epoch: int) -> bool:
@@ -354,11 +382,16 @@ def values_shown(case: Case) -> dict[str, list[int]]:
         live = answer.key.live
         if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
             continue
-        text = NO_VALUE if live is None else f"{VALUE}{live.offset}"
+        text = shown_value(answer)
         if live is None and not answer.key.complete and answer.key.visible is None:
             text = f"{NO_VALUE}, read from offset {answer.key.complete_from} on"
         sides.setdefault(text, []).append(answer.broker)
     return sides
+
+
+def shown_value(answer: ReplicaAnswer) -> str:
+    """What a replica that was asked for a key shows of it, as the name of a side."""
+    return NO_VALUE if answer.live is None else f"{VALUE}{answer.live.offset}"
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, end_shown, is_of_another_epoch
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, end_shown, is_proof_gone
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS
@@ -37,8 +37,8 @@ def open_everywhere(
         held: the transaction as the accused lists it.
         open_on: the replicas that list it as open.
         past: those of them that are past its end.
-        has_ended: it is known to have ended: a finding had proven it, an end marker was recorded, or the coordinator
-            says so. Otherwise it may merely be long.
+        has_ended: it is known to have ended: an end marker was recorded, or the coordinator says so; or else a finding
+            had proven it, in the log that stands. Otherwise it may merely be long.
 
     Returns:
         None where one of the others does not hold it open, or none answers, or nothing says that it has ended. A
@@ -47,7 +47,7 @@ def open_everywhere(
     # Where it is the only one, the others were given up, and with them who had ended it.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
         return None
-    if not has_ended and (not case.live_only or case.claim.renamed):
+    if not has_ended and (not case.live_only or case.claim.renamed or case.end_replaced):
         return None
     reason = f"the transaction at offset {held.start_offset} has ended and is open on every replica"
     if case.absent:
@@ -172,10 +172,8 @@ def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool
 
 def _is_of_a_log_that_was_lost(case: Case) -> bool:
     """Whether the tombstone that proved a value to be deleted is none of the log that stands, by all that answer."""
-    proof = case.claim.proof
-    if case.claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED or proof is None or case.absent:
-        return False
-    return all(is_of_another_epoch(answer, *proof) for answer in (case.accused, *case.others))
+    is_deletion = case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
+    return is_deletion and not case.absent and is_proof_gone(case)
 
 
 def _lost_everywhere(case: Case) -> Decision:

@@ -10,12 +10,15 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide.case import (
     Case,
     Decision,
+    Resolution,
     Verdict,
     all_have_held,
     broker_list,
+    end_shown,
     is_another_log,
-    is_replaced,
-    is_truncated,
+    is_proof_replaced,
+    is_proof_truncated,
+    lists_as_aborted,
     names,
 )
 from parallax.findings.decide.outcomes import ended
@@ -42,14 +45,13 @@ def transaction(case: Case) -> Decision:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
     held = _held(claim, accused)
     if held is not None:
-        return _about_to_end(case) or _still_open(case, held)
+        return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
 
 def _is_marker_truncated(case: Case) -> bool:
     """Whether the end marker that the claim is about is of a log that was truncated, or may be."""
-    proof = case.claim.proof
-    return _is_marker_replaced(case) or (proof is not None and is_truncated(case, *proof))
+    return _is_marker_replaced(case) or is_proof_truncated(case)
 
 
 def _is_marker_replaced(case: Case) -> bool:
@@ -58,7 +60,7 @@ def _is_marker_replaced(case: Case) -> bool:
     By its leader epoch, or by what a replica holds in its place: the tail of the log may be of an older epoch.
     """
     claim, mark = case.claim, case.claim.marker_offset
-    if claim.proof is not None and is_replaced(case, *claim.proof, case.accused):
+    if is_proof_replaced(case):
         return True
     answers = (case.accused, *case.others)
     another = any(m.offset == mark and m.producer_id != claim.producer_id for a in answers for m in a.markers)
@@ -69,21 +71,26 @@ def _of_a_truncated_log(case: Case) -> Decision:
     """The end marker that was recorded is none of the log that stands: it says of no replica that it is wrong.
 
     What the replicas show now may differ all the same. Where only nobody who answered is seen to have held it, one that
-    cannot be asked may have.
+    cannot be asked may have. Where it is replaced, what a finding had proven by it is proven of no log any more: that
+    all show the same then is no loss that has spread.
     """
-    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded())
-    decision = transaction(replace(case, claim=claim, end_read=case.claim.marker_offset))
-    unsure = case.absent and not case.live_only and not _is_marker_replaced(case)
+    claim, is_gone = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded()), _is_marker_replaced(case)
+    case_without = replace(case, claim=claim, end_read=case.claim.marker_offset, end_replaced=is_gone)
+    decision = transaction(case_without)
+    unsure = case.absent and not case.live_only and not is_gone
     if unsure and decision.verdict is Verdict.DISMISSED:
         mark = case.claim.marker_offset
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
-    if decision.verdict is Verdict.CONFIRMED and decision.kind in _OPEN and _is_marker_replaced(case):
+    if decision.has_spread and decision.kind not in _OPEN and is_gone:
+        mark = case.claim.marker_offset
+        return case.unproven(f"{decision.reason}; the end marker at offset {mark} was truncated", Resolution.UNPROVEN)
+    if decision.verdict is Verdict.CONFIRMED and decision.kind in _OPEN and is_gone:
         # Who shows the marker has ended the transaction in that log, and is no witness of another one.
         others = [a for a in case.others if all(m.offset != case.claim.marker_offset for m in a.markers)]
-        return transaction(replace(case, claim=claim, others=others))
+        return transaction(replace(case_without, others=others))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in _OPEN:
         return decision
-    return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
+    return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY, proof_truncated=is_gone)
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
@@ -149,8 +156,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     claim, accused = case.claim, case.accused
     start = claim.transaction_start_offset
     is_open = [accused.broker, *(a.broker for a in case.others if _holds_it(case, a))]
-    by_record = not claim.renamed and (_ended_by_record(case) or _ended_before(case, held))
-    has_ended = by_record or _ended_by_coordinator(case)
+    has_ended = _is_recorded_to_have_ended(case, held) or _ended_by_coordinator(case)
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
@@ -200,6 +206,28 @@ def _about_to_end(case: Case) -> Decision | None:
     return (
         case.pending(f"the end of the transaction on {broker_list(ending)} is not replicated yet") if ending else None
     )
+
+
+def _may_go_on(case: Case, held: OpenTransaction) -> Decision | None:
+    """Wait where those that do not list the transaction show nothing of it, and it may be the one that goes on.
+
+    One whose log was truncated may have got only what came after the transaction's first record; that it holds nothing
+    there is then no sign that the cleaner has taken an ended one.
+    """
+    claim, coordinator, start = case.claim, case.answers.coordinator, case.claim.transaction_start_offset
+    closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    if not closed or coordinator is None or not coordinator.is_ongoing or _is_recorded_to_have_ended(case, held):
+        return None
+    if any(
+        start in a.uncommitted or end_shown(claim, a) is not None or lists_as_aborted(claim, a, start) for a in closed
+    ):
+        return None
+    reason = f"the transaction at offset {start} may go on, by its coordinator"
+    return case.pending(f"{reason}: {names(closed)} may never have got its first record")
+
+
+def _is_recorded_to_have_ended(case: Case, held: OpenTransaction) -> bool:
+    return not case.claim.renamed and (_ended_by_record(case) or _ended_before(case, held))
 
 
 def _past_it(case: Case, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]) -> list[int]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed
-from parallax.findings.decide.case import Case, Decision, Resolution, is_of_another_epoch, names, values_shown
+from parallax.findings.decide.case import Case, Decision, Resolution, is_proof_gone, names, values_shown
 from parallax.findings.decide.content import held_at, replacing_epoch
 from parallax.kinds import KEY_KINDS, KINDS, Family
 from parallax.model import UNKNOWN, FindingKind
@@ -126,9 +126,7 @@ def _was_truncated(case: Case) -> str | None:
     there were more than two sides, the others differed all the same.
     """
     claim = case.claim
-    if claim.proof is None or len(claim.recorded.sides) > 2:
-        return None
-    if not all(is_of_another_epoch(answer, *claim.proof) for answer in (case.accused, *case.others)):
+    if len(claim.recorded.sides) > 2 or not is_proof_gone(case):
         return None
     return f"what was shown at offset {claim.offset} was truncated: every log is of a newer leader epoch from there on"
 

@@ -14,10 +14,12 @@ from parallax.findings.decide.case import (
     Verdict,
     broker_list,
     has_marker,
-    is_replaced,
+    is_proof_replaced,
+    is_proof_truncated,
     is_truncated,
     lists_as_aborted,
     names,
+    shown_value,
     shows_deleted,
     values_shown,
     verb,
@@ -67,7 +69,30 @@ def _not_shown_yet(case: Case) -> Decision:
     is_claimed = held is not None and (held.key_hash, held.producer_id) == (claim.key_text, claim.producer_id)
     if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and is_claimed:
         return case.dismissed(f"broker {accused.broker} holds the tombstone at offset {claim.offset}")
-    return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
+    not_shown = f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet"
+    return _in_a_shorter_log(case) or case.pending(not_shown)
+
+
+def _in_a_shorter_log(case: Case) -> Decision | None:
+    """Judge a key whose record was truncated, where the log that stands has not come to its offset again.
+
+    Nothing that was read of it proves anything then. It is compared where all that answer have come equally far.
+    """
+    everyone = (case.accused, *case.others)
+    if (
+        not is_proof_replaced(case)
+        or len({end for a in everyone for end in (a.last_stable_offset, a.cleaned_below)}) > 1
+    ):
+        return None
+    sides: dict[str, list[int]] = {}
+    for answer in everyone:
+        if answer.key is None or not answer.key.complete or answer.key.newest_offset >= answer.last_stable_offset:
+            return None
+        sides.setdefault(shown_value(answer), []).append(answer.broker)
+    cut = f"what was read at offset {case.claim.offset} was truncated"
+    if len(sides) < 2:
+        return case.unproven(f"{cut}, and all show the same of the key", Resolution.UNPROVEN)
+    return replace(case.differs(sides, kind=FindingKind.VISIBILITY_MISMATCH), proof_truncated=True)
 
 
 def _above(case: Case, start: int) -> Case:
@@ -256,7 +281,7 @@ def _is_of_a_replaced_log(case: Case) -> bool:
     Seen only while what took the record's place has not been cleaned.
     """
     claim = case.claim
-    if claim.proof is not None and is_truncated(case, *claim.proof):
+    if is_proof_truncated(case):
         return True
     return any(_holds_another(claim, answer) for answer in (case.accused, *case.others))
 
@@ -393,10 +418,8 @@ def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
 
 
 def _without_direction(case: Case, reason: str) -> Decision:
-    proof = case.claim.proof
-    truncated = proof is not None and is_replaced(case, *proof, case.accused)
     decision = case.differs(values_shown(case), reason, FindingKind.VISIBILITY_MISMATCH)
-    return replace(decision, proof_truncated=truncated)
+    return replace(decision, proof_truncated=is_proof_replaced(case))
 
 
 def _undecided_key(case: Case, reason: str) -> Decision:
