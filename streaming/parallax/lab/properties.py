@@ -20,6 +20,8 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "4000",
     "replica.fetch.wait.max.ms": "100",
+    # Records that say nothing, twice a second by default: a quarter of what brokers cost that do nothing.
+    "metadata.max.idle.interval.ms": "10000",
     # What takes Kafka a day by default takes the lab some seconds.
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "4194304",
