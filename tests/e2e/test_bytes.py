@@ -112,6 +112,7 @@ def _positions(path: Path, view: str) -> dict[tuple[int, int], int]:
     return found
 
 
+@pytest.mark.release
 @pytest.mark.timeout(900)
 def test_shared_fetches_take_each_byte_once_and_record_what_separate_ones_record(
     spark: Any, kafka: Cluster, topic: str, tmp_path: Path

@@ -20,6 +20,7 @@ PLAIN = ["topic", "partition", "broker", "kind", "offset", "timestamp", "leader_
 PLAIN += ["outcome", "key_hash_hi", "key_hash_lo", "content_hash", "key_size", "value_size", "payload"]
 
 
+@pytest.mark.release
 @pytest.mark.timeout(600)
 def test_spark_reads_what_was_recorded_as_a_batch_and_as_a_stream(
     spark: Any, kafka: Cluster, topic: str, tmp_path: Path

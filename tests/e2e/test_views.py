@@ -274,7 +274,7 @@ def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
     kafka.wait_isr(topic, kafka.brokers)
 
 
-@pytest.mark.parametrize(("fetch", "times"), [("separate", 2), ("shared", 1)])
+@pytest.mark.parametrize(("fetch", "times"), [pytest.param("separate", 2, marks=pytest.mark.release), ("shared", 1)])
 def test_what_may_be_read_from_a_broker_in_a_second_is_not_exceeded(
     spark: Any, kafka: Cluster, topic: str, tmp_path: Path, fetch: str, times: int
 ) -> None:

@@ -28,8 +28,24 @@ def known(broker: int, end: int, **fields: Any) -> ReplicaAnswer:
 
 @pytest.mark.parametrize(
     ("end", "log_end", "another"),
-    [(20, 100, True), (21, 100, False), (100, 100, False), (None, 100, True), (None, 20, False), (20, 20, False), (15, 20, True)],
-    ids=["a newer one begins there", "begins above", "is the last", "none as new", "it is behind", "it ends there", "a newer one begins before its end"],
+    [
+        (20, 100, True),
+        (21, 100, False),
+        (100, 100, False),
+        (None, 100, True),
+        (None, 20, False),
+        (20, 20, False),
+        (15, 20, True),
+    ],
+    ids=[
+        "a newer one begins there",
+        "begins above",
+        "is the last",
+        "none as new",
+        "it is behind",
+        "it ends there",
+        "a newer one begins before its end",
+    ],
 )
 def test_a_log_is_another_where_a_newer_epoch_begins_at_the_offset_or_below(
     end: int | None, log_end: int, another: bool
