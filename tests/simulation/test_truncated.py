@@ -1,0 +1,133 @@
+"""What an unclean election has cut proves nothing any more of the log that stands, whatever was found by it before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from parallax.findings.finding import Finding
+from tests.simulation.cluster import Cluster
+from tests.simulation.test_regressions import OF_FOUR, STANDARD, looked_at_again, parse
+from tests.simulation.world import World
+
+LOOKS = "sync; round; tick 400; round; tick 400; round"
+
+
+def cleaned(by: int, times: int) -> str:
+    """A broker cleans all that is older than delete.retention.ms, and what it shows is read in time."""
+    looks = "tick 700; round; " * 3
+    return "tick 200; " + "".join(f"write -1 90 {n}; clean {by}; round; {looks}" for n in range(times))
+
+
+class Life:
+    """One history; a property that does not hold raises."""
+
+    def __init__(self, *, four: bool = False) -> None:
+        self.world = World(replace(OF_FOUR if four else STANDARD, unclean=True, wipes=True, reassigns=True))
+
+    def after(self, text: str, looks: int = 0) -> Life:
+        for op in parse(text.strip().strip(";")):
+            self.world.apply(op)
+        looked_at_again(self.world, looks)
+        return self
+
+    def found(self, *, truncated: bool = False) -> list[tuple[str, int, str]]:
+        """What stands: kind, accused and status; without the logs that were truncated, which are always reported."""
+        standing: list[Finding] = list(self.world.monitor.lifecycle.standing())
+        said = [(str(e.kind), e.broker, str(e.status)) for e in standing if truncated or e.kind != "log_truncated"]
+        return sorted(said)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.world.cluster
+
+
+def test_a_deletion_is_not_held_against_a_log_in_which_another_record_took_the_place_of_its_tombstone() -> None:
+    """1 alone had deleted the key; 2, elected uncleanly, has a COMMIT of the producer where the deletion had one."""
+    life = Life().after(
+        "write -1 1 9; sync; round; stop 2; stop 3; write 0 1 -1; end 0 1; round; tick 200; "
+        + "".join(f"write -1 90 {n}; clean 1; tick 2001; " for n in range(4))
+    )
+    life.after(
+        "usurp 2; write 0 2 7; end 0 1; write -1 2 8; start 3; sync; tick 200; write -1 90 1; sync; clean 2; clean 3; "
+        "round; tick 400; round"
+    )
+    assert life.found() == []
+    life.after("start 1; sync; round; tick 400; round; tick 400; round", 2)
+    assert life.found() == [("visibility_mismatch", -1, "confirmed")]
+    life.world.settle()
+
+
+@pytest.mark.parametrize("records", [0, 1, 2, 3])
+@pytest.mark.parametrize("deletes", ["write 0 1 -1; end 0 1", "write -1 1 -1; write -1 3 3"], ids=["ended", "plain"])
+def test_a_deletion_that_was_cut_accuses_nobody_however_long_the_new_log_is(records: int, deletes: str) -> None:
+    """2 had missed the deletion, and was rightly accused. In the log that stands there is none; 1 has lost the key."""
+    life = Life().after(f"lead 1; write -1 1 9; sync; round; stop 3; stop 2; {deletes}; round; {cleaned(1, 4)}")
+    life.after(f"start 2; {LOOKS}")
+    assert life.found() == [("deleted_record_resurrected", 2, "confirmed")]
+    written = "".join(f"write -1 {2 + n} 7; " for n in range(records))
+    life.after(f"usurp 3; {written}start 2; start 1; {LOOKS}", 2)
+    assert life.found() == [("visibility_mismatch", -1, "confirmed")]
+    life.world.settle()
+
+
+ROLLED_BACK = "lead 1; write -1 1 3; write 0 1 {value}; sync; round; stop 3; {also}stop 2; end 0 {end}; round; "
+TURNED = "write 0 3 5; end 0 {other}; start 2; " + LOOKS
+
+
+@pytest.mark.parametrize(
+    ("value", "end", "kind"),
+    [(9, 0, "aborted_record_committed"), (-1, 1, "committed_record_aborted")],
+    ids=["an ABORT was cut", "a COMMIT was cut"],
+)
+@pytest.mark.parametrize("also", ["", "wipe 1 1; "], ids=["the witness returns", "the witness is copied anew"])
+def test_an_outcome_whose_end_marker_was_cut_accuses_nobody_and_has_not_spread(
+    value: int, end: int, kind: str, also: str
+) -> None:
+    """2 was accused of another end than that of 1. 3, elected uncleanly, ends the transaction as 2 had."""
+    begun = ROLLED_BACK.format(value=value, end=end, also="")
+    life = Life().after(begun + cleaned(1, 7) + TURNED.format(other=1 - end))
+    assert life.found() == [(kind, 2, "confirmed")]
+    life.after(
+        f"usurp 3; write -1 4 4; end 0 {1 - end}; write -1 2 7; write -1 3 7; start 2; {also}start 1; {LOOKS}", 3
+    )
+    assert {(kind, broker) for kind, broker, _ in life.found()} <= {("visibility_mismatch", -1)}
+    life.world.settle()
+
+
+def test_an_outcome_whose_end_marker_was_cut_has_not_spread_to_those_that_are_left() -> None:
+    life = Life(four=True).after(ROLLED_BACK.format(value=9, end=0, also="stop 4; ") + cleaned(1, 7))
+    life.after(TURNED.format(other=1))
+    life.after("usurp 3; write 0 4 4; end 0 1; write -1 2 7; start 2; start 4; start 1; sync; round; tick 400; round")
+    life.after("unassign 1; round; tick 400; round", 2)
+    assert life.found() == []
+    life.world.settle()
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["all are there", "one is away"])
+def test_a_transaction_that_goes_on_in_the_log_that_stands_has_not_ended_by_a_marker_that_was_cut(away: bool) -> None:
+    """2 had missed the COMMIT, and was rightly accused. 3, elected uncleanly, never got it; the producer goes on."""
+    begun = "lead 1; write -1 1 3; write 1 1 9; sync; round; stop 3; stop 2; end 1 1; write -1 1 10; round; "
+    life = Life().after(f"{begun}{cleaned(1, 7)}start 2; sync; {LOOKS}", 1)
+    assert life.found() == [("read_committed_frozen", 2, "confirmed")]
+    life.after(f"usurp 3; tick 100; write 1 4 4; write -1 2 7; start 2; {'' if away else 'start 1; '}{LOOKS}", 2)
+    assert [one for one in life.found() if one[2] == "spread"] == []
+    life.after(f"{'start 1; ' if away else ''}{LOOKS}", 2)
+    assert life.found() == []
+    life.after("write 1 2 5; end 1 1; sync; round; write -1 1 77; write -1 3 78; sync; round; tick 400; round", 2)
+    assert life.found() == []
+    life.world.settle()
+
+
+def test_who_never_got_the_first_record_of_a_transaction_is_no_witness_that_it_has_ended() -> None:
+    """1 alone had begun it, and is elected uncleanly; 4, truncated to where its own first batch lay, gets the rest."""
+    life = Life(four=True).after(
+        "lead 1; write 2 0 104; stop 1; stop 4; write -1 90 47; write -1 90 28; tick 2001; write -1 90 71; sync; "
+        "clean 2; round; start 4; sync; round; usurp 1; start 2; start 3; start 4; sync; round; tick 150; round; "
+        "tick 400; round; tick 400; round; tick 400; round",
+        1,
+    )
+    assert life.found() == []
+    life.after("write 2 1 5; sync; tick 400; round; tick 400; round", 1)
+    assert life.found() == []
