@@ -20,7 +20,7 @@ from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.monitor import RECHECK_S
 from tests.simulation.records import Aborted, End
 from tests.simulation.replica import Replica
-from tests.simulation.world import World, run
+from tests.simulation.world import Violation, World, run
 
 PLAIN, FILLER, TOMBSTONE = -1, 90, -1
 STANDARD = replace(profile(0, healthy=False), late=False, cap=None, brokers=BROKERS)
@@ -113,6 +113,14 @@ HEALTHY = {
 # Histories in a short form: the operations' names and numbers, zeros at the end left out; with the seed that their
 # micro-batches were cut by.
 SHRUNKEN = {
+    "a value waits for one that is held back by a transaction whose outcome is reported of it": (
+        2000000303,
+        (
+            "lead 3; write 0 1 13432; sync; stop 2; end; sync; stop 1; round; tick 5000; write -1 90 4; clean 3; "
+            "tick 200; write -1 90 58; clean 3; tick 2001; write -1 90 98; clean 3; write 0 2 35421; end 0 1; "
+            "start 2; sync; round; usurp 1; write -1 1 78; round"
+        ),
+    ),
     "a tombstone of a truncated log accuses nobody": (
         60087739,
         (
@@ -960,6 +968,15 @@ def test_healthy(name: str) -> None:
 def test_shrunken(name: str) -> None:
     seed, text = SHRUNKEN[name]
     World(replace(kinds.profile(seed, healthy=False), compacted=True)).run(parse(text))
+
+
+def test_what_waits_for_one_that_is_held_back_is_right_to_wait_only_where_that_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seed, text = SHRUNKEN["a value waits for one that is held back by a transaction whose outcome is reported of it"]
+    monkeypatch.setattr("tests.simulation.world.is_blocking", lambda _: False)
+    with pytest.raises(Violation, match="still pending"):
+        World(kinds.profile(seed, healthy=False)).run(parse(text))
 
 
 def test_an_entry_of_the_aborted_list_over_a_commit_is_a_wrong_outcome() -> None:
