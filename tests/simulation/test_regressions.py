@@ -1280,6 +1280,24 @@ def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
     run(seed, healthy)
 
 
+OLDER_LOGS = {
+    "an end marker that a later one has replaced at its offset contradicts no outcome": 2000000019,
+    "a record that the log has committed since was not rolled back": 2000000273,
+    "a record that the log has aborted since was not committed": 2000000474,
+    "a transaction that the log has open again was not committed": 2000000532,
+    "a transaction that the log has open again holds nobody back wrongly": 2000000368,
+    "a transaction that is open again on all says nothing of what a cleaner took above it": 2000000437,
+    "a value whose deletion is lost with a log has not healed where it is gone": 2000000678,
+    "a replica holds two transactions as one": 2000001191,
+}
+"""After a loss that was found, one that had stayed behind leads: what was read of the other log says nothing of its."""
+
+
+@pytest.mark.parametrize("name", OLDER_LOGS)
+def test_what_is_known_of_a_log_is_held_against_nobody_once_an_older_one_leads(name: str) -> None:
+    run(OLDER_LOGS[name], healthy=False)
+
+
 def test_an_incident_says_again_of_a_key_what_the_probe_of_its_own_finding_has_proven() -> None:
     run(1930010230, healthy=False, alone=1)
 
