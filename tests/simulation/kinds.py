@@ -312,6 +312,101 @@ def views_apart(s: Scene) -> list[Op]:
     return [*ops, ROUND]
 
 
+def elected_behind(s: Scene) -> list[Op]:
+    """A loss is found, or suspected; then one that had stayed behind leads, by an unclean election, with an older log.
+
+    It went before what decides was written, or with it, or behind it; the new log may be short or long. Of two
+    replicas it is the accused, or the one that is right, that stays behind later on; so it is of more now and then.
+    """
+    order = s.draw.sample(s.brokers, len(s.brokers))
+    victim, leader = order[0], order[-1]
+    early = len(order) > 2 and s.draw.random() < 0.8
+    heir, writer = order[1] if early else s.draw.choice((victim, leader)), s.draw.randrange(WRITERS)
+    ops = [*calm(s), op("lead", leader), *(op("write", PLAIN, k, s.value()) for k in range(s.keys)), *seen(s, 0.8)]
+    lose = s.draw.choice((_missed_end, _missed_end, _missed_end, _missed_tombstone, _index_gone))
+    steps, room = lose(s, victim, writer)
+    if early:
+        steps.insert(s.draw.randint(0, room), [SYNC, *seen(s, 0.3), op("stop", heir)])
+    ops += [o for step in steps for o in step]
+    looks: list[Op] = [SYNC, ROUND, op("tick", 160), ROUND, op("tick", 160), ROUND]
+    ops += looks[: s.draw.choice((6, 6, 6, 6, 4, 2))]
+    ops += s.perhaps(_meanwhile(s, victim, leader, writer), 0.4)
+    if not early:
+        ops += [SYNC, op("stop", heir), *_written(s, writer, s.draw.randint(1, 3)), *seen(s)]
+    ops += [op("usurp", heir), *_written(s, writer, s.draw.choice((0, 0, 1, 1, 2, 2, 3, 5, 8)))]
+    ops += s.perhaps([ROUND, *s.perhaps([op("tick", 160), ROUND])])
+    for b in s.draw.sample([b for b in order if b != heir], len(order) - 1):
+        ops += s.perhaps([*_returns(s, b), *seen(s, 0.4)], 0.8)
+    ops += [SYNC, *s.perhaps([ROUND, op("tick", 160), ROUND], 0.7)]
+    ops += _written(s, writer, s.draw.choice((0, 0, 0, 1, 3)))
+    ops += s.perhaps(turn(s, 200), 0.3) if s.draw.random() < 0.7 else forget(s)
+    return [*ops, *s.perhaps([op("kill")], 0.15), *seen(s)]
+
+
+Steps = tuple[list[list[Op]], int]
+"""How something is lost, and before how many of these steps another one may have gone."""
+
+
+def _missed_end(s: Scene, victim: int, writer: int) -> Steps:
+    """An end marker comes and goes while the victim is away."""
+    end, mine = s.draw.randrange(2), [s.key() for _ in range(s.draw.choice((1, 1, 2)))]
+    first = [op("write", writer, k, s.draw.choice((s.value(), s.value(), TOMBSTONE))) for k in mine]
+    over = [op("write", PLAIN, k, s.value()) for k in mine if end == COMMIT or s.draw.random() < 0.3]
+    other = [op("write", writer, s.key(), s.value()), op("end", writer, 1 - end if s.draw.random() < 0.9 else end)]
+    gone = [*seen(s, 0.8), *s.perhaps([op("tick", EXPIRATION)], 0.7), *forget(s)]
+    stop, ends = [SYNC, *seen(s), op("stop", victim)], [op("end", writer, end)]
+    return [first, stop, ends, over, gone, s.perhaps(other), back(s, [victim])], 5
+
+
+def _missed_tombstone(s: Scene, victim: int, writer: int) -> Steps:
+    """A tombstone comes and goes while the victim is away: a plain one, or that of a transaction that is committed."""
+    key, stop = s.key(), [SYNC, *seen(s), op("stop", victim)]
+    plain: list[Op] = [op("write", PLAIN, key, TOMBSTONE)]
+    deleted = s.draw.choice((plain, [op("write", writer, key, TOMBSTONE), op("end", writer, COMMIT)]))
+    gone = [*seen(s, 0.8), *forget(s)]
+    return [[op("write", PLAIN, key, s.value())], stop, deleted, gone, back(s, [victim])], 4
+
+
+def _index_gone(s: Scene, victim: int, writer: int) -> Steps:
+    """The victim has lost its index of aborted transactions when it starts again."""
+    first = [op("write", PLAIN, s.key(), s.value()), op("write", writer, s.key(), s.value())]
+    gone = [op("stop", victim), *(op("unindex", victim, tenths) for tenths in (0, 4, 9)), *s.perhaps([ROUND], 0.3)]
+    after = s.perhaps([op("write", PLAIN, s.key(), s.value())])
+    return [first, [op("end", writer, ABORT)], after, [SYNC, *seen(s, 0.2)], [*gone, *back(s, [victim])]], 2
+
+
+def _written(s: Scene, writer: int, count: int) -> list[Op]:
+    """So many records and ends, most of the producer that wrote before."""
+    ops: list[Op] = []
+    for _ in range(count):
+        value = TOMBSTONE if s.draw.random() < 0.3 else s.value()
+        kind = s.draw.random()
+        if kind < 0.35:
+            ops.append(op("write", PLAIN, s.key(), value))
+        elif kind < 0.6:
+            ops.append(op("write", writer, s.key(), value))
+        else:
+            ops.append(op("end", writer if kind < 0.95 else s.draw.randrange(WRITERS), s.draw.randrange(2)))
+    return ops
+
+
+def _meanwhile(s: Scene, victim: int, leader: int, writer: int) -> list[Op]:
+    """What may happen to the accused, to one that is right and to the job before the election."""
+    away = [op(s.draw.choice(("stop", "wipe", "unassign")), s.draw.choice((victim, leader)))]
+    others = [[op("kill")], [op("audit")], [op("clean", victim)], _written(s, writer, 2), [op("lead", victim)]]
+    return [*s.draw.choice((away, *others)), *seen(s)]
+
+
+def _returns(s: Scene, broker: int) -> list[Op]:
+    """A broker comes back: with its log, with an empty disk, or by a reassignment, which may not be over yet."""
+    how = s.draw.random()
+    if how < 0.7:
+        return [op("start", broker), *s.perhaps([SYNC], 0.6)]
+    if how < 0.85:
+        return [op("wipe", broker, 1), *s.perhaps([SYNC], 0.6)]
+    return [op("unassign", broker), *s.perhaps([ROUND], 0.3), *s.perhaps([op("assign", broker), SYNC], 0.6)]
+
+
 Script = Callable[[Scene], list[Op]]
 
 KINDS: dict[str, tuple[Script, bool]] = {
@@ -344,12 +439,17 @@ NEWEST: dict[str, Script] = {
     "the views of one that missed an end marker, apart": views_apart,
 }
 """The same, of seeds from `NEWLY` on only."""
-UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents"})
+ELECTED: dict[str, Script] = {
+    "an unclean election after a loss": elected_behind,
+}
+"""The same, of seeds from `ELECTING` on only: every second of these has it, and most of those have little else."""
+UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents", *ELECTED})
 SILENT = frozenset({"a monitor that was away"})
 """Kinds in which nobody may read but where the script says so."""
 
 SINCE = 1_920_000_000
 NEWLY = 1_970_000_000
+ELECTING = 2_000_000_000
 FIRST = 100_000_000
 """Seeds from here on have such histories; those below keep what they had before there were any."""
 
@@ -364,10 +464,14 @@ def profile(seed: int, healthy: bool) -> Profile:
     brokers = draw.choice(((1, 2), (1, 2, 3, 4), (1, 2, 3, 4, 5))) if several else (1, 2, 3)
     if "two victims" in kinds and len(brokers) == 2:
         brokers = (1, 2, 3)
+    late = [] if healthy else _later(seed)
+    length = draw.randint(0, 20)
+    if ELECTED.keys() & {*late} and random.Random(f"little else {seed}").random() < 0.7:
+        kinds, length = [], length // 5  # What else is written afterwards, and cleaned, would end what was found.
     return Profile(
         seed=seed,
         healthy=healthy,
-        length=draw.randint(0, 20),
+        length=length,
         keys=draw.randint(1, 4),
         writers=draw.choice((0, 2, 4)),
         busy_reader=0.0 if SILENT & set(kinds) else draw.choice((0.05, 0.2, 0.5)),
@@ -377,17 +481,18 @@ def profile(seed: int, healthy: bool) -> Profile:
         cap=None,
         brokers=brokers,
         wired=draw.random() < 1 / 8,
-        unclean=bool(UNCLEAN & set(kinds)),
+        unclean=bool(UNCLEAN & {*kinds, *late}),
         wipes="replicas copied from a wrong one" in kinds,
         hosts=brokers,
-        kinds=(*sorted(kinds), *([] if healthy else _later(seed))),
+        kinds=(*sorted(kinds), *late),
     )
 
 
 def _later(seed: int) -> list[str]:
     draw = random.Random(f"later {seed}")
     names = [*LATER, *(LATEST if seed >= SINCE else ()), *(NEWEST if seed >= NEWLY else ())]
-    return [name for name in names if draw.random() < 1 / 12]
+    names = [name for name in names if draw.random() < 1 / 12]
+    return names + [name for name in (ELECTED if seed >= ELECTING else ()) if draw.random() < 1 / 2]
 
 
 def fitting(healthy: bool) -> list[str]:
@@ -407,7 +512,7 @@ def generate(p: Profile) -> list[Op]:
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
-        late = LATER | LATEST | NEWEST
+        late = LATER | LATEST | NEWEST | ELECTED
         make = late[name] if name in late else KINDS[name][0]
         script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))

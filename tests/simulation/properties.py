@@ -224,9 +224,24 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
             continue
         if said.about == "key" and _is_kept_below(said, cluster.replicas[broker], now, standing, truth):
             continue
-        if mine if said.about in ("cut", "head") else is_wrong_in(said, now[broker]):
+        if mine if said.about in ("cut", "head") else _is_wrong_still(said, now[broker], truth):
             return Broken(ENDS_RIGHT, said.kind, f"{said} ended as healed; broker {broker} is wrong: {now[broker]}")
     return None
+
+
+def _is_wrong_still(said: Said, wrong: Wrong, truth: Truth) -> bool:
+    """As `is_wrong_in`; by how a record was ended only where it is of the transaction that the finding spoke of.
+
+    A replica that was copied anew may hold that one and an earlier one of its producer as one: how it shows the other
+    is another divergence.
+    """
+    if said.about != "transaction" or said.accused is None or not 0 <= said.start <= said.marker:
+        return is_wrong_in(said, wrong)
+    if any(is_of(span, said) for span in wrong.hanging):
+        return True
+    transaction = truth.of_offset[said.offset][1] if said.offset in truth.of_offset else None
+    named = {*range(said.start, said.marker), *(transaction.offsets if transaction is not None else ())}
+    return any(is_of(span, said) and not named.isdisjoint(turned) for span, turned in wrong.turned)
 
 
 def _is_kept_below(said: Said, replica: Replica, now: Moment, standing: Sequence[Said], truth: Truth) -> bool:

@@ -198,6 +198,28 @@ def test_what_had_healed_may_be_lost_again_with_a_log_that_is_truncated() -> Non
     assert properties.healed(replace(said, cut_since=frozenset({3})), c, now, []) is None
 
 
+def test_an_outcome_that_has_healed_is_another_than_that_of_an_earlier_transaction_held_as_one_with_it() -> None:
+    """Of a copy that got the first end marker emptied: to it the aborted record and the committed ones are one."""
+    c = cluster()
+    for end in (End.ABORT, End.COMMIT):
+        c.write([(7, 1), (8, 1)], 0)
+        c.end(0, end)
+    c.sync()
+    producer = c.writers[0].producer_id
+    said = properties.Said("any", 3, frozenset(), "transaction", producer, start=3, offset=3, marker=5)
+
+    def is_healed(turned: set[int], said: properties.Said = said) -> bool:
+        wrong = oracle.Wrong(turned=((Span(producer, 0, 5), frozenset(turned)),))
+        return properties.healed(said, c, {3: wrong}, []) is None
+
+    assert is_healed({0, 1})
+    assert not is_healed({1, 4})
+    assert not is_healed({0, 1}, replace(said, start=0))
+    assert not is_healed({3}, replace(said, start=4, offset=4)), "of one transaction, though its first record is gone"
+    hanging = oracle.Wrong(hanging=frozenset({Span(producer, 0, 6)}))
+    assert properties.healed(said, c, {3: hanging}, []) is not None
+
+
 def test_what_had_healed_by_a_newer_value_may_lack_the_next_one() -> None:
     c = cluster()
     c.write([(7, 1)])

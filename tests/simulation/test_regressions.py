@@ -20,7 +20,7 @@ from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.monitor import RECHECK_S
 from tests.simulation.records import Aborted, End
 from tests.simulation.replica import Replica
-from tests.simulation.world import World, run
+from tests.simulation.world import Violation, World, run
 
 PLAIN, FILLER, TOMBSTONE = -1, 90, -1
 STANDARD = replace(profile(0, healthy=False), late=False, cap=None, brokers=BROKERS)
@@ -113,6 +113,14 @@ HEALTHY = {
 # Histories in a short form: the operations' names and numbers, zeros at the end left out; with the seed that their
 # micro-batches were cut by.
 SHRUNKEN = {
+    "a value waits for one that is held back by a transaction whose outcome is reported of it": (
+        2000000303,
+        (
+            "lead 3; write 0 1 13432; sync; stop 2; end; sync; stop 1; round; tick 5000; write -1 90 4; clean 3; "
+            "tick 200; write -1 90 58; clean 3; tick 2001; write -1 90 98; clean 3; write 0 2 35421; end 0 1; "
+            "start 2; sync; round; usurp 1; write -1 1 78; round"
+        ),
+    ),
     "a tombstone of a truncated log accuses nobody": (
         60087739,
         (
@@ -962,6 +970,15 @@ def test_shrunken(name: str) -> None:
     World(replace(kinds.profile(seed, healthy=False), compacted=True)).run(parse(text))
 
 
+def test_what_waits_for_one_that_is_held_back_is_right_to_wait_only_where_that_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seed, text = SHRUNKEN["a value waits for one that is held back by a transaction whose outcome is reported of it"]
+    monkeypatch.setattr("tests.simulation.world.is_blocking", lambda _: False)
+    with pytest.raises(Violation, match="still pending"):
+        World(kinds.profile(seed, healthy=False)).run(parse(text))
+
+
 def test_an_entry_of_the_aborted_list_over_a_commit_is_a_wrong_outcome() -> None:
     world = World(STANDARD)
     world.run(parse(COMMIT_TO_ABORT))
@@ -1261,6 +1278,24 @@ def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_rea
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
     run(seed, healthy)
+
+
+OLDER_LOGS = {
+    "an end marker that a later one has replaced at its offset contradicts no outcome": 2000000019,
+    "a record that the log has committed since was not rolled back": 2000000273,
+    "a record that the log has aborted since was not committed": 2000000474,
+    "a transaction that the log has open again was not committed": 2000000532,
+    "a transaction that the log has open again holds nobody back wrongly": 2000000368,
+    "a transaction that is open again on all says nothing of what a cleaner took above it": 2000000437,
+    "a value whose deletion is lost with a log has not healed where it is gone": 2000000678,
+    "a replica holds two transactions as one": 2000001191,
+}
+"""After a loss that was found, one that had stayed behind leads: what was read of the other log says nothing of its."""
+
+
+@pytest.mark.parametrize("name", OLDER_LOGS)
+def test_what_is_known_of_a_log_is_held_against_nobody_once_an_older_one_leads(name: str) -> None:
+    run(OLDER_LOGS[name], healthy=False)
 
 
 def test_an_incident_says_again_of_a_key_what_the_probe_of_its_own_finding_has_proven() -> None:

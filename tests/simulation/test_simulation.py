@@ -62,6 +62,15 @@ def test_the_properties_hold_in_the_histories_that_came_last(first: int) -> None
     assert {kind for w in worlds for kind in w.profile.kinds} >= {*kinds.LATEST, *newest}
 
 
+@pytest.mark.parametrize("first", [kinds.ELECTING], ids=name)
+def test_the_properties_hold_where_one_that_stayed_behind_a_loss_is_elected(first: int) -> None:
+    worlds = hold(range(first, first + CHUNK), healthy=False)
+    elected = [w for w in worlds if {*kinds.ELECTED} <= {*w.profile.kinds}]
+    assert len(elected) > CHUNK // 3
+    assert sum(w.done["did unclean elections"] > 0 for w in elected) > len(elected) * 3 // 4
+    assert sum(len(w.monitor.confirmed) for w in elected) > len(elected)
+
+
 @pytest.mark.parametrize("first", [0, pytest.param(CHUNK, marks=pytest.mark.release), kinds.FIRST], ids=name)
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 def test_they_hold_as_well_where_every_finding_that_may_be_one_of_many_is_an_incident(

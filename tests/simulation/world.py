@@ -12,7 +12,7 @@ from parallax.audit.result import Result
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding as Event
-from parallax.findings.finding import was_only_shown
+from parallax.findings.finding import is_blocking, was_only_shown
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
@@ -295,6 +295,8 @@ class World:
             return True
         frozen = {f.broker for f in self.monitor.confirmed if f.kind == freezes}
         last = {event.finding_id: event for event in self.monitor.events}
+        # One that is accused of a transaction, and holds it open since its end was truncated, is not reported again.
+        frozen |= {event.broker for event in last.values() if event.stands and is_blocking(event)}
         if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
             frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
