@@ -1897,3 +1897,23 @@ def test_a_deletion_is_held_against_a_copy_of_one_that_aborted_and_cleaned_it_un
     looked_at_again(world, 4)
     assert _stands(world) == [("committed_record_aborted", 1), ("deleted_record_resurrected", 3)]
     world.settle()
+
+
+@pytest.mark.parametrize("written", ["", "write -1 5 5; "], ids=["directly behind", "further up"])
+@pytest.mark.parametrize(
+    "new", ["write -1 4 4; write -1 5 6; end 0 1; write -1 2 7", "end 0 1"], ids=["longer", "short"]
+)
+def test_who_contradicted_an_end_marker_that_an_unclean_election_has_cut_is_accused_no_more(
+    written: str, new: str
+) -> None:
+    """2 lost its index and showed the rolled-back record; 3, elected uncleanly, commits it: all logs are equal then."""
+    world = World(STANDARD)
+    lost = f"write 0 1 9; sync; stop 3; round; {written}end 0 0; sync; stop 2; unindex 2 0; start 2; sync; round; "
+    _looked_at(world, f"{lost}tick 200; round")
+    assert _stands(world) == [("outcome_contradicts_marker", 2)]
+    _looked_at(world, f"usurp 3; {new}; start 1; start 2; sync; round; tick 400; round; tick 400; round")
+    assert "outcome_contradicts_marker" not in dict(_stands(world))
+    (ended,) = [e for e in world.monitor.events if e.status is FindingStatus.RESOLVED]
+    assert evidence_of(ended)["resolution"] in ("outcome_not_proven", "healed")
+    assert "log start" not in ended.summary, "nothing was deleted"
+    world.settle()

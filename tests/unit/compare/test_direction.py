@@ -129,11 +129,11 @@ class TestALostIndexOfAbortedTransactions:
     def test_what_it_shows_is_reported_of_the_record_and_of_the_marker(
         self, comparison: Comparison, outcome: Outcome, end: Callable[[int, int], Row], text: str
     ) -> None:
-        rows = [record(0, "K", "V", pid=9, outcome=outcome), end(1, 9)]
+        rows = [record(0, "K", "V", pid=9, outcome=outcome), {**end(1, 9), "leader_epoch": 4}]
         comparison.feed(tick(0, everywhere(4)), *(shown(view, 2, rows, 4) for view in (RU, RC)))
         (suspect,) = comparison.suspects
         assert (str(suspect.kind), suspect.broker) == ("outcome_contradicts_marker", 2)
-        shows = {"outcomes": {"2": outcome.name.lower()}, "markers": {"2": text}}
+        shows = {"outcomes": {"2": outcome.name.lower()}, "markers": {"2": text}, "leader_epoch": 4}
         assert suspect.accusation.observations == shows
 
     def test_the_difference_between_the_outcomes_is_part_of_it(self, comparison: Comparison) -> None:
