@@ -1917,3 +1917,18 @@ def test_who_contradicted_an_end_marker_that_an_unclean_election_has_cut_is_accu
     assert evidence_of(ended)["resolution"] in ("outcome_not_proven", "healed")
     assert "log start" not in ended.summary, "nothing was deleted"
     world.settle()
+
+
+@pytest.mark.parametrize("left", ["unassign 1", "unassign 1; unassign 3"], ids=["two", "three"])
+def test_a_deletion_that_was_read_in_time_is_held_against_the_only_replica_that_is_left(left: str) -> None:
+    """2 copies what is left, and the others are taken off before its suspect is decided."""
+    brokers = (1, 2, 3) if "3" in left else (1, 2)
+    world = World(replace(_MOVING, brokers=brokers, hosts=brokers))
+    cleaned = "".join(f"clean {broker}; " for broker in brokers if broker != 2)
+    rows = "tick 700; round; tick 700; round; tick 700; round; "
+    lost = "write -1 1 9; sync; round; stop 2; write -1 1 -1; sync; round; tick 200; "
+    away = "".join(f"write -1 90 {value}; sync; {cleaned}round; {rows}" for value in range(4))
+    back = "start 2; sync; read 0 2 1000; read 1 2 1000; batch 10; "
+    _looked_at(world, f"{lost}{away}{back}{left}; round; tick 200; round; tick 200; round; tick 300; round")
+    assert _last_events(world) == {("spread", "deleted_record_resurrected", 2)}
+    world.settle()
