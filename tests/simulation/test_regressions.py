@@ -1932,3 +1932,23 @@ def test_a_deletion_that_was_read_in_time_is_held_against_the_only_replica_that_
     _looked_at(world, f"{lost}{away}{back}{left}; round; tick 200; round; tick 200; round; tick 300; round")
     assert _last_events(world) == {("spread", "deleted_record_resurrected", 2)}
     world.settle()
+
+
+@pytest.mark.parametrize("cap", [3000, 700], ids=["kept", "left out"])
+def test_a_deletion_that_one_committed_is_found_or_unknown_though_its_commit_does_not_fit_the_state(cap: int) -> None:
+    """1 misses the COMMIT and aborts the deletion; 3 copies what is left, and is read behind nine later end markers."""
+    world = World(replace(STANDARD, cap=cap))
+    begun = "write -1 1 9; stop 3; write 3 1 -1; sync; stop 1; end 3 1; round; tick 200; "
+    rows = "tick 700; round; tick 700; round; tick 700; round; "
+    cleaned = "".join(f"write -1 90 {value}; clean 2; {rows}" for value in (1, 2, 3))
+    back = (
+        "write -1 90 4; clean 2; write 3 2 7; end 3 0; start 1; sync; clean 1; stop 2; start 3; sync; start 2; sync; "
+    )
+    later = "".join(f"write 0 3 {value}; end 0 1; " for value in range(8)) + "sync; "
+    first = "".join(f"read {v} {b} {4 if (v, b) == (1, 3) else 1000}; " for b in BROKERS for v in (0, 1))
+    told = "progress 1; progress 2; progress 3; batch 10; probe; "
+    rest = "read 1 3 1000; batch 10; probe; stop 2; round; tick 200; round"
+    _looked_at(world, f"{begun}{cleaned}{back}{later}{first}batch 10; {told}tick 100; {told}{rest}")
+    found = ("deleted_record_resurrected", 3) in _stands(world)
+    assert found or any(world.monitor.coverage.unknown[UnknownReason.DEFERRED])
+    world.settle()
