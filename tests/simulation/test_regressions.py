@@ -1932,3 +1932,58 @@ def test_a_deletion_is_held_against_a_copy_of_one_that_aborted_and_cleaned_it_un
     looked_at_again(world, 4)
     assert _stands(world) == [("committed_record_aborted", 1), ("deleted_record_resurrected", 3)]
     world.settle()
+
+
+@pytest.mark.parametrize("written", ["", "write -1 5 5; "], ids=["directly behind", "further up"])
+@pytest.mark.parametrize(
+    "new", ["write -1 4 4; write -1 5 6; end 0 1; write -1 2 7", "end 0 1"], ids=["longer", "short"]
+)
+def test_who_contradicted_an_end_marker_that_an_unclean_election_has_cut_is_accused_no_more(
+    written: str, new: str
+) -> None:
+    """2 lost its index and showed the rolled-back record; 3, elected uncleanly, commits it: all logs are equal then."""
+    world = World(STANDARD)
+    lost = f"write 0 1 9; sync; stop 3; round; {written}end 0 0; sync; stop 2; unindex 2 0; start 2; sync; round; "
+    _looked_at(world, f"{lost}tick 200; round")
+    assert _stands(world) == [("outcome_contradicts_marker", 2)]
+    _looked_at(world, f"usurp 3; {new}; start 1; start 2; sync; round; tick 400; round; tick 400; round")
+    assert "outcome_contradicts_marker" not in dict(_stands(world))
+    (ended,) = [e for e in world.monitor.events if e.status is FindingStatus.RESOLVED]
+    assert evidence_of(ended)["resolution"] in ("outcome_not_proven", "healed")
+    assert "log start" not in ended.summary, "nothing was deleted"
+    world.settle()
+
+
+@pytest.mark.parametrize("left", ["unassign 1", "unassign 1; unassign 3"], ids=["two", "three"])
+def test_a_deletion_that_was_read_in_time_is_held_against_the_only_replica_that_is_left(left: str) -> None:
+    """2 copies what is left, and the others are taken off before its suspect is decided."""
+    brokers = (1, 2, 3) if "3" in left else (1, 2)
+    world = World(replace(_MOVING, brokers=brokers, hosts=brokers))
+    cleaned = "".join(f"clean {broker}; " for broker in brokers if broker != 2)
+    rows = "tick 700; round; tick 700; round; tick 700; round; "
+    lost = "write -1 1 9; sync; round; stop 2; write -1 1 -1; sync; round; tick 200; "
+    away = "".join(f"write -1 90 {value}; sync; {cleaned}round; {rows}" for value in range(4))
+    back = "start 2; sync; read 0 2 1000; read 1 2 1000; batch 10; "
+    _looked_at(world, f"{lost}{away}{back}{left}; round; tick 200; round; tick 200; round; tick 300; round")
+    assert _last_events(world) == {("spread", "deleted_record_resurrected", 2)}
+    world.settle()
+
+
+@pytest.mark.parametrize("cap", [3000, 700], ids=["kept", "left out"])
+def test_a_deletion_that_one_committed_is_found_or_unknown_though_its_commit_does_not_fit_the_state(cap: int) -> None:
+    """1 misses the COMMIT and aborts the deletion; 3 copies what is left, and is read behind nine later end markers."""
+    world = World(replace(STANDARD, cap=cap))
+    begun = "write -1 1 9; stop 3; write 3 1 -1; sync; stop 1; end 3 1; round; tick 200; "
+    rows = "tick 700; round; tick 700; round; tick 700; round; "
+    cleaned = "".join(f"write -1 90 {value}; clean 2; {rows}" for value in (1, 2, 3))
+    back = (
+        "write -1 90 4; clean 2; write 3 2 7; end 3 0; start 1; sync; clean 1; stop 2; start 3; sync; start 2; sync; "
+    )
+    later = "".join(f"write 0 3 {value}; end 0 1; " for value in range(8)) + "sync; "
+    first = "".join(f"read {v} {b} {4 if (v, b) == (1, 3) else 1000}; " for b in BROKERS for v in (0, 1))
+    told = "progress 1; progress 2; progress 3; batch 10; probe; "
+    rest = "read 1 3 1000; batch 10; probe; stop 2; round; tick 200; round"
+    _looked_at(world, f"{begun}{cleaned}{back}{later}{first}batch 10; {told}tick 100; {told}{rest}")
+    found = ("deleted_record_resurrected", 3) in _stands(world)
+    assert found or any(world.monitor.coverage.unknown[UnknownReason.DEFERRED])
+    world.settle()

@@ -8,7 +8,7 @@ from parallax.compare import unread
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array
 from parallax.compare.replicas import common_position, furthest_position, read_at
 from parallax.compare.rules.arrays import latest_of_keys
-from parallax.compare.state import DEFERRED, EARLY, INTERVAL, MARKER, NEVER, NULL_KEY, PartitionState
+from parallax.compare.state import DEFERRED, EARLY, INTERVAL, MARKER, NEVER, NULL_KEY, TOMBSTONE, PartitionState
 from parallax.model import UNKNOWN, UnknownReason
 
 CONTENT_SHARE, COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
@@ -54,6 +54,13 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
     if len(offsets):
         first, end = state.partition["unmarked"][0]
         state.partition["unmarked"] = min(first, offsets.min()), max(end, offsets.max() + 1)
+
+
+def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
+    """Mask of the offsets at which an end marker may have been shown that the state does not hold."""
+    first, end = state.partition["unmarked"][0]
+    mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
+    return mask
 
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
@@ -103,10 +110,11 @@ def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
 
 def _cap_transactions(state: PartitionState, limit: int) -> None:
     if len(state.markers) > limit:
-        # Markers that all have been read past only give disputed outcomes a direction.
-        unpassed = state.markers["offset"] >= state.partition["floor"][0, READ_UNCOMMITTED]
-        lose_markers(state, state.markers["offset"][~unpassed])
-        state.markers = state.markers[unpassed]
+        # Markers that all have been read past only give disputed outcomes a direction, or make a deletion sure.
+        stays = state.markers["offset"] >= state.partition["floor"][0, READ_UNCOMMITTED]
+        stays[_behind_deletions(state)[: limit // 2]] = True
+        lose_markers(state, state.markers["offset"][~stays])
+        state.markers = state.markers[stays]
     if len(state.markers) > limit:
         cut = int(state.markers["offset"][limit])
         lose_markers(state, state.markers["offset"][limit:])
@@ -121,6 +129,14 @@ def _cap_transactions(state: PartitionState, limit: int) -> None:
         around = np.concatenate([state.intervals["start"][newest], state.intervals["end"][newest]])
         unread.add_offsets(state, READ_UNCOMMITTED, around, UnknownReason.DEFERRED, read_at(state))
         state.intervals = np.delete(state.intervals, newest)
+
+
+def _behind_deletions(state: PartitionState) -> Array:
+    """Indices of the end markers directly behind a tombstone that waits for its verdict, in offset order."""
+    waiting = np.concatenate(
+        [rows["offset"][rows["flags"] & TOMBSTONE != 0] for rows in (state.candidates, state.pending)]
+    )
+    return np.flatnonzero(np.isin(state.markers["offset"], waiting + 1))
 
 
 def _defer(state: PartitionState, view: int, start: int) -> None:

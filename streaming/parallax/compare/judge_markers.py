@@ -252,7 +252,7 @@ def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list
     """Accuse each replica that shows a record otherwise than the end marker that it shows behind it.
 
     Args:
-        state: for the brokers' ids.
+        state: for the brokers' ids, and the leader epochs of the end markers.
         rows: `UNENDED`, the first record of each such transaction.
         ends: the offset of the end marker for each.
     """
@@ -270,6 +270,7 @@ def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list
             observations={
                 "outcomes": {str(broker): OUTCOME_NAME[ABORT if row["aborted"] else COMMIT]},
                 "markers": {str(broker): MARKER_NAME[COMMIT if row["aborted"] else ABORT]},
+                "leader_epoch": epoch_of(state, int(end), int(row["producer_id"])),
             },
         )
         for row, end in zip(rows, ends, strict=True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare import early, remembered, replicas
+from parallax.compare import cap, early, remembered, replicas, unread
 from parallax.compare.accusing import SHOWN_WRONG, broker_of, brokers_of, floor_of, without_direction
 from parallax.compare.observations import ABORT, READ_COMMITTED, Array
 from parallax.compare.rules import latest, outcome
 from parallax.compare.rules.arrays import bits, has_bit, joined
 from parallax.compare.state import NEVER, TOMBSTONE, PartitionState, kept
 from parallax.compare.suspect import Accusation
-from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
 
 MAX_KEY_VERDICTS = 256
 """Absences judged in one step, oldest first; the rest wait, so that a flood is neither lost nor drowns the probe."""
@@ -30,6 +30,7 @@ def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> 
     holding = replicas.holding(state, judged["offset"])
     absent = latest.absences(judged, holding, state.markers, strict_from=strict_from, passed_at=passed_at)
     other = ~np.isin(judged["offset"], absent["offset"])
+    _leave_unknown(state, judged[other & latest.doubted_deletions(judged, holding)])
     outcomes = joined(remembered.still(state), remembered.passed(state, judged[other], holding[other]))
     state.candidates = kept(state.candidates, ~remembered.is_judged(state.candidates))
     early_absent = early.follow_leader(state, leader, common)
@@ -64,11 +65,21 @@ def _judge(state: PartitionState, candidates: Array) -> list[Accusation]:
     rows, held = candidates[at], held[at]
     held = held & ~_accounted_for(state, rows, held)
     wanted = (latest.lacking(rows, held) != 0) & (rows["offset"] >= replicas.retained_from(state))
-    sure = latest.surely_committed(rows, state.markers)
-    wanted &= sure | ~(early.is_early(rows) | latest.is_doubted(rows))
+    sure, is_early = latest.surely_committed(rows, state.markers), early.is_early(rows)
+    _leave_unknown(state, rows[wanted & ~sure & ~is_early & latest.doubted_deletions(rows, held)])
+    wanted &= sure | ~(is_early | latest.is_doubted(rows))
     rows, held, sure = rows[wanted], held[wanted], sure[wanted]
     verdicts = latest.judge(rows, held, strict_from=strict_from, sure=sure)
     return [_accuse_key(state, rows[v.row], v, int(held[v.row]), strict_from) for v in verdicts]
+
+
+def _leave_unknown(state: PartitionState, deletions: Array) -> None:
+    """Count those of doubted deletions whose COMMIT may be among the end markers that were left out.
+
+    It would make them sure, so that who lacks them were accused (`latest.surely_committed`).
+    """
+    lost = deletions["offset"][cap.may_lack_marker(state, deletions["offset"] + 1)]
+    unread.add_offsets(state, READ_COMMITTED, lost, UnknownReason.DEFERRED, replicas.read_at(state))
 
 
 def _but_turned(state: PartitionState, rows: Array) -> Array:

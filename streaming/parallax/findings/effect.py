@@ -38,16 +38,22 @@ class Judged:
 
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
-    """Add the end markers that the others show now to what was recorded of the replicas: they may be gone tomorrow."""
+    """Add the end markers that the others show now to what was recorded of the replicas: they may be gone tomorrow.
+
+    Of the one that its own replica contradicts, the leader epoch: that tells whether it was truncated.
+    """
     found = {
         answer.broker: marker
         for answer in answers.replicas.values()
         for marker in answer.markers
         if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id
     }
-    found.pop(claim.pivot, None)
+    own = found.pop(claim.pivot, None)
     shown = {broker: marker.type for broker, marker in found.items()}
-    epoch = max([claim.recorded.leader_epoch, *(marker.leader_epoch for marker in found.values())])
+    proving = [*found.values()]
+    if own is not None and claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        proving.append(own)
+    epoch = max([claim.recorded.leader_epoch, *(marker.leader_epoch for marker in proving)])
     return replace(claim.recorded, markers={**claim.recorded.markers, **shown}, leader_epoch=epoch)
 
 

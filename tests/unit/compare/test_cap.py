@@ -20,6 +20,7 @@ from parallax.compare.state import (
     NEVER,
     NULL_KEY,
     PENDING,
+    TOMBSTONE,
     PartitionState,
     new_broker,
 )
@@ -153,6 +154,24 @@ class TestEnforce:
         assert made.markers["offset"].tolist() == [5, 7]
         assert made.partition["unmarked"][0].tolist() == [1, 4]
         assert ranges(made) == []
+
+    def test_but_for_those_directly_behind_a_deletion_that_waits_up_to_half_of_the_room(self) -> None:
+        markers = table(MARKER, 6, offset=[1, 3, 5, 7, 9, 11])
+        waiting = table(CANDIDATE, 2, offset=[0, 6], flags=[0, TOMBSTONE])
+        made = state(0, markers=markers, candidates=waiting, pending=pending([2, 4], [1, 2], flags=TOMBSTONE))
+        made.partition["floor"][0, READ_UNCOMMITTED] = 9
+        cap.enforce(made, 10**6)
+        cap._cap_transactions(made, 5)
+        assert made.markers["offset"].tolist() == [3, 5, 9, 11]
+        assert made.partition["unmarked"][0].tolist() == [1, 8]
+        assert cap.may_lack_marker(made, np.array([0, 1, 3, 6, 7, 8])).tolist() == [
+            False,
+            True,
+            False,
+            True,
+            True,
+            False,
+        ]
 
     def test_the_range_in_which_markers_were_left_out_only_grows(self) -> None:
         made = state(0)

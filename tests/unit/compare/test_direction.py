@@ -7,6 +7,8 @@ from itertools import permutations
 
 import pytest
 
+from parallax.compare import cap
+from parallax.compare.state import UNREAD_REASONS, PartitionState
 from parallax.findings.claim import claim_from_row, explains
 from parallax.model import NOBODY, Outcome, UnknownReason
 from tests.unit.compare.history import (
@@ -129,11 +131,11 @@ class TestALostIndexOfAbortedTransactions:
     def test_what_it_shows_is_reported_of_the_record_and_of_the_marker(
         self, comparison: Comparison, outcome: Outcome, end: Callable[[int, int], Row], text: str
     ) -> None:
-        rows = [record(0, "K", "V", pid=9, outcome=outcome), end(1, 9)]
+        rows = [record(0, "K", "V", pid=9, outcome=outcome), {**end(1, 9), "leader_epoch": 4}]
         comparison.feed(tick(0, everywhere(4)), *(shown(view, 2, rows, 4) for view in (RU, RC)))
         (suspect,) = comparison.suspects
         assert (str(suspect.kind), suspect.broker) == ("outcome_contradicts_marker", 2)
-        shows = {"outcomes": {"2": outcome.name.lower()}, "markers": {"2": text}}
+        shows = {"outcomes": {"2": outcome.name.lower()}, "markers": {"2": text}, "leader_epoch": 4}
         assert suspect.accusation.observations == shows
 
     def test_the_difference_between_the_outcomes_is_part_of_it(self, comparison: Comparison) -> None:
@@ -220,3 +222,36 @@ def test_a_tombstone_of_a_log_that_an_election_cut_is_not_shown_by_who_shows_ano
     for at in (50_000, 60_000, 70_000):
         comparison.feed(tick(at, everywhere(3)))
     assert [s.kind for s in comparison.suspects if s.broker != NOBODY] == []
+
+
+class TestADeletionThatOneHasAborted:
+    """1 deleted the key, with the COMMIT directly behind; 2 missed that and aborted the deletion; 3 lacks all of it."""
+
+    deletion = (record(1, "K", None, pid=9, outcome=COMMITTED), commit(2, 9), filler(8))
+    turned = (record(1, "K", None, pid=9, outcome=ABORTED), abort(5, 9), filler(8))
+    RESURRECTED = ("deleted_record_resurrected", 3)
+
+    def compared(self, comparison: Comparison, drop: bool, last: int) -> None:
+        """As 1 and 2 were read whole, and 3 up to an offset; the end markers are then left out, or not."""
+        comparison.feed(tick(0, everywhere(0), everywhere(9)), both(1, self.deletion, 9), both(2, self.turned, 9))
+        comparison.feed(both(3, [], last))
+        if drop:
+            state = PartitionState.from_bytes(comparison.state).copy()
+            cap.lose_markers(state, state.markers["offset"])
+            state.markers = state.markers[:0]
+            comparison.state = state.to_bytes()
+        comparison.feed(both(3, [filler(8)], 9))
+        settle(comparison, 9)
+
+    @pytest.mark.parametrize("last", [1, 8], ids=["not passed yet", "passed"])
+    def test_is_unknown_where_its_commit_may_have_been_left_out(self, comparison: Comparison, last: int) -> None:
+        self.compared(comparison, drop=True, last=last)
+        assert self.RESURRECTED not in comparison.kinds
+        left = PartitionState.from_bytes(comparison.state).unread
+        deferred = left[left["reason"] == UNREAD_REASONS.index(UnknownReason.DEFERRED)]
+        assert [(int(r["view"]), int(r["start"]), int(r["end"])) for r in deferred] == [(RC, 1, 2)]
+
+    @pytest.mark.parametrize("last", [1, 8], ids=["not passed yet", "passed"])
+    def test_is_held_against_who_lacks_it_where_its_commit_is_known(self, comparison: Comparison, last: int) -> None:
+        self.compared(comparison, drop=False, last=last)
+        assert self.RESURRECTED in comparison.kinds

@@ -386,7 +386,7 @@ class TestMarkers:
     ) -> None:
         # A transaction that is open holds the readers of read_committed below the ABORT: they do not come to it.
         row = record(2, "K", "V", pid=9, outcome=COMMITTED)
-        later = [record(29, "L", "W", pid=9, outcome=ABORTED), abort(30, 9)]
+        later = [record(29, "L", "W", pid=9, outcome=ABORTED), abort(30, 9) | {"leader_epoch": 5}]
         comparison.feed(tick(0, everywhere(25), everywhere(31)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
         comparison.feed(
             *(shown(RU, b, later if b == 2 else [commit(20, 9), *later], 31) for b in (1, 2, 3)),
@@ -395,7 +395,7 @@ class TestMarkers:
         (suspect,) = raised(comparison)
         assert (suspect["kind"], suspect["broker"]) == ("outcome_contradicts_marker", 2)
         assert [suspect[n] for n in ("offset", "transaction_start_offset", "marker_offset")] == [2, 2, 30]
-        assert suspect["seen"] == {"outcomes": {"2": "committed"}, "markers": {"2": "abort"}}
+        assert suspect["seen"] == {"outcomes": {"2": "committed"}, "markers": {"2": "abort"}, "leader_epoch": 5}
         comparison.feed(shown(RC, 2, later, 31))
         assert len(comparison.suspects) == 1, "it is the same when its reader comes to the marker"
 

@@ -150,6 +150,14 @@ def test_an_end_marker_that_another_replica_shows_is_remembered_and_the_accuseds
     assert remembered(replace(POISON, recorded=Recorded()), answers(replica(1, markers=another))).markers == {}
 
 
+def test_the_leader_epoch_of_the_end_marker_that_its_own_replica_contradicts_is_remembered() -> None:
+    marker = (MarkerShown(20, POISON.producer_id, "abort", leader_epoch=4),)
+    own = Answers({POISON.broker: replica(POISON.broker, markers=marker)})
+    contradicting = replace(POISON, kind=FindingKind.OUTCOME_CONTRADICTS_MARKER, recorded=Recorded())
+    assert remembered(contradicting, own).leader_epoch == 4
+    assert remembered(replace(POISON, recorded=Recorded()), own).leader_epoch == -1
+
+
 def test_the_record_that_the_claim_names_is_not_asked_about_twice() -> None:
     assert [c.offset for c in covered(POISON, TransactionRecords(((10, K1), (11, K2), (12, K1))))] == [11, 12]
     nameless = replace(POISON, key_hash_hi=0, key_hash_lo=0)

@@ -35,15 +35,9 @@ def absences(released: Array, members: int | Array, markers: Array, *, strict_fr
     Returns:
         `CANDIDATE` rows.
     """
-    set_mask = np.uint32(members)
-    holders = released["visible"] & set_mask
-    lacking = set_mask & ~released["visible"] & ~released["aborted"]
-    absent = (holders != 0) & (lacking != 0)
-    unsure = absent & is_doubted(released)
-    absent &= ~unsure
-    # Of unlike records at one offset the row does not say whose is what.
-    is_one = (released["flags"] & TOMBSTONE != 0) & (released["flags"] & UNLIKE == 0)
-    at = np.flatnonzero(unsure & is_one & (released["offset"] < strict_from))
+    holders = released["visible"] & np.uint32(members)
+    absent = (holders != 0) & (lacking(released, members) != 0) & ~is_doubted(released)
+    at = np.flatnonzero(doubted_deletions(released, members) & (released["offset"] < strict_from))
     absent[at] = surely_committed(released[at], markers)
     absent &= ((released["flags"] & NULL_KEY) == 0) | (released["offset"] >= strict_from)
     made = as_candidates(released[absent], passed_at)
@@ -54,6 +48,20 @@ def absences(released: Array, members: int | Array, markers: Array, *, strict_fr
 def is_doubted(rows: Array) -> Array:
     """Mask of the `PENDING` or `CANDIDATE` rows that some replica has shown as aborted, rightly or not."""
     mask: Array = (rows["aborted"] != 0) | (rows["flags"] & DISPUTED != 0)
+    return mask
+
+
+def doubted_deletions(rows: Array, members: int | Array) -> Array:
+    """Mask of the tombstones that some lack and some have shown as aborted: who lacks one may show what it deletes.
+
+    Args:
+        rows: `PENDING` or `CANDIDATE`.
+        members: mask of the replica set, or one for each row.
+    """
+    # Of unlike records at one offset the row does not say whose is what.
+    is_one = (rows["flags"] & TOMBSTONE != 0) & (rows["flags"] & UNLIKE == 0)
+    held = (rows["visible"] & np.uint32(members) != 0) & (lacking(rows, members) != 0)
+    mask: Array = is_one & held & is_doubted(rows)
     return mask
 
 

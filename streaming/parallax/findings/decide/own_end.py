@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, is_direct_end
-from parallax.findings.decide.case import Case, Decision, end_shown, names
+from parallax.findings.decide.case import (
+    Case,
+    Decision,
+    Resolution,
+    Sides,
+    Verdict,
+    end_shown,
+    is_of_another_epoch,
+    names,
+)
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
 from parallax.findings.decide.spread import WRONG
@@ -45,8 +54,41 @@ def contradiction(case: Case) -> Decision:
     return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
 
 
+def contradicted_before(case: Case) -> Decision:
+    """Judge a claim on a contradiction of which the end marker was truncated: it is none of the log that stands.
+
+    The record may have been ended otherwise there. So the accused is not accused by what it shows, or lacks: where the
+    replicas show the outcome, or the key's value, otherwise, nothing says which side is right.
+    """
+    claim, accused = case.claim, case.accused
+    mark = claim.marker_offset
+    if accused.last_stable_offset <= claim.first_offset:
+        return case.pending(
+            f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"
+        )
+    reason = (
+        f"the end marker at offset {mark}, which broker {accused.broker} contradicted, is none of the log that stands"
+    )
+    shown = live_outcomes(case)
+    if len(set(shown.values())) > 1:
+        if old := [a for a in case.others if end_shown(claim, a) is not None]:
+            return case.pending(f"{reason}; {names(old)} may have to truncate it yet")
+        return _without_direction(case, by_outcome(shown), reason)
+    # Who shows a value lacks none that the cleaner may have taken, whatever one shows that is away.
+    lacking = _lacking(case) if accused.live is None else None
+    if lacking is not None and lacking.verdict is Verdict.CONFIRMED:
+        return _without_direction(case, lacking.sides, f"{reason}; {lacking.reason}")
+    return lacking or case.dismissed(reason, Resolution.UNPROVEN)
+
+
+def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
+    return replace(case.differs(sides, reason, FindingKind.VISIBILITY_MISMATCH), proof_truncated=True)
+
+
 def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
     """Whether the keys have to say what became of a finding: its record is held no more, or shown as its marker says.
+
+    Or its marker was truncated.
 
     The cleaner goes by the index of aborted transactions: while that was wrong, it may have taken older values for the
     sake of what was rolled back, or records that were committed. No index that is right again brings them back.
@@ -62,7 +104,24 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
     if claim.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return False
     marker = end_shown(claim, accused)
-    return shown is None or (marker is not None and ended_by(marker.type) == shown.outcome)
+    if marker is None:
+        return shown is None or has_cut_its_end(claim, accused)
+    return shown is None or ended_by(marker.type) == shown.outcome
+
+
+def has_cut_its_end(claim: Claim, accused: ReplicaAnswer) -> bool:
+    """Whether the log of the accused shows that the claim's end marker was truncated.
+
+    By what lies there now, or since a newer leader epoch begins there or below, though the log be shorter by now.
+    """
+    mark = claim.marker_offset
+    is_another = mark in accused.uncommitted
+    is_another |= any(m.offset == mark and m.producer_id != claim.producer_id for m in accused.markers)
+    if is_another or claim.proof is None:
+        return is_another
+    end = accused.epoch_ends.get(claim.proof[1])
+    is_newer = end is not None and end <= mark and end < accused.log_end_offset
+    return is_newer or is_of_another_epoch(accused, *claim.proof)
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:

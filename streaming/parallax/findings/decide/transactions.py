@@ -22,7 +22,7 @@ from parallax.findings.decide.case import (
     names,
 )
 from parallax.findings.decide.outcomes import ended
-from parallax.findings.decide.own_end import contradiction, has_cleaned_its_end
+from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end, has_cut_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.findings.decide.unproven_end import ended_somewhere, is_end_proven
 from parallax.kinds import TRANSACTION_KINDS
@@ -35,9 +35,12 @@ _OPEN = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN
 def transaction(case: Case) -> Decision:
     """Judge a claim on a transaction: as one that is still open, or by the outcome of its records."""
     claim, accused = case.claim, case.accused
-    if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and not has_cleaned_its_end(case):
-        return contradiction(case)
-    if _is_marker_truncated(case):
+    if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        if _has_truncated_its_end(case):
+            return contradicted_before(case)
+        if not has_cleaned_its_end(case):
+            return contradiction(case)
+    elif _is_marker_truncated(case):
         return _of_a_truncated_log(case)
     if claim.producer_id == UNKNOWN:
         return _nameless(case)
@@ -52,6 +55,18 @@ def transaction(case: Case) -> Decision:
 def _is_marker_truncated(case: Case) -> bool:
     """Whether the end marker that the claim is about is of a log that was truncated, or may be."""
     return _is_marker_replaced(case) or is_proof_truncated(case)
+
+
+def _has_truncated_its_end(case: Case) -> bool:
+    """Whether the end marker that a replica contradicted, and shows no more, is of a log that was truncated.
+
+    What nobody who answers is seen to have held, one that is away may have: the accused has shown it.
+    """
+    if end_shown(case.claim, case.accused) is not None:
+        return False
+    if has_cut_its_end(case.claim, case.accused) or _is_marker_replaced(case):
+        return True
+    return not case.absent and _is_marker_truncated(case)
 
 
 def _is_marker_replaced(case: Case) -> bool:

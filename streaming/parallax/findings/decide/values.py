@@ -168,8 +168,9 @@ def _is_recorded_as_deleted(case: Case) -> bool:
 
 
 def _is_of_the_only_one_left(case: Case) -> bool:
-    """Whether what was proven by others is of the only replica now."""
-    return case.is_only_one and case.live_only and not case.claim.freed
+    """Whether what was proven by others is of the only replica now: by a finding, or by what was read of them."""
+    is_proven = not case.claim.freed if case.live_only else case.claim.is_surely_committed
+    return case.is_only_one and is_proven
 
 
 def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:

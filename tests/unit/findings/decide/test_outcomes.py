@@ -643,3 +643,28 @@ class TestContradiction:
 
     def test_waits_for_a_replica_that_was_started_again_and_shows_nothing_there_yet(self) -> None:
         assert outcome_of(self.c, replica(1), replica(2, last_stable_offset=10)) is Verdict.PENDING
+
+    @pytest.mark.parametrize(("end", "log_end"), [(19, 20), (19, 100), (20, 100)])
+    def test_is_over_once_a_newer_leader_epoch_begins_at_the_marker_or_below(self, end: int, log_end: int) -> None:
+        found = replace(self.c, confirmed_at_ms=1, recorded=replace(self.RECORDED, leader_epoch=3))
+        fields: dict[str, Any] = {"log_end_offset": log_end, "high_watermark": log_end, "last_stable_offset": log_end}
+        cut = holding(2, "committed", epoch_ends={3: end}, **fields)
+        got = decide(found, answers(silent(1), cut, silent(3)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert "none of the log that stands" in got.reason
+        held = replace(cut, epoch_ends={3: 21})
+        assert decide(found, answers(silent(1), held, silent(3)), live_only=True).verdict is not Verdict.DISMISSED
+
+    def test_of_a_truncated_end_marker_leaves_a_difference_of_outcome_or_value_without_direction(self) -> None:
+        found = replace(self.c, key_hash_lo=1, confirmed_at_ms=1, recorded=replace(self.RECORDED, leader_epoch=3))
+        cut: dict[str, Any] = {"epoch_ends": {3: 15}}
+        got = decide(found, answers(holding(1, "aborted"), holding(2, "committed", **cut)), live_only=True)
+        assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        assert got.proof_truncated
+        old = self.shows(1, "aborted", "abort")
+        assert outcome_of(found, old, holding(2, "committed", **cut), live_only=True) is Verdict.PENDING
+        none, value = KeyShown(None, True, -1), KeyShown(record(offset=5, producer_id=-1), True, 5)
+        lacking = replica(2, key=none, asked=frozenset({5, 10}), **cut)
+        got = decide(found, answers(replica(1, key=value), lacking), live_only=True)
+        assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        assert got.sides == {"a value": (1,), "no value": (2,)}

@@ -137,6 +137,17 @@ class TestResurrected:
             shown = [replace(shows(b, self.old), epoch_ends={3: end}, epochs_known=frozenset({3})) for b in (1, 2, 3)]
             assert decide(c, answers(*shown)).resolution is wanted
 
+    def test_the_recorded_tombstone_proves_it_of_the_only_replica_that_is_left(self) -> None:
+        c = replace(self.c, recorded=Recorded(leader_epoch=3))
+        for end, wanted in ((51, Resolution.SPREAD), (50, Resolution.HEALED), (None, Resolution.HEALED)):
+            left = replace(shows(2, self.old), epoch_ends={3: end}, epochs_known=frozenset({3}))
+            got = decide(c, answers(left))
+            assert (got.verdict, got.resolution) == (Verdict.DISMISSED, wanted)
+        for unproven in (replace(self.c, producer_id=PID), replace(self.c, freed=True)):
+            live_only = unproven.freed
+            got = decide(unproven, answers(shows(2, self.old)), live_only=live_only)
+            assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
+
     def test_a_tombstone_that_one_shows_is_judged_though_another_is_away(self) -> None:
         c = undirected("tombstone at offset 50", {1}, {2}, pivot=2)
         got = decide(c, answers(shows(1, self.tombstone), shows(2, self.old), silent(3)))
