@@ -117,11 +117,7 @@ def has_cut_its_end(claim: Claim, accused: ReplicaAnswer) -> bool:
     mark = claim.marker_offset
     is_another = mark in accused.uncommitted
     is_another |= any(m.offset == mark and m.producer_id != claim.producer_id for m in accused.markers)
-    if is_another or claim.proof is None:
-        return is_another
-    end = accused.epoch_ends.get(claim.proof[1])
-    is_newer = end is not None and end <= mark and end < accused.log_end_offset
-    return is_newer or is_of_another_epoch(accused, *claim.proof)
+    return is_another or any(is_of_another_epoch(accused, *proof) for proof in claim.proofs)
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:
