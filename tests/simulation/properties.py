@@ -42,6 +42,7 @@ class Said:
         everywhere: it says that all replicas are wrong alike.
         cut_since: brokers whose log was truncated, or has lost its first records, since it ended.
         alike: brokers that it says show the value of the key that the accused shows.
+        many: it is about many keys or transactions, of which it names one.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Said:
     everywhere: bool = False
     cut_since: frozenset[int] = frozenset()
     alike: frozenset[int] = frozenset()
+    many: bool = False
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -176,6 +178,14 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     if not any(said.accused in moment for moment in seen):
         return Broken(NEVER_RIGHT, said.kind, f"{said}: it was right; wrong was {_texts(seen)}")
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
+
+
+def stands(said: Said, now: Moment, cluster: Cluster) -> Broken | None:
+    """Hold a finding that stands after it was looked at again against what is wrong now.
+
+    What it says of all replicas is of what they have come to; of many keys it names one, which may have healed.
+    """
+    return None if said.everywhere or said.many else confirmed(said, [now], cluster)
 
 
 def misleads(said: Said, cluster: Cluster) -> bool:
