@@ -170,7 +170,7 @@ class Judge:
             if (broken := properties.healed(said, self.cluster, seen, findings.standing)) is not None:
                 self.broken.append(broken)
         for said in findings.standing:
-            if (broken := properties.stands(said, now, self.cluster)) is not None:
+            if (broken := properties.stands(said, now, self.cluster, findings.standing)) is not None:
                 self.broken.append(broken)
         if self.profile.late:
             return  # What lies below where it began is none of its business.

@@ -180,12 +180,20 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
 
 
-def stands(said: Said, now: Moment, cluster: Cluster) -> Broken | None:
-    """Hold a finding that stands after it was looked at again against what is wrong now.
+def stands(said: Said, now: Moment, cluster: Cluster, standing: Sequence[Said]) -> Broken | None:
+    """Hold a finding that stands after it was looked at again against what is wrong now, and what stands beside it.
 
-    What it says of all replicas is of what they have come to; of many keys it names one, which may have healed.
+    What it says of all replicas is of what they have come to; of many keys it names one, which may have healed. And
+    what is shown to those alone whom an open transaction keeps below what it speaks of may go on being said, where
+    another finding speaks of that transaction.
     """
-    return None if said.everywhere or said.many else confirmed(said, [now], cluster)
+    if said.everywhere or said.many:
+        return None
+    held = [cluster.replicas[b] for b in said.brokers & now.keys() & cluster.replicas.keys()]
+    truth = oracle.truth_of(cluster)
+    if said.about == "key" and any(_is_kept_below(said, replica, now, standing, truth) for replica in held):
+        return None
+    return confirmed(said, [now], cluster)
 
 
 def misleads(said: Said, cluster: Cluster) -> bool:
