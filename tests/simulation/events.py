@@ -44,6 +44,7 @@ def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
         marker=event.marker_offset,
         alike=_alike(event),
         everywhere=event.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED),
+        many=event.is_incident,
     )
 
 

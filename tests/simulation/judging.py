@@ -169,6 +169,9 @@ class Judge:
             seen = unharmed if said.about == "cut" else now
             if (broken := properties.healed(said, self.cluster, seen, findings.standing)) is not None:
                 self.broken.append(broken)
+        for said in findings.standing:
+            if (broken := properties.stands(said, now, self.cluster, findings.standing)) is not None:
+                self.broken.append(broken)
         if self.profile.late:
             return  # What lies below where it began is none of its business.
         for place in properties.places(truth, now):

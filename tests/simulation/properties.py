@@ -42,6 +42,7 @@ class Said:
         everywhere: it says that all replicas are wrong alike.
         cut_since: brokers whose log was truncated, or has lost its first records, since it ended.
         alike: brokers that it says show the value of the key that the accused shows.
+        many: it is about many keys or transactions, of which it names one.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Said:
     everywhere: bool = False
     cut_since: frozenset[int] = frozenset()
     alike: frozenset[int] = frozenset()
+    many: bool = False
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -176,6 +178,22 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     if not any(said.accused in moment for moment in seen):
         return Broken(NEVER_RIGHT, said.kind, f"{said}: it was right; wrong was {_texts(seen)}")
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
+
+
+def stands(said: Said, now: Moment, cluster: Cluster, standing: Sequence[Said]) -> Broken | None:
+    """Hold a finding that stands after it was looked at again against what is wrong now, and what stands beside it.
+
+    What it says of all replicas is of what they have come to; of many keys it names one, which may have healed. And
+    what is shown to those alone whom an open transaction keeps below what it speaks of may go on being said, where
+    another finding speaks of that transaction.
+    """
+    if said.everywhere or said.many:
+        return None
+    held = [cluster.replicas[b] for b in said.brokers & now.keys() & cluster.replicas.keys()]
+    truth = oracle.truth_of(cluster)
+    if said.about == "key" and any(_is_kept_below(said, replica, now, standing, truth) for replica in held):
+        return None
+    return confirmed(said, [now], cluster)
 
 
 def misleads(said: Said, cluster: Cluster) -> bool:

@@ -220,6 +220,22 @@ def test_an_outcome_that_has_healed_is_another_than_that_of_an_earlier_transacti
     assert properties.healed(said, c, {3: hanging}, []) is not None
 
 
+def test_what_stands_after_it_was_looked_at_again_is_wrong_still() -> None:
+    c = cluster()
+    lose_tombstone(c)
+    said = properties.Said("any", 3, frozenset(), "key", offset=1, key=7)
+    assert properties.stands(said, judge(c, compacted=True), c, []) is None
+    c.write([(7, 3)])
+    c.sync()
+    now = judge(c, compacted=True)
+    assert now == {}
+    broken = properties.stands(said, now, c, [])
+    assert broken is not None
+    assert broken.name == properties.NEVER_RIGHT
+    for other in (replace(said, everywhere=True), replace(said, many=True)):
+        assert properties.stands(other, now, c, []) is None
+
+
 def test_what_had_healed_by_a_newer_value_may_lack_the_next_one() -> None:
     c = cluster()
     c.write([(7, 1)])
@@ -373,3 +389,6 @@ def test_what_had_healed_may_be_shown_still_to_consumers_that_another_finding_sa
     assert properties.healed(said, c, now, [frozen]) is None
     assert properties.healed(said, c, now, []) is not None
     assert properties.healed(replace(said, offset=deleted_at + 1), c, now, [frozen]) is not None
+    elsewhere = {3: replace(now[3], keys=frozenset(), unlike=frozenset())}
+    assert properties.stands(said, elsewhere, c, [frozen]) is None
+    assert properties.stands(said, elsewhere, c, []) is not None

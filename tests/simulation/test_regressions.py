@@ -1288,6 +1288,9 @@ OLDER_LOGS = {
     "a transaction that the log has open again holds nobody back wrongly": 2000000368,
     "a transaction that is open again on all says nothing of what a cleaner took above it": 2000000437,
     "a value whose deletion is lost with a log has not healed where it is gone": 2000000678,
+    "a finding on a transaction that another end has closed since is over": 2000000007,
+    "a finding on an index is over once the log has no end marker there": 2000000122,
+    "a deletion that is lost with a log accuses nobody to the end": 2000000516,
     "a replica holds two transactions as one": 2000001191,
 }
 """After a loss that was found, one that had stayed behind leads: what was read of the other log says nothing of its."""
