@@ -9,6 +9,7 @@ from enum import StrEnum
 from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.sides import NO_VALUE, VALUE, against, standing
+from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 Sides = Mapping[str, Iterable[int]]
@@ -236,9 +237,16 @@ def has_marker(answer: ReplicaAnswer, offset: int) -> bool:
 
 
 def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
-    """The end marker that a claim is about, as a replica shows it; None where it shows none of that producer there."""
-    place = (claim.marker_offset, claim.producer_id)
-    return next((m for m in answer.markers if (m.offset, m.producer_id) == place), None)
+    """The end marker that a claim is about, as a replica shows it; None where it shows none of that producer there.
+
+    Nor is one of another leader epoch that one: it is of a log in which it has taken that one's place.
+    """
+    epoch = claim.recorded.leader_epoch if claim.kind in TRANSACTION_KINDS else UNKNOWN
+    for marker in answer.markers:
+        is_another = UNKNOWN not in (epoch, marker.leader_epoch) and marker.leader_epoch != epoch
+        if (marker.offset, marker.producer_id) == (claim.marker_offset, claim.producer_id) and not is_another:
+            return marker
+    return None
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
