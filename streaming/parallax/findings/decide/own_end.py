@@ -62,6 +62,10 @@ def contradicted_before(case: Case) -> Decision:
     """
     claim, accused = case.claim, case.accused
     mark = claim.marker_offset
+    if accused.log_start_offset > claim.first_offset:
+        return case.not_held(
+            f"broker {accused.broker} does not hold offset {claim.first_offset} any more", claim.first_offset
+        )
     if accused.last_stable_offset <= claim.first_offset:
         return case.pending(
             f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"

@@ -668,3 +668,5 @@ class TestContradiction:
         got = decide(found, answers(replica(1, key=value), lacking), live_only=True)
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
         assert got.sides == {"a value": (1,), "no value": (2,)}
+        above = decide(found, answers(replica(1, key=value), replace(lacking, log_start_offset=11)), live_only=True)
+        assert (above.verdict, above.resolution) == (Verdict.DISMISSED, Resolution.DELETED)
