@@ -41,11 +41,11 @@ from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
 from parallax.findings.judging import Judging, Later, Unchanged
-from parallax.findings.ledger import RESOLVED_FOR, Ledger
+from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingStatus, TopicPartition
+from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
 
 _GROUP = 256
 """Claims of one replica of one partition that are probed together at most."""
@@ -250,16 +250,28 @@ class Lifecycle:
         """Take in events that are in the table."""
         for event in events:
             self._tasks.drop(event.suspect_id)
+            known = self._ledger.standing(event.finding_id)
             freed = self._ledger.add(event)
             self._incidents.add(event, now.monotonic)
-            if not event.stands and (event.kind in TRANSACTION_KINDS or event.is_incident):
-                self._incidents.free(event.place)
-            elif not event.stands and event.accused_key is not None:
-                self._incidents.free(event.place, [claim_of(event)])
+            self._free_held(known, event)
             standing = self._ledger.standing(event.finding_id)
             if standing is not None:
                 self._check_again(standing, now)
             self._put(self._incidents.hold(freed, self._tasks.alone), now)
+        self._free_of_members(now)
+
+    def _free_held(self, known: Finding | None, event: Finding) -> None:
+        """Have suspects that are held back judged again where a finding may not explain them any more."""
+        said = [event] if known is None else [known, event]
+        if event.stands:
+            if known is not None and not event.is_incident and explains_less(known, event):
+                # What a frozen replica shows stands still, also of what another has written.
+                is_frozen = known.kind is FindingKind.READ_COMMITTED_FROZEN
+                self._incidents.free(event.place, None if is_frozen else [claim_of(known)])
+        elif event.is_incident or any(one.kind in TRANSACTION_KINDS for one in said):
+            self._incidents.free(event.place)
+        elif over := [claim_of(one) for one in said if one.accused_key is not None]:
+            self._incidents.free(event.place, over)
 
     def _not_committed(self, error: str | None, now: Moment) -> None:
         self._error = error
@@ -369,13 +381,17 @@ class Lifecycle:
                     failed = failed or Broken(page.claims[i], error)
             broken += [failed] if failed is not None else []
             self._incidents.judged(page, outcomes, now.monotonic)
-        for name, over in self._incidents.over().items():
-            self._free(name, partial(_is_explained, over), now)
+        self._free_of_members(now)
         on_others = [claim for claim in self._incidents.on_others() if self.is_new(claim)]
         self._put(self._incidents.hold(on_others, self._tasks.alone), now)
         for name in self._incidents.restored():
             self._free(name, lambda claim: not self._incidents.may_explain(claim), now)
         return broken
+
+    def _free_of_members(self, now: Moment) -> None:
+        """Have suspects judged again that members of incidents explained which these do not count any more."""
+        for name, over in self._incidents.over().items():
+            self._free(name, partial(_is_explained, over), now)
 
     def _free(self, finding_id: str, which: Callable[[Claim], bool], now: Moment) -> None:
         """Have suspects judged again that were dismissed because of what an incident counts no more."""

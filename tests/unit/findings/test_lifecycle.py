@@ -710,6 +710,27 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         after = Life(life.table, life.now)
         assert after.probes == [], "it has had its verdict"
 
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_is_judged_again_once_the_end_of_a_frozen_one_is_known_and_lies_below(self, restarted: bool) -> None:
+        def frozen(c: Claim) -> Answers:
+            held = replica(2, open_transactions=OPEN, last_stable_offset=10)
+            return old_value(c) if c.kind is RESURRECTED else Answers({1: replica(1), 2: held, 3: replica(3)}, leader=1)
+
+        life = Life().confirmed(claim("t", FROZEN, marker_offset=-1), answering=frozen)
+        life.until_asked(frozen)
+        assert life.last.kind is FROZEN
+        within, behind = value("within", offset=15, marker_offset=16), value("behind", offset=60, marker_offset=61)
+        life.suspect(within, replace(behind, key_hash_lo=6))
+        life.answer(old_value)
+        assert leans_on(life.last) == (life.table[0].finding_id,)
+        life.suspect(claim("ended", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"})))
+        life.answer(old_value)
+        if restarted:
+            life = Life(life.table, life.now)
+        life.answer(old_value)
+        assert {(f.kind, f.offset) for f in life.machine.standing()} == {(COMMITTED_WRONGLY, 10), (RESURRECTED, 60)}
+        assert [e.suspect_id for e in life.table[-2:] if e.status is FindingStatus.DISMISSED] == ["within"]
+
     def test_many_that_lean_on_one_finding_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ledger, "LEANING", 2)
         values = [value(f"v{n}", key_hash_lo=n + 1) for n in range(3)]
@@ -1144,6 +1165,27 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
         ):  # broker 2 is repaired, and broker 3 shows another value, which is no older than the tombstone
             life.until_asked(self.shown(second=None, third=12))
         assert [f.kind for f in life.machine.standing()] == [FindingKind.VISIBILITY_MISMATCH]
+
+    def test_is_judged_again_when_a_frozen_replica_ends_that_had_a_part_in_it(self) -> None:
+        def frozen(c: Claim) -> Answers:
+            held = replica(3, open_transactions=(OpenTransaction(8, 50),), last_stable_offset=50)
+            answers = Answers({1: replica(1), 2: replica(2), 3: held}, leader=1)
+            return answers if c.producer_id == 8 else self.shown(third=12)(c)
+
+        def ended(c: Claim) -> Answers:
+            return agree(c) if c.producer_id == 8 else self.shown(third=12)(c)
+
+        stands_still = claim("t", FROZEN, offset=50, producer_id=8, transaction_start_offset=50, marker_offset=-1)
+        life = Life().confirmed(value(), replace(stands_still, broker=3), answering=frozen)
+        life.until_asked(frozen)
+        accused, held = life.table
+        life.suspect(self.suspected)
+        life.answer(frozen)
+        assert leans_on(life.last) == (accused.finding_id, held.finding_id)
+        while life.now < RECHECK_S + RETRY_S:
+            life.until_asked(ended)
+        life.answer(ended)
+        assert [f.kind for f in life.machine.standing()] == [RESURRECTED, FindingKind.VISIBILITY_MISMATCH]
 
 
 class TestALoneWitness:
