@@ -541,9 +541,11 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a suspect is held back, or counted: as wrong, or as one that was over and was not raised since."""
-        if any(waiting.members.find(claim.suspect_id) >= 0 for waiting in self._waiting.values()):
-            return True
+        """Whether a suspect is held back, or counted as wrong; or was explained, or over, and was not raised since."""
+        for waiting in self._waiting.values():
+            if (at := waiting.members.find(claim.suspect_id)) >= 0:
+                row = waiting.members.rows[at]
+                return bool(row["state"] != State.EXPLAINED or claim.raised_at_ms <= row["raised_at_ms"])
         for proven in self._proven.values():
             if (at := proven.members.find(claim.suspect_id)) >= 0:
                 state, raised = proven.members.rows["state"][at], proven.members.rows["raised_at_ms"][at]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from parallax.findings.claim import Claim, explains, is_of_another_topic
-from parallax.findings.finding import Finding, claim_of, evidence_of, is_gone, leans_on, sides_of
+from parallax.findings.finding import Finding, asked_ms, claim_of, evidence_of, is_gone, leans_on, sides_of
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.findings.sides import sides_differ
@@ -36,12 +36,14 @@ class Handled:
     Attributes:
         finding_id: under which it was written.
         decided_ms: when, milliseconds since 1970 UTC.
+        asked_ms: when the replicas were asked for it; what is raised from then on it says nothing of.
         dismissals: how often it was dismissed so far.
         incident: of which its finding has become part; empty where it has not.
     """
 
     finding_id: str
     decided_ms: int
+    asked_ms: int
     dismissals: int
     incident: str = ""
 
@@ -83,7 +85,8 @@ class Ledger:
         times = before.dismissals if before is not None else 0
         decided_ms = int(event.decided_at.timestamp() * 1000)
         incident = evidence_of(event)["incident"] if is_part_of_incident(event) else ""
-        self._handled[event.suspect_id] = Handled(event.finding_id, decided_ms, times + dismissed, incident)
+        handled = Handled(event.finding_id, decided_ms, asked_ms(event), times + dismissed, incident)
+        self._handled[event.suspect_id] = handled
         if len(self._handled) > HANDLED:
             self._handled.popitem(last=False)
         self._stand_alone(event.suspect_id)

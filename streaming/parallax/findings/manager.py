@@ -22,7 +22,7 @@ from parallax.compare.suspect import Suspect
 from parallax.config import Settings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, asked_ms
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -241,7 +241,7 @@ class FindingsManager:
         cluster_id = self._client.cluster_id
         self._table = self._table or FindingsTable(self._storage)
         events = self._table.load()
-        decided = {event.suspect_id: int(event.decided_at.timestamp() * 1000) for event in events}
+        decided = {event.suspect_id: asked_ms(event) for event in events}
         self._lifecycle.cluster_id = cluster_id
         # What an event says of a suspect has to be known before the suspect is.
         actions = self._handle(Loaded(events))

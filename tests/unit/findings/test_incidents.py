@@ -208,6 +208,65 @@ class TestOneHundredThousand:
         assert life.counts == [1_000]
 
 
+class TestManyThatAreRaisedAgain:
+    """As an audit raises them."""
+
+    def again(self, life: Flood, count: int = 1_000) -> list[Claim]:
+        at = int(life.moment.at.timestamp() * 1000)
+        return [lost(key, raised_at_ms=at) for key in range(count)]
+
+    @pytest.mark.parametrize("before", [healthy, away, resurrected])
+    def test_while_they_are_being_asked_about_are_asked_about_once_more(
+        self, before: Callable[[Claim], Answers]
+    ) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(1_000)))
+        (page,), life.probes = life.probes, []
+        life.now += 6
+        again = self.again(life)
+        assert all(map(life.machine.is_new, again))
+        life.suspect(*again)
+        assert not any(map(life.machine.is_new, again))
+        assert life.probes == []
+        life.now += 4
+        life.do(Answered([(page, [before(c) for c in page.claims])]))
+        assert all(life.machine.waits(c.suspect_id) for c in again) == (before is not resurrected)
+        life.settle(resurrected)
+        for _ in range(2):
+            life.after(RECHECK_S, resurrected)
+        assert life.counts == [1_000]
+        assert life.asked <= 1_000 + 2 * held.SAMPLE, "not where the probe had proven them"
+
+    def test_while_a_look_finds_them_right_are_asked_about_at_once(self) -> None:
+        life = flood(range(100))
+        life.wait(RECHECK_S)
+        (sample,), life.probes = life.probes, []
+        life.now += 6
+        again = self.again(life, 100)
+        life.suspect(*again)
+        life.do(Answered([(sample, [healthy(c) for c in sample.claims])]))
+        assert all(life.machine.waits(c.suspect_id) for c in again)
+        life.settle(resurrected)
+        assert life.counts == [100]
+
+    def test_after_a_transaction_had_explained_them_are_asked_about_again(self) -> None:
+        def explained(claim: Claim) -> Answers:
+            return wrong(claim) if claim.kind is not RESURRECTED else resurrected(claim)
+
+        life = Flood()
+        life.suspect(transaction(kind=FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
+        life.answer(explained)
+        explains = [lost(key, producer_id=7, marker_offset=1_001 + key) for key in range(100)]
+        life.suspect(*explains)
+        life.settle(explained)
+        asked = life.asked
+        life.suspect(*explains)
+        assert life.probes == []
+        life.suspect(*(replace(c, raised_at_ms=c.raised_at_ms + 1) for c in explains))
+        life.settle(explained)
+        assert (life.asked - asked, [f.is_incident for f in life.open]) == (100, [False])
+
+
 class TestFew:
     def test_are_findings_one_by_one(self) -> None:
         life = flood(range(ALONE))

@@ -174,6 +174,14 @@ class Life:
         self.answer(answering)
         return self
 
+    def until_asked_within(self, seconds: float, answering: Answering) -> list[str]:
+        """The same for a while; returns all suspects asked about."""
+        asked, end = [], self.now + seconds
+        while (due := self.machine.next_due(self.now)) is not None and due <= end:
+            asked += self.until_asked(answering)
+        self.now = end
+        return asked
+
     @property
     def statuses(self) -> list[str]:
         return [str(e.status) for e in self.table]
@@ -1339,6 +1347,78 @@ class TestADismissedSuspect:
             life.answer(agree)
         life.suspect(*(claim(f"s{n}", offset=n, transaction_start_offset=n) for n in range(3)))
         assert life.answer(agree) == ["s0"]
+
+
+class TestASuspectThatIsRaisedAgainWhileItIsBeingProbed:
+    """Replicas that had answered by then said nothing of it, though the probe comes back later: another one hung."""
+
+    @staticmethod
+    def raised(life: Life, of: Claim) -> Claim:
+        return replace(of, raised_at_ms=int(life.moment.at.timestamp() * 1000))
+
+    def meanwhile(self, life: Life, of: Claim) -> Claim:
+        """It is raised after the probe that is under way was sent."""
+        life.now += 6
+        again = self.raised(life, of)
+        assert life.machine.is_new(again)
+        life.suspect(again)
+        assert not life.machine.is_new(again)
+        assert life.probes, "nothing is asked twice at a time"
+        assert len(life.probes) == 1
+        life.now += 4
+        return again
+
+    def test_is_probed_once_more(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        self.meanwhile(life, value())
+        life.answer(deleted)
+        assert life.statuses == ["dismissed"]
+        assert life.waits("v") == "it has not been probed yet"
+        assert life.until_asked(old_value) == ["v"]
+        assert life.statuses == ["dismissed", "confirmed"]
+
+    def test_is_so_too_after_a_restart(self) -> None:
+        life = Life()
+        first = self.raised(life, value())
+        life.now += 1
+        life.suspect(first)
+        again = self.meanwhile(life, value())
+        life.answer(deleted)
+        life.now += 60
+        life = Life(life.table, life.now)
+        assert not life.machine.is_new(first)
+        life.suspect(again)
+        life.answer(old_value)
+        assert life.statuses == ["dismissed", "confirmed"]
+
+    def test_is_no_second_finding_where_the_probe_proves_it(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        self.meanwhile(life, value())
+        life.answer(old_value)
+        assert (life.statuses, life.probes) == (["confirmed"], [])
+
+    def test_waits_for_the_next_probe_where_that_one_decides_nothing(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        self.meanwhile(life, value())
+        life.answer(away)
+        assert life.statuses == []
+        assert life.until_asked(deleted) == ["v"]
+        assert life.until_asked_within(3600, deleted) == []
+        assert life.statuses == ["dismissed"]
+
+    def test_is_probed_at_once_where_a_look_at_its_finding_finds_that_over(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        life.answer(old_value)
+        life.wait(RECHECK_S)
+        self.meanwhile(life, value())
+        life.answer(deleted)
+        assert life.statuses == ["confirmed", "resolved"]
+        assert life.answer(old_value) == ["v"]
+        assert life.statuses == ["confirmed", "resolved", "confirmed"]
 
 
 class TestATableThatCannotBeWritten:
