@@ -100,6 +100,7 @@ class _Proof(_Part):
 
 
 class _Evidence(_Part):
+    asked_at_ms: int = 0
     leader: int = NOBODY
     replicas: dict[_BrokerId, _Replica] = {}
     sides: _Sides | None = None

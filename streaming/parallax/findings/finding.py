@@ -353,6 +353,19 @@ def claim_of(finding: Finding) -> Claim:
     )
 
 
+def asked_ms(finding: Finding) -> int:
+    """When the replicas were asked for a verdict that nothing stands of, milliseconds since 1970 UTC.
+
+    Of one that stands, or became part of an incident without a probe, when it was decided.
+    """
+    decided = int(finding.decided_at.timestamp() * 1000)
+    if finding.stands:
+        return decided
+    evidence = evidence_of(finding)
+    asked: int = 0 if evidence.get("resolution") == Resolution.PART else evidence.get("asked_at_ms", 0)
+    return min(asked, decided) if asked > 0 else decided
+
+
 def leans_on(finding: Finding) -> tuple[str, ...]:
     """The ids of the findings because of which a suspect was dismissed; none where it was for its own sake."""
     if finding.status is not FindingStatus.DISMISSED:

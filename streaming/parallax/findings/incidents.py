@@ -169,7 +169,13 @@ class Incidents:
     def _leave(self, claim: Claim, finding_id: str) -> None:
         """A transaction has a finding of its own, which says more of it: what counted it does so no more."""
         for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER):
-            proven.leave(at)
+            self._let_go(proven, at)
+
+    def _let_go(self, proven: Proven, at: Array) -> None:
+        """Rows leave what counted them: what they explained is suspected again, for another finding has to now."""
+        left = [proven.claim(row) for row in at.tolist()]
+        proven.leave(at)
+        self._end(proven.group, left)
 
     def _counted(self, claim: Claim, finding_id: str, *states: State) -> list[tuple[Proven, Array]]:
         """Where the transaction of a claim is among the proven ones in some states.
@@ -202,7 +208,7 @@ class Incidents:
         if not all(_says_more(group, proven.group) for proven, _ in others):
             return False
         for proven, at in others:
-            proven.leave(at)
+            self._let_go(proven, at)
         return True
 
     def _add_incident(self, proven: Proven, event: Finding, now: float) -> None:
@@ -297,7 +303,7 @@ class Incidents:
         self._tidy()
 
     def _end(self, group: Group, over: Sequence[Claim]) -> None:
-        """Suspect again what members explained that are not wrong any more."""
+        """Suspect again what members explained that are not wrong any more, or counted elsewhere."""
         event = self._proven_of(group).event
         if not over or group.broker == NOBODY or event is None:
             return
@@ -305,7 +311,7 @@ class Incidents:
         self._over.setdefault(event.finding_id, []).extend(over)
 
     def over(self) -> dict[str, list[Claim]]:
-        """By incident, the members that have been found not to be wrong any more since this was asked last."""
+        """By incident, the members that have been found not to be counted any more since this was asked last."""
         over, self._over = self._over, {}
         return over
 
@@ -535,9 +541,11 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a suspect is held back, or counted: as wrong, or as one that was over and was not raised since."""
-        if any(waiting.members.find(claim.suspect_id) >= 0 for waiting in self._waiting.values()):
-            return True
+        """Whether a suspect is held back, or counted as wrong; or was explained, or over, and was not raised since."""
+        for waiting in self._waiting.values():
+            if (at := waiting.members.find(claim.suspect_id)) >= 0:
+                row = waiting.members.rows[at]
+                return bool(row["state"] != State.EXPLAINED or claim.raised_at_ms <= row["raised_at_ms"])
         for proven in self._proven.values():
             if (at := proven.members.find(claim.suspect_id)) >= 0:
                 state, raised = proven.members.rows["state"][at], proven.members.rows["raised_at_ms"][at]

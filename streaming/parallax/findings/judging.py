@@ -509,9 +509,12 @@ class Judging:
         brokers = {cause.broker for cause in causes.values()}
         if about := self._accused_about(task, claim, decision, before):
             causes |= about
-            # What a frozen replica shows of a key stands still.
-            frozen = {c.broker for c in standing.values() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
-            brokers |= frozen | _showing_what_is_accused(decision.sides, about)
+            brokers |= _showing_what_is_accused(decision.sides, about)
+            if not decision.is_explained_by(brokers):
+                # What a frozen replica shows of a key stands still, until that ends.
+                frozen = {name: c for name, c in standing.items() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
+                brokers |= {c.broker for c in frozen.values()}
+                causes |= {name: Cause(c.broker, c.kind) for name, c in frozen.items() if decision.may_be_of(c.broker)}
         return causes if causes and decision.is_explained_by(brokers) else {}
 
     def _accused_about(

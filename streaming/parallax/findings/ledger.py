@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from parallax.findings.claim import Claim, explains, is_of_another_topic
-from parallax.findings.finding import Finding, claim_of, evidence_of, is_gone, leans_on
+from parallax.findings.finding import Finding, asked_ms, claim_of, evidence_of, is_gone, leans_on, sides_of
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
+from parallax.findings.sides import sides_differ
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingStatus, Rule, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
 
 HANDLED = 100_000
 """Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""
@@ -35,12 +36,14 @@ class Handled:
     Attributes:
         finding_id: under which it was written.
         decided_ms: when, milliseconds since 1970 UTC.
+        asked_ms: when the replicas were asked for it; what is raised from then on it says nothing of.
         dismissals: how often it was dismissed so far.
         incident: of which its finding has become part; empty where it has not.
     """
 
     finding_id: str
     decided_ms: int
+    asked_ms: int
     dismissals: int
     incident: str = ""
 
@@ -66,7 +69,8 @@ class Ledger:
     def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
         """Take an event in; returns the claims that have to be judged because of it.
 
-        Their dismissal leaned on it, or it has ended and they are about others that show what it was about.
+        Their dismissal leaned on it and it may not explain them any more, or it has ended and they are about others
+        that show what it was about.
 
         Args:
             event: of the table.
@@ -81,7 +85,8 @@ class Ledger:
         times = before.dismissals if before is not None else 0
         decided_ms = int(event.decided_at.timestamp() * 1000)
         incident = evidence_of(event)["incident"] if is_part_of_incident(event) else ""
-        self._handled[event.suspect_id] = Handled(event.finding_id, decided_ms, times + dismissed, incident)
+        handled = Handled(event.finding_id, decided_ms, asked_ms(event), times + dismissed, incident)
+        self._handled[event.suspect_id] = handled
         if len(self._handled) > HANDLED:
             self._handled.popitem(last=False)
         self._stand_alone(event.suspect_id)
@@ -94,9 +99,9 @@ class Ledger:
         self._standing[event.finding_id] = event
         self._note_transaction(event)
         self._note_key(event)
-        # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
-        says_as_before = known is None or known.broker == event.broker
-        freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
+        freed: list[Claim] = []
+        if known is not None and event.finding_id in self._leaning and explains_less(known, event):
+            freed = self._freed(event.finding_id)
         at = now or event.decided_at
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
@@ -258,6 +263,31 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
     there.pop(finding_id, None)
     if not there:
         index.pop(where, None)
+
+
+def explains_less(known: Finding, event: Finding) -> bool:
+    """Whether a finding may explain no more, by a later event, what it did by the one before.
+
+    It does not stand any more, accuses another or nobody, is of another kind, or is about less: another end marker,
+    another record or key, or, of one that accuses nobody, other sides.
+    """
+    if not known.stands or not event.stands:
+        return known.stands
+    before, now = claim_of(known), claim_of(event)
+    if _is_about(before) != _is_about(now) or not _keys(before) <= _keys(now):
+        return True
+    return event.broker == NOBODY and bool(sides_of(event)) and sides_differ(sides_of(known), sides_of(event))
+
+
+def _is_about(claim: Claim) -> tuple[object, ...]:
+    """What a finding has to be about as before, to explain what it did; a transaction may be known by any record."""
+    record = UNKNOWN if claim.kind in TRANSACTION_KINDS else claim.offset
+    transaction = claim.producer_id, claim.transaction_start_offset, claim.marker_offset
+    return claim.broker, claim.kind, claim.rule, record, *transaction
+
+
+def _keys(claim: Claim) -> set[str]:
+    return {claim.key_text, *claim.recorded.keys} - {""}
 
 
 def _says_otherwise(known: Finding, event: Finding) -> bool:

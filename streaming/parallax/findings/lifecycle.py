@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -41,11 +42,11 @@ from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
 from parallax.findings.judging import Judging, Later, Unchanged
-from parallax.findings.ledger import RESOLVED_FOR, Ledger
+from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingStatus, TopicPartition
+from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
 
 _GROUP = 256
 """Claims of one replica of one partition that are probed together at most."""
@@ -57,6 +58,7 @@ _RESOLVED_FACTOR = 10
 _EXPLAINED_FOR = timedelta(days=30)
 """For how long one that was explained is looked at when the job is started, however long that was down."""
 _FAILED = "the probe failed; see the log"
+_RAISED_MEANWHILE = "it was raised again while it was being probed"
 _RAISED_AGAIN_S = 5.0
 _RAISED_AGAIN_MAX_S = 300.0
 """A suspect that was dismissed and is raised again is probed again, after twice the time for each dismissal."""
@@ -81,6 +83,10 @@ class Lifecycle:
         self._ledger = Ledger()
         self._incidents = Incidents(self._interval, self._retry_s, draw, alone)
         self._judging = Judging(self._tasks, self._ledger, self._incidents)
+        self._again: dict[str, Claim] = {}
+        """Suspects that were raised while a probe about them was under way, until that has come to a verdict."""
+        self._asked_pages: dict[int, tuple[TopicPartition, int]] = {}
+        """By number: of which partition the pages are that are being asked about, and since when."""
         self._writing: list[Task] = []
         self._appending = False
         self._probes = 0
@@ -114,6 +120,7 @@ class Lifecycle:
                 self._enter(event.events, now)
             case Tick():
                 pass
+        self._accept_again(now)
         self._put(self._incidents.few(self._tasks.alone), now)
         if not self._appending:
             events += self._incidents.reports(now.monotonic, now.at)
@@ -133,12 +140,38 @@ class Lifecycle:
         """Why a suspect has no verdict yet; None where it does not wait for one."""
         task = self._tasks.named(suspect_id)
         if task is None:
-            return self._incidents.waits(suspect_id)
+            again = _RAISED_MEANWHILE if suspect_id in self._again else None
+            return self._incidents.waits(suspect_id) or again
         return task.reason or "it has not been probed yet"
 
     def is_new(self, claim: Claim) -> bool:
-        """Whether a suspect neither waits for a verdict nor has had one that still holds."""
-        if self._tasks.named(claim.suspect_id) is not None or self._incidents.holds(claim):
+        """Whether a suspect neither waits for a verdict nor has had one that still holds.
+
+        A verdict holds of what was raised before the replicas were asked for it.
+        """
+        return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
+
+    def _is_raised_meanwhile(self, claim: Claim) -> bool:
+        """Whether a suspect, or its finding that stands, is being asked about by a probe sent before it was raised.
+
+        Nor has it been taken in as such.
+        """
+        known = self._again.get(claim.suspect_id)
+        if known is not None and known.raised_at_ms >= claim.raised_at_ms:
+            return False
+        task, handled = self._tasks.named(claim.suspect_id), self._ledger.handled(claim.suspect_id)
+        finding = None if handled is None else self._ledger.standing(handled.finding_id)
+        if finding is not None and finding.stands:
+            task = self._tasks.named(f"finding:{finding.finding_id}")
+        if task is not None and task.busy and task.asked_ms <= claim.raised_at_ms:
+            return True
+        asked = (at for place, at in self._asked_pages.values() if place == claim.place)
+        return any(at <= claim.raised_at_ms for at in asked) and self._incidents.holds(claim)
+
+    def _is_unknown(self, claim: Claim) -> bool:
+        if claim.suspect_id in self._again or self._tasks.named(claim.suspect_id) is not None:
+            return False
+        if self._incidents.holds(claim):
             return False
         if (handled := self._ledger.handled(claim.suspect_id)) is None:
             return True
@@ -147,7 +180,7 @@ class Lifecycle:
             incident = self._ledger.standing(handled.incident)
             if incident is None or not incident.stands:
                 return True  # As any other that it counted: no event says what it left.
-        return claim.raised_at_ms >= handled.decided_ms and not (finding is not None and finding.stands)
+        return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def standing(self) -> list[Finding]:
         """The findings that stand, acknowledged or not."""
@@ -200,14 +233,25 @@ class Lifecycle:
         self._error = None
 
     def _accept(self, claims: Iterable[Claim], now: Moment) -> None:
-        """Suspects; one that has had its verdict is probed again if it was raised again since then."""
-        new = {claim.suspect_id: claim for claim in claims if self.is_new(claim)}
-        for claim in self._incidents.hold(list(new.values()), self._tasks.alone):
+        """Suspects; one that has had its verdict is probed again if it was raised since it was asked about."""
+        for claim in self._incidents.hold(self._new(claims), self._tasks.alone):
             due = now.monotonic
             if (handled := self._ledger.handled(claim.suspect_id)) is not None and handled.dismissals:
                 due += backoff(handled.dismissals, _RAISED_AGAIN_S, _RAISED_AGAIN_MAX_S, self._draw)
                 due -= now.at.timestamp() - handled.decided_ms / 1000
             self._tasks.put(claim, due)
+
+    def _new(self, claims: Iterable[Claim]) -> list[Claim]:
+        """Return the suspects to be probed; those that a probe is under way about may be once that is back."""
+        claims = list(claims)
+        self._again |= {claim.suspect_id: claim for claim in claims if self._is_raised_meanwhile(claim)}
+        return list({claim.suspect_id: claim for claim in claims if self._is_unknown(claim)}.values())
+
+    def _accept_again(self, now: Moment) -> None:
+        """Take in those that were raised while a probe was under way which is back; not what waits for another."""
+        again, self._again = self._again, {}
+        if again:
+            self._accept(again.values(), now)
 
     def _put(self, claims: Iterable[Claim], now: Moment) -> None:
         for claim in claims:
@@ -217,6 +261,8 @@ class Lifecycle:
         """The answers about pages of many."""
         pages = []
         for probe, answers in answered.results:
+            if probe.page is not None:
+                self._asked_pages.pop(probe.page.number, None)
             if probe.page is not None and answers is None:
                 self._incidents.failed(probe.page, _FAILED, now.monotonic)
             elif probe.page is not None and answers is not None:
@@ -238,7 +284,7 @@ class Lifecycle:
                     self._put_off(task, _FAILED, now)
                 else:
                     self._note_unlisted(task.claim, answers[i])
-                    results.append((task, answers[i]))
+                    results.append((task, _dated(answers[i], task)))
         return sorted(results, key=lambda result: _rank(result[0].claim))
 
     def _note_unlisted(self, claim: Claim, answers: Answers) -> None:
@@ -250,16 +296,28 @@ class Lifecycle:
         """Take in events that are in the table."""
         for event in events:
             self._tasks.drop(event.suspect_id)
+            known = self._ledger.standing(event.finding_id)
             freed = self._ledger.add(event)
             self._incidents.add(event, now.monotonic)
-            if not event.stands and (event.kind in TRANSACTION_KINDS or event.is_incident):
-                self._incidents.free(event.place)
-            elif not event.stands and event.accused_key is not None:
-                self._incidents.free(event.place, [claim_of(event)])
+            self._free_held(known, event)
             standing = self._ledger.standing(event.finding_id)
             if standing is not None:
                 self._check_again(standing, now)
             self._put(self._incidents.hold(freed, self._tasks.alone), now)
+        self._free_of_members(now)
+
+    def _free_held(self, known: Finding | None, event: Finding) -> None:
+        """Have suspects that are held back judged again where a finding may not explain them any more."""
+        said = [event] if known is None else [known, event]
+        if event.stands:
+            if known is not None and not event.is_incident and explains_less(known, event):
+                # What a frozen replica shows stands still, also of what another has written.
+                is_frozen = known.kind is FindingKind.READ_COMMITTED_FROZEN
+                self._incidents.free(event.place, None if is_frozen else [claim_of(known)])
+        elif event.is_incident or any(one.kind in TRANSACTION_KINDS for one in said):
+            self._incidents.free(event.place)
+        elif over := [claim_of(one) for one in said if one.accused_key is not None]:
+            self._incidents.free(event.place, over)
 
     def _not_committed(self, error: str | None, now: Moment) -> None:
         self._error = error
@@ -274,6 +332,7 @@ class Lifecycle:
 
     def _due(self, now: Moment) -> list[Probe]:
         """Everything that is due, together where it concerns one replica of one partition."""
+        asked_ms = int(now.at.timestamp() * 1000)
         groups: dict[tuple[TopicPartition, int], list[Task]] = {}
         for task in self._tasks.idle():
             if task.due <= now.monotonic:
@@ -284,9 +343,11 @@ class Lifecycle:
             for start in range(0, len(tasks), _GROUP):
                 part = tasks[start : start + _GROUP]
                 for task in part:
-                    task.busy = True
+                    task.busy, task.asked_ms = True, asked_ms
                 probes.append(Probe(tuple(t.claim for t in part), tuple(t.number for t in part)))
-        return probes + [Probe(page.claims, (), page) for page in self._incidents.due(now.monotonic)]
+        pages = list(self._incidents.due(now.monotonic))
+        self._asked_pages |= {page.number: (page.group.place, asked_ms) for page in pages}
+        return probes + [Probe(page.claims, (), page) for page in pages]
 
     def _check_again(self, finding: Finding, now: Moment, *, since_start: bool = False) -> None:
         """Have a finding probed again after its interval; a resolved one not for ever.
@@ -369,13 +430,17 @@ class Lifecycle:
                     failed = failed or Broken(page.claims[i], error)
             broken += [failed] if failed is not None else []
             self._incidents.judged(page, outcomes, now.monotonic)
-        for name, over in self._incidents.over().items():
-            self._free(name, partial(_is_explained, over), now)
-        on_others = [claim for claim in self._incidents.on_others() if self.is_new(claim)]
+        self._free_of_members(now)
+        on_others = self._new(self._incidents.on_others())
         self._put(self._incidents.hold(on_others, self._tasks.alone), now)
         for name in self._incidents.restored():
             self._free(name, lambda claim: not self._incidents.may_explain(claim), now)
         return broken
+
+    def _free_of_members(self, now: Moment) -> None:
+        """Have suspects judged again that members of incidents explained which these do not count any more."""
+        for name, over in self._incidents.over().items():
+            self._free(name, partial(_is_explained, over), now)
 
     def _free(self, finding_id: str, which: Callable[[Claim], bool], now: Moment) -> None:
         """Have suspects judged again that were dismissed because of what an incident counts no more."""
@@ -385,6 +450,11 @@ class Lifecycle:
         """Count a claim whose judging raised; returns the reason why it waits."""
         self._judging_errors += 1
         return f"it could not be judged: {type(error).__name__}: {error}"
+
+
+def _dated(answers: Answers, task: Task) -> Answers:
+    """Answers that do not say when they were asked for: since the probe was sent."""
+    return answers if answers.asked_at_ms else replace(answers, asked_at_ms=task.asked_ms)
 
 
 def _is_explained(over: Sequence[Claim], claim: Claim) -> bool:

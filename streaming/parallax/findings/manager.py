@@ -22,7 +22,7 @@ from parallax.compare.suspect import Suspect
 from parallax.config import Settings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, asked_ms
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -141,7 +141,9 @@ class FindingsManager:
         self._unread: str | None = None
         self._skipped_suspects = 0
         self._todo: list[Action] = []
-        """What loading has called for."""
+        """What loading, or a round that failed, has called for."""
+        self._results: list[_Result] = []
+        """Probes that came back and were not handed in yet."""
         self._news_due = 0.0
         self._read_bytes: dict[int, int] = {}
         """As it was reported last."""
@@ -208,7 +210,7 @@ class FindingsManager:
                 self._turn()
             except Exception as error:  # the watchman outlives whatever one round throws
                 log.exception("a round of findings failed; it is tried again")
-                self._handle(NotCommitted(f"{type(error).__name__}: {error}"))
+                self._todo += self._handle(NotCommitted(f"{type(error).__name__}: {error}"))
                 self._report()
                 self._wait(self._retry_s)
 
@@ -241,7 +243,7 @@ class FindingsManager:
         cluster_id = self._client.cluster_id
         self._table = self._table or FindingsTable(self._storage)
         events = self._table.load()
-        decided = {event.suspect_id: int(event.decided_at.timestamp() * 1000) for event in events}
+        decided = {event.suspect_id: asked_ms(event) for event in events}
         self._lifecycle.cluster_id = cluster_id
         # What an event says of a suspect has to be known before the suspect is.
         actions = self._handle(Loaded(events))
@@ -263,34 +265,40 @@ class FindingsManager:
         return claims
 
     def _turn(self) -> None:
-        """Take in what came, send what is due, sleep until there is more."""
+        """Take in what came, send what is due, sleep until there is more.
+
+        What an event calls for is carried out before the next is handed in: else what was decided before somebody's
+        acknowledgement could be written behind it, and a commit that fails would not be known as the one it was.
+        """
+        todo, self._todo = self._todo, []
+        self._carry_out(todo)
         if time.monotonic() >= self._news_due:
             self._read_news()
-        claims, results = self._drain()
+        claims = self._drain()
         with self._lock:
             self._offered -= {claim.suspect_id for claim in claims}
             actions = self._lifecycle.handle(Suspected(claims), _now())
-        actions += self._handle(Answered(results) if results else Tick())
-        loaded, self._todo = self._todo, []
-        self._carry_out([*loaded, *actions])
+        self._carry_out(actions)
+        results, self._results = self._results, []
+        self._carry_out(self._handle(Answered(results) if results else Tick()))
         if results:
             self._report()
         due = self._lifecycle.next_due(time.monotonic())
         until = self._news_due if due is None else min(due, self._news_due)
         self._wait(max(0.0, until - time.monotonic()))
 
-    def _drain(self) -> tuple[list[Claim], list[_Result]]:
+    def _drain(self) -> list[Claim]:
+        """Return the claims that were offered; probes that came back are kept until they are handed in."""
         claims: list[Claim] = []
-        results: list[_Result] = []
         while True:
             try:
                 item = self._inbox.get_nowait()
             except queue.Empty:
-                return claims, results
+                return claims
             if isinstance(item, list):
                 claims += item
             else:
-                results.append(item)
+                self._results.append(item)
 
     def _handle(self, event: Event) -> list[Action]:
         with self._lock:

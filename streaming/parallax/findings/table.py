@@ -306,8 +306,8 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
 
     Args:
         storage: ``storage.path`` of the settings.
-        decided: when each suspect that has a verdict got its last one, milliseconds since 1970 UTC, by its id. One that
-            was raised again since then is read as well.
+        decided: when the replicas were asked for the last verdict on each suspect that has one, milliseconds since 1970
+            UTC, by its id. One that was raised again since then is read as well.
 
     Raises:
         FindingsTableError: the table is there and cannot be read.

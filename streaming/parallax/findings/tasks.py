@@ -26,6 +26,7 @@ class Task:
         lone: probes that found the difference to hang on a lone witness.
         agreed: probes in a row that confirmed the same thing, `proven`.
         busy: a probe is under way, or its event is being written.
+        asked_ms: when that probe was sent, milliseconds since 1970 UTC.
     """
 
     claim: Claim
@@ -39,6 +40,7 @@ class Task:
     proven: tuple[FindingKind, int, int] | None = None
     reason: str = ""
     busy: bool = False
+    asked_ms: int = 0
 
     @property
     def name(self) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from parallax.findings import effect, held, incidents
-from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.happenings import Answered
@@ -41,10 +42,9 @@ def lost(key: int, **fields: Any) -> Claim:
     return replace(known, **fields)
 
 
-def replica(broker: int, key: KeyShown | None) -> ReplicaAnswer:
-    return ReplicaAnswer(
-        broker, high_watermark=END, last_stable_offset=END, log_start_offset=0, log_end_offset=END, key=key
-    )
+def replica(broker: int, key: KeyShown | None = None, **fields: Any) -> ReplicaAnswer:
+    base = {"high_watermark": END, "last_stable_offset": END, "log_start_offset": 0, "log_end_offset": END, "key": key}
+    return ReplicaAnswer(broker, **(base | fields))
 
 
 def answers(claim: Claim, second: KeyShown, others: KeyShown, leader: int = 1) -> Answers:
@@ -208,6 +208,65 @@ class TestOneHundredThousand:
         assert life.counts == [1_000]
 
 
+class TestManyThatAreRaisedAgain:
+    """As an audit raises them."""
+
+    def again(self, life: Flood, count: int = 1_000) -> list[Claim]:
+        at = int(life.moment.at.timestamp() * 1000)
+        return [lost(key, raised_at_ms=at) for key in range(count)]
+
+    @pytest.mark.parametrize("before", [healthy, away, resurrected])
+    def test_while_they_are_being_asked_about_are_asked_about_once_more(
+        self, before: Callable[[Claim], Answers]
+    ) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(1_000)))
+        (page,), life.probes = life.probes, []
+        life.now += 6
+        again = self.again(life)
+        assert all(map(life.machine.is_new, again))
+        life.suspect(*again)
+        assert not any(map(life.machine.is_new, again))
+        assert life.probes == []
+        life.now += 4
+        life.do(Answered([(page, [before(c) for c in page.claims])]))
+        assert all(life.machine.waits(c.suspect_id) for c in again) == (before is not resurrected)
+        life.settle(resurrected)
+        for _ in range(2):
+            life.after(RECHECK_S, resurrected)
+        assert life.counts == [1_000]
+        assert life.asked <= 1_000 + 2 * held.SAMPLE, "not where the probe had proven them"
+
+    def test_while_a_look_finds_them_right_are_asked_about_at_once(self) -> None:
+        life = flood(range(100))
+        life.wait(RECHECK_S)
+        (sample,), life.probes = life.probes, []
+        life.now += 6
+        again = self.again(life, 100)
+        life.suspect(*again)
+        life.do(Answered([(sample, [healthy(c) for c in sample.claims])]))
+        assert all(life.machine.waits(c.suspect_id) for c in again)
+        life.settle(resurrected)
+        assert life.counts == [100]
+
+    def test_after_a_transaction_had_explained_them_are_asked_about_again(self) -> None:
+        def explained(claim: Claim) -> Answers:
+            return wrong(claim) if claim.kind is not RESURRECTED else resurrected(claim)
+
+        life = Flood()
+        life.suspect(transaction(kind=FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
+        life.answer(explained)
+        explains = [lost(key, producer_id=7, marker_offset=1_001 + key) for key in range(100)]
+        life.suspect(*explains)
+        life.settle(explained)
+        asked = life.asked
+        life.suspect(*explains)
+        assert life.probes == []
+        life.suspect(*(replace(c, raised_at_ms=c.raised_at_ms + 1) for c in explains))
+        life.settle(explained)
+        assert (life.asked - asked, [f.is_incident for f in life.open]) == (100, [False])
+
+
 class TestFew:
     def test_are_findings_one_by_one(self) -> None:
         life = flood(range(ALONE))
@@ -356,6 +415,42 @@ class TestGroups:
         for _ in range(3):
             life.after(RECHECK_S, ended)
         assert life.counts == [100]
+
+    @pytest.mark.parametrize("end", [-1, 20])
+    def test_that_a_frozen_transaction_explained_are_one_once_that_explains_nothing_any_more(self, end: int) -> None:
+        """It is found to have ended, by a marker that nobody has read or by one that lies below the keys."""
+
+        def frozen(claim: Claim) -> Answers:
+            if claim.kind is RESURRECTED:
+                return resurrected(claim)
+            beside = partial(replica, open_transactions=())
+            held = {"open_transactions": (OpenTransaction(7, 10),), "last_stable_offset": 10}
+            return Answers({1: beside(1), 2: replica(2, **held), 3: beside(3)}, leader=1)
+
+        def ended(claim: Claim) -> Answers:
+            if claim.kind is RESURRECTED:
+                return resurrected(claim)
+            outcomes = {1: "aborted", 2: "committed", 3: "aborted"}
+            held = {b: {10: RecordShown(10, outcome)} for b, outcome in outcomes.items()}
+            made = {b: replica(b, committed=held[b], asked=frozenset({10}), open_transactions=()) for b in held}
+            return Answers(made, leader=1)
+
+        life = Flood()
+        life.suspect(transaction(kind=FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1))
+        life.settle(frozen).after(RECHECK_S, frozen)
+        keys = [lost(key, producer_id=7, marker_offset=1_001 + key) for key in range(40)]
+        life.suspect(*keys)
+        life.settle(frozen)
+        assert [f.kind for f in life.open] == [FindingKind.READ_COMMITTED_FROZEN]
+        assert not any(map(life.machine.is_new, keys))
+        if end >= 0:
+            markers = Recorded(markers={1: "abort"})
+            kind = FindingKind.ABORTED_RECORD_COMMITTED
+            life.suspect(transaction("ended", kind, marker_offset=end, recorded=markers))
+        life.settle(ended)
+        for _ in range(2):
+            life.after(RECHECK_S, ended)
+        assert [tally_of(f).count for f in life.open if f.is_incident] == [40]
 
 
 def test_an_incident_that_is_made_of_single_findings_is_exposed_where_any_of_them_is() -> None:

@@ -439,6 +439,24 @@ class TestWhatTransactionsExplain:
         rounds(after, answering)
         assert [f.offset for f in after.open if not f.is_incident] == [start_of(5)]
 
+    def test_is_a_finding_once_the_transaction_has_healed_that_was_a_finding_by_itself_by_then(self) -> None:
+        life = flood(100)
+        life.suspect(value(5))
+        life.settle(by_index)
+        assert leans_on(life.last) == (life.open[0].finding_id,)
+        answering = where(lambda n: n == 5, by_others, by_index)
+        by_value = where_of_key(5, lambda c: by_key(c) if c.rule is Rule.LATEST_VALUE else answering(c), answering)
+        life.suspect(missed(5))
+        life.settle(by_value)
+        rounds(life, by_value)
+        assert {(f.kind, tally_of(f).count if f.is_incident else 1) for f in life.open} == {
+            (CONTRADICTS, 99),
+            (COMMITTED_WRONGLY, 1),
+        }
+        rounds(life, where(lambda n: n == 5, healed, by_index))
+        assert life.counts[:1] == [99]
+        assert [f.kind for f in life.open if not f.is_incident] == [DIFFERS]
+
     def test_ends_where_it_was_a_finding_before(self) -> None:
         life = Flood()
         life.suspect(value(5))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from parallax.findings import ledger as module
 from parallax.findings.finding import Finding
 from parallax.findings.ledger import Ledger
-from parallax.model import NOBODY, FindingStatus
+from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.unit.findings.test_lifecycle import COMMITTED_WRONGLY, Life, agree, claim, missing, old_value, value, wrong
 
 OF_TRANSACTION = value(producer_id=7)
@@ -74,20 +75,58 @@ def test_what_leans_on_an_incident_is_judged_again_once_that_has_ended() -> None
     assert [c.suspect_id for c in ledger.add(replace(incident, status=FindingStatus.RESOLVED))] == ["s"]
 
 
-def test_what_leans_on_a_finding_is_judged_again_once_that_accuses_another_or_nobody_any_more() -> None:
-    found = replace(confirmed(), suspect_id="first")
-    nobodys = replace(found, broker=NOBODY)
+def evidence(**fields: Any) -> str:
+    return json.dumps(fields)
+
+
+FOUND = replace(confirmed(), suspect_id="first")
+NOBODYS = replace(FOUND, broker=NOBODY, evidence=evidence(sides={"aborted": [1], "committed": [2, 3]}))
+KEYS = (value(key_hash_lo=5).key_text, value(key_hash_lo=6).key_text)
+OF_KEYS = replace(FOUND, key_hash_lo=5, evidence=evidence(recorded={"keys": [KEYS[1]]}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_freed"),
+    [
+        (NOBODYS, FOUND, True),
+        (FOUND, NOBODYS, True),
+        (NOBODYS, replace(NOBODYS, evidence=evidence(sides={"aborted": [1, 3], "committed": [2]})), True),
+        (NOBODYS, replace(NOBODYS, status=FindingStatus.UNSETTLED, evidence=evidence()), False),
+        (replace(FOUND, marker_offset=-1), FOUND, True),
+        (replace(FOUND, kind=FindingKind.READ_COMMITTED_FROZEN), FOUND, True),
+        (FOUND, replace(FOUND, status=FindingStatus.ACKNOWLEDGED), False),
+        (FOUND, replace(FOUND, exposed=True), False),
+        (FOUND, replace(FOUND, offset=11), False),
+        (OF_KEYS, replace(OF_KEYS, key_hash_lo=6, evidence=evidence(recorded={"keys": [KEYS[0]]})), False),
+        (OF_KEYS, replace(OF_KEYS, key_hash_lo=6), True),
+    ],
+    ids=[
+        "accuses one",
+        "accuses nobody any more",
+        "accuses nobody, and one has gone over to the other side",
+        "accuses nobody, and the sides are not to be seen any more",
+        "its end marker is known",
+        "is of another kind",
+        "is acknowledged",
+        "is exposed",
+        "names another record of its transaction",
+        "names another key of its transaction first",
+        "does not name a key of its transaction any more",
+    ],
+)
+def test_what_leans_on_a_finding_is_judged_again_once_that_may_explain_it_no_more(
+    before: Finding, after: Finding, is_freed: bool
+) -> None:
     leaning = replace(
-        found,
+        FOUND,
         finding_id="s",
         suspect_id="s",
         status=FindingStatus.DISMISSED,
-        evidence=f'{{"leans_on": "{found.finding_id}"}}',
+        evidence=evidence(leans_on=FOUND.finding_id),
     )
-    for before, after in ((nobodys, found), (found, nobodys)):
-        ledger = Ledger()
-        assert ledger.add(before) == ledger.add(leaning) == ledger.add(before) == []
-        assert [c.suspect_id for c in ledger.add(after)] == ["s"]
+    ledger = Ledger()
+    assert ledger.add(before) == ledger.add(leaning) == ledger.add(before) == []
+    assert [c.suspect_id for c in ledger.add(after)] == ["s"] * is_freed
 
 
 class TestTotals:

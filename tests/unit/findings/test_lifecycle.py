@@ -174,6 +174,14 @@ class Life:
         self.answer(answering)
         return self
 
+    def until_asked_within(self, seconds: float, answering: Answering) -> list[str]:
+        """The same for a while; returns all suspects asked about."""
+        asked, end = [], self.now + seconds
+        while (due := self.machine.next_due(self.now)) is not None and due <= end:
+            asked += self.until_asked(answering)
+        self.now = end
+        return asked
+
     @property
     def statuses(self) -> list[str]:
         return [str(e.status) for e in self.table]
@@ -710,6 +718,27 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         after = Life(life.table, life.now)
         assert after.probes == [], "it has had its verdict"
 
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_is_judged_again_once_the_end_of_a_frozen_one_is_known_and_lies_below(self, restarted: bool) -> None:
+        def frozen(c: Claim) -> Answers:
+            held = replica(2, open_transactions=OPEN, last_stable_offset=10)
+            return old_value(c) if c.kind is RESURRECTED else Answers({1: replica(1), 2: held, 3: replica(3)}, leader=1)
+
+        life = Life().confirmed(claim("t", FROZEN, marker_offset=-1), answering=frozen)
+        life.until_asked(frozen)
+        assert life.last.kind is FROZEN
+        within, behind = value("within", offset=15, marker_offset=16), value("behind", offset=60, marker_offset=61)
+        life.suspect(within, replace(behind, key_hash_lo=6))
+        life.answer(old_value)
+        assert leans_on(life.last) == (life.table[0].finding_id,)
+        life.suspect(claim("ended", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"})))
+        life.answer(old_value)
+        if restarted:
+            life = Life(life.table, life.now)
+        life.answer(old_value)
+        assert {(f.kind, f.offset) for f in life.machine.standing()} == {(COMMITTED_WRONGLY, 10), (RESURRECTED, 60)}
+        assert [e.suspect_id for e in life.table[-2:] if e.status is FindingStatus.DISMISSED] == ["within"]
+
     def test_many_that_lean_on_one_finding_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ledger, "LEANING", 2)
         values = [value(f"v{n}", key_hash_lo=n + 1) for n in range(3)]
@@ -1145,6 +1174,27 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
             life.until_asked(self.shown(second=None, third=12))
         assert [f.kind for f in life.machine.standing()] == [FindingKind.VISIBILITY_MISMATCH]
 
+    def test_is_judged_again_when_a_frozen_replica_ends_that_had_a_part_in_it(self) -> None:
+        def frozen(c: Claim) -> Answers:
+            held = replica(3, open_transactions=(OpenTransaction(8, 50),), last_stable_offset=50)
+            answers = Answers({1: replica(1), 2: replica(2), 3: held}, leader=1)
+            return answers if c.producer_id == 8 else self.shown(third=12)(c)
+
+        def ended(c: Claim) -> Answers:
+            return agree(c) if c.producer_id == 8 else self.shown(third=12)(c)
+
+        stands_still = claim("t", FROZEN, offset=50, producer_id=8, transaction_start_offset=50, marker_offset=-1)
+        life = Life().confirmed(value(), replace(stands_still, broker=3), answering=frozen)
+        life.until_asked(frozen)
+        accused, held = life.table
+        life.suspect(self.suspected)
+        life.answer(frozen)
+        assert leans_on(life.last) == (accused.finding_id, held.finding_id)
+        while life.now < RECHECK_S + RETRY_S:
+            life.until_asked(ended)
+        life.answer(ended)
+        assert [f.kind for f in life.machine.standing()] == [RESURRECTED, FindingKind.VISIBILITY_MISMATCH]
+
 
 class TestALoneWitness:
     COMMITTED = KeyShown(RecordShown(10, "committed", value_size=5), True, 10)
@@ -1297,6 +1347,78 @@ class TestADismissedSuspect:
             life.answer(agree)
         life.suspect(*(claim(f"s{n}", offset=n, transaction_start_offset=n) for n in range(3)))
         assert life.answer(agree) == ["s0"]
+
+
+class TestASuspectThatIsRaisedAgainWhileItIsBeingProbed:
+    """Replicas that had answered by then said nothing of it, though the probe comes back later: another one hung."""
+
+    @staticmethod
+    def raised(life: Life, of: Claim) -> Claim:
+        return replace(of, raised_at_ms=int(life.moment.at.timestamp() * 1000))
+
+    def meanwhile(self, life: Life, of: Claim) -> Claim:
+        """It is raised after the probe that is under way was sent."""
+        life.now += 6
+        again = self.raised(life, of)
+        assert life.machine.is_new(again)
+        life.suspect(again)
+        assert not life.machine.is_new(again)
+        assert life.probes, "nothing is asked twice at a time"
+        assert len(life.probes) == 1
+        life.now += 4
+        return again
+
+    def test_is_probed_once_more(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        self.meanwhile(life, value())
+        life.answer(deleted)
+        assert life.statuses == ["dismissed"]
+        assert life.waits("v") == "it has not been probed yet"
+        assert life.until_asked(old_value) == ["v"]
+        assert life.statuses == ["dismissed", "confirmed"]
+
+    def test_is_so_too_after_a_restart(self) -> None:
+        life = Life()
+        first = self.raised(life, value())
+        life.now += 1
+        life.suspect(first)
+        again = self.meanwhile(life, value())
+        life.answer(deleted)
+        life.now += 60
+        life = Life(life.table, life.now)
+        assert not life.machine.is_new(first)
+        life.suspect(again)
+        life.answer(old_value)
+        assert life.statuses == ["dismissed", "confirmed"]
+
+    def test_is_no_second_finding_where_the_probe_proves_it(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        self.meanwhile(life, value())
+        life.answer(old_value)
+        assert (life.statuses, life.probes) == (["confirmed"], [])
+
+    def test_waits_for_the_next_probe_where_that_one_decides_nothing(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        self.meanwhile(life, value())
+        life.answer(away)
+        assert life.statuses == []
+        assert life.until_asked(deleted) == ["v"]
+        assert life.until_asked_within(3600, deleted) == []
+        assert life.statuses == ["dismissed"]
+
+    def test_is_probed_at_once_where_a_look_at_its_finding_finds_that_over(self) -> None:
+        life = Life()
+        life.suspect(self.raised(life, value()))
+        life.answer(old_value)
+        life.wait(RECHECK_S)
+        self.meanwhile(life, value())
+        life.answer(deleted)
+        assert life.statuses == ["confirmed", "resolved"]
+        assert life.answer(old_value) == ["v"]
+        assert life.statuses == ["confirmed", "resolved", "confirmed"]
 
 
 class TestATableThatCannotBeWritten:

@@ -24,6 +24,8 @@ from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransa
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, current
 from parallax.findings.happenings import FindingsStatus
+from parallax.findings.incident import tally_of
+from parallax.findings.incidents import ALONE
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
@@ -359,6 +361,34 @@ def test_an_append_that_fails_is_made_again(start: Start, settings: Settings) ->
     assert len(events(settings)) == 1
 
 
+def test_a_fault_as_a_commit_is_made_loses_no_probe_that_was_due_by_then(start: Start, settings: Settings) -> None:
+    class Faulty(FindingsTable):
+        failures = 1
+
+        def append(self, events: Sequence[Finding]) -> list[Finding]:
+            if self.failures:
+                self.failures -= 1
+                time.sleep(0.2)  # The other suspect's next probe is due.
+                raise RuntimeError("a fault of ours")
+            return super().append(events)
+
+    replicas = Replicas(lambda c: away(c) if c.producer_id == 8 else missing(c))
+    manager, watch = start(replicas, table=Faulty(settings.storage.path))
+    other = suspect(producer_id=8)
+    manager.offer([other])
+    watch.until(lambda s: s.probes_total >= 1)
+    manager.offer([suspect()])
+    watch.until(lambda s: s.error is not None)
+    replicas.answer = missing_of_both
+    status = watch.until(lambda s: len(s.open) == 2)
+    assert status.error is None
+
+
+def missing_of_both(claim: Claim) -> Answers:
+    held = OpenTransaction(producer_id=claim.producer_id, start_offset=10)
+    return among(replica(2, open_transactions=(OpenTransaction(5, 3), held), last_stable_offset=3))
+
+
 def test_a_probe_that_breaks_is_made_again(start: Start) -> None:
     broken = [True]
 
@@ -514,6 +544,145 @@ def test_what_is_decided_beside_an_acknowledgement_is_decided_again_and_reported
         (2, "acknowledged"),
         (3, "dismissed"),
     ]
+
+
+class Overtaken(FindingsTable):
+    """Somebody acknowledges a finding right before one of its commits, as soon as a test says which."""
+
+    def __init__(self, storage: str) -> None:
+        super().__init__(storage)
+        self.storage = storage
+        self.commits = self.told = 0
+        self.overtaken: dict[int, str] = {}
+        """The finding that is acknowledged before the commit of a number."""
+
+    def append(self, events: Sequence[Finding]) -> list[Finding]:
+        self.commits += 1
+        self.told = max([self.told, *(tally_of(e).count for e in events if e.is_incident)])
+        if (finding_id := self.overtaken.pop(self.commits, None)) is not None:
+            acknowledge(self.storage, finding_id, "known", by="ann")
+        return super().append(events)
+
+
+class TestAProbeThatComesBackAsAReportIsDue:
+    """Two commits are called for in one round: of an incident that counts one more, and of the suspect, or finding."""
+
+    @pytest.fixture(autouse=True)
+    def rounds_are_taken_by_the_test(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setattr(FindingsManager, "_wait", lambda *_: time.sleep(0.005))
+        slow = settings.findings.model_copy(update={"recheck_interval_s": 0.5})
+        client: Any = Cluster()
+        self.replicas = Replicas(self.answer)
+        self.table = Overtaken(settings.storage.path)
+        self.manager = FindingsManager(
+            settings.model_copy(update={"findings": slow}), client, HASHER, prober=self.replicas, table=self.table
+        )
+        self.hangs, self.comes_back = False, threading.Event()
+        self.exposed_by = 1
+        assert self.manager._loaded()
+        yield
+        self.comes_back.set()
+        self.manager.stop()
+
+    def answer(self, claim: Claim) -> Answers:
+        if claim.topic == "keys":
+            old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+            return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
+        if claim.producer_id == 8 and self.hangs:
+            self.comes_back.wait(20)
+        return replace(wrong(claim), leader=self.exposed_by)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end
+            self.manager._turn()
+
+    def keys(self, first: int, count: int) -> list[Suspect]:
+        def key(number: int) -> Suspect:
+            fields = {"offset": 20 + number, "key_hash_hi": 1, "key_hash_lo": 1 + number}
+            accused = Accusation(Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, 2, **fields)
+            return Suspect("keys", 0, accused, {}, raised_at=1_700_000_000_000)
+
+        return [key(number) for number in range(first, first + count)]
+
+    def known(self, producer: int) -> Finding:
+        (found,) = [f for f in self.manager.standing() if f.producer_id == producer]
+        return found
+
+    def begin(self, watched: Suspect, *, is_known: bool) -> None:
+        """An incident counts one more, and the probe about what is watched is under way."""
+        kind = FindingKind.ABORTED_RECORD_COMMITTED
+        self.manager.offer([suspect(kind), *([watched] if is_known else []), *self.keys(0, 40)])
+        self.until(lambda: len(self.manager.standing()) == 2 + is_known)
+        self.hangs = True
+        looks = self.replicas.asked.count(watched.suspect_id)
+        time.sleep(0.5)
+        self.manager.offer([] if is_known else [watched])
+        self.until(lambda: self.replicas.asked.count(watched.suspect_id) > looks)
+        for more in (40, 41):  # The first is told of at once, the second an interval later.
+            self.until(lambda more=more: self.table.told == more)
+            (one,) = self.keys(more, 1)
+            self.manager.offer([one])
+            self.until(lambda one=one: not self.manager.undecided([one.suspect_id]))
+
+    def both_at_once(self) -> None:
+        time.sleep(0.6)
+        self.comes_back.set()
+        while self.manager._inbox.empty():
+            time.sleep(0.005)
+        before = self.table.commits
+        self.manager._turn()
+        assert self.table.commits > before
+
+    WATCHED = suspect(FindingKind.ABORTED_RECORD_COMMITTED, producer_id=8)
+
+    def test_is_asked_once_more_where_the_second_commit_is_overtaken(self) -> None:
+        self.begin(self.WATCHED, is_known=False)
+        self.table.overtaken[self.table.commits + 2] = self.known(7).finding_id
+        self.both_at_once()
+        self.until(lambda: not self.manager.undecided([self.WATCHED.suspect_id]))
+        assert self.known(8).is_open
+
+    def test_opens_nothing_again_that_was_acknowledged_before_the_first_commit(self, settings: Settings) -> None:
+        self.exposed_by = 2
+        self.begin(self.WATCHED, is_known=True)
+        assert self.known(8).exposed
+        self.exposed_by = 1
+        self.table.overtaken[self.table.commits + 1] = self.known(8).finding_id
+        self.both_at_once()
+        self.until(lambda: not self.table.overtaken)
+        said = [str(e.status) for e in events(settings) if e.producer_id == 8]
+        assert said == ["confirmed", "acknowledged"]
+
+
+def test_what_was_decided_as_the_tables_were_loaded_is_decided_again_where_somebody_was_faster(
+    start: Start, settings: Settings
+) -> None:
+    """Findings that have become many while nothing put them together, of which one is acknowledged just then."""
+
+    class Acknowledged(Overtaken):
+        def load(self) -> list[Finding]:
+            loaded = super().load()
+            acknowledge(self.storage, loaded[0].finding_id, "known", by="ann")
+            return loaded
+
+    def old_value(_: Claim) -> Answers:
+        old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+        return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
+
+    manager, watch = start(Replicas(old_value))
+    deleted = suspect(FindingKind.DELETED_RECORD_RESURRECTED, key_hash_lo=5, marker_offset=11)
+    manager.offer([replace(deleted, accusation=replace(deleted.accusation, rule=Rule.LATEST_VALUE))])
+    watch.until(lambda s: len(s.open) == 1)
+    manager.stop()
+    table = FindingsTable(settings.storage.path)
+    (one,) = table.load()
+    table.append([replace(one, finding_id=f"{n:032x}", suspect_id=f"s{n}", key_hash_lo=n) for n in range(6, 6 + ALONE)])
+    _, watch = start(Replicas(old_value), table=Acknowledged(settings.storage.path))
+    probes = watch.until(lambda s: bool(s.acknowledged)).probes_total
+    watch.until(lambda s: s.probes_total > probes)
+    assert not any(e.is_incident for e in events(settings))
 
 
 def test_an_acknowledged_finding_is_silent_over_restarts_until_it_says_more(start: Start, settings: Settings) -> None:
