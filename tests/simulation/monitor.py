@@ -38,6 +38,7 @@ from parallax.findings.happenings import (
 from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
 from tests.simulation.cluster import Cluster
 from tests.simulation.content import key_of_halves
@@ -285,6 +286,7 @@ class Monitor(Readers):
     def _append(self, action: Append, seen: tuple[Cluster, ...]) -> list[Action]:
         """Commit events; before anything else, as the lifecycle asks for."""
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(action.events)]
+        assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
         self.table += numbered
         then = self._handle(Committed(numbered))
         events = []

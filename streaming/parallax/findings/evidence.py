@@ -104,7 +104,8 @@ class _Evidence(_Part):
     replicas: dict[_BrokerId, _Replica] = {}
     sides: _Sides | None = None
     recorded: _Recorded | None = None
-    incident: _Incident = _Incident()
+    incident: _Incident | str = _Incident()
+    """Of an incident what it counts; of a finding that has become part of one that one's id."""
     proofs: list[_Proof] = []
 
 

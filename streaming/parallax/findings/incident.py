@@ -196,11 +196,23 @@ def tally_of(event: Finding) -> Tally:
 
 
 def examples(event: Finding) -> list[tuple[int, str | None]]:
-    """Some of the keys that an incident counts: their offsets, each with its key where that was read."""
+    """Some of the keys that an incident counts: their offsets, each with its key where that was read; else none."""
+    if not event.is_incident:
+        return []
     evidence = evidence_of(event)
     keys = {int(proof["offset"]): proof["key"] for proof in evidence.get("proofs", [])}
     samples = [int(sample["offset"]) for sample in evidence.get("incident", {}).get("samples", [])]
     return [(offset, keys.get(offset)) for offset in samples or keys]
+
+
+def incident_named(event: Finding) -> str:
+    """The id of the incident that a finding has become part of by an event; empty where it has of none."""
+    if not is_part_of_incident(event):
+        return ""
+    named = evidence_of(event)["incident"]
+    if not isinstance(named, str):
+        raise ValueError("no incident is named that it is part of")
+    return named
 
 
 def check_evidence(event: Finding) -> None:
@@ -213,7 +225,7 @@ def check_evidence(event: Finding) -> None:
         if event.is_incident:
             tally_of(event), sampled(event), examples(event)
         else:
-            claim_of(event)
+            claim_of(event), incident_named(event)
     except (AttributeError, LookupError, TypeError, OverflowError, ValueError) as error:
         raise ValueError("its evidence is of another form than that of an event") from error
 

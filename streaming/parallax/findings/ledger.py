@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from parallax.findings.claim import Claim, explains, is_of_another_topic
-from parallax.findings.finding import Finding, claim_of, evidence_of, is_gone, leans_on
-from parallax.findings.incident import is_part_of_incident
+from parallax.findings.finding import Finding, claim_of, is_gone, leans_on
+from parallax.findings.incident import incident_named, is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingStatus, Rule, TopicPartition
@@ -80,8 +80,9 @@ class Ledger:
         before = self._handled.pop(event.suspect_id, None)
         times = before.dismissals if before is not None else 0
         decided_ms = int(event.decided_at.timestamp() * 1000)
-        incident = evidence_of(event)["incident"] if is_part_of_incident(event) else ""
-        self._handled[event.suspect_id] = Handled(event.finding_id, decided_ms, times + dismissed, incident)
+        self._handled[event.suspect_id] = Handled(
+            event.finding_id, decided_ms, times + dismissed, incident_named(event)
+        )
         if len(self._handled) > HANDLED:
             self._handled.popitem(last=False)
         self._stand_alone(event.suspect_id)

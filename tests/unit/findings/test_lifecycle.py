@@ -32,6 +32,7 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.table import as_read
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -146,6 +147,7 @@ class Life:
 
     def commit(self, append: Append) -> None:
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(append.events)]
+        assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
         self.table += numbered
         self.do(Committed(numbered))
 
