@@ -34,7 +34,9 @@ _WAIT_MAX_S = 60.0
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
-_LOOKED_AT = (*OPEN, State.OVER, State.IN_PART)
+_LOOKED_AT = (*OPEN, State.OVER, State.IN_PART, State.UNREAD)
+_NOT_SEEN = (State.SPREAD, State.UNSETTLED)
+"""The states in which nothing is to be seen any more of what was proven."""
 NOT_PROBED = "it has not been probed yet"
 
 
@@ -265,6 +267,8 @@ class Proven(Held):
         beside: the brokers that have shown the same of any of them.
         restored_ms: when the event was decided that it was restored from after a restart, milliseconds since 1970 UTC.
         is_restored: it was, and has not been asked about as a whole since.
+        unnamed: how many that event counts of which it is not known yet which they are.
+        undecided: of how many it said that nobody had decided them.
     """
 
     event: Finding | None = None
@@ -277,6 +281,8 @@ class Proven(Held):
     beside: frozenset[int] = frozenset()
     restored_ms: int = UNKNOWN
     is_restored: bool = False
+    unnamed: int = 0
+    undecided: int = 0
     _tally: Tally | None = None
 
     @property
@@ -312,9 +318,36 @@ class Proven(Held):
 
     def end(self) -> None:
         """None of them is wrong any more."""
-        self.members.rows["state"][self.members.are(*OPEN)] = State.OVER
+        self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
         self.ended.clear()
         self.proofs, self._tally, self.beside = [], None, frozenset()
+
+    def doubt(self) -> None:
+        """An event has been read from the table that is later than what is known of its members."""
+        self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
+        self._tally = None
+
+    def restore(self, named: Sequence[Claim], state: State) -> None:
+        """Take in the members that the last event names: of each it says what it is."""
+        at = [self.members.find(claim.suspect_id) for claim in named]
+        known = np.array([row for row in at if row >= 0], np.int64)
+        states = self.members.rows["state"]
+        states[known[np.isin(states[known], (State.UNREAD, State.OVER))]] = state
+        self.add([claim for claim, row in zip(named, at, strict=True) if row < 0], state)
+        self.round += 1
+
+    @property
+    def unread(self) -> int:
+        """How many of them its last event may count or not."""
+        return int(self.members.are(State.UNREAD).sum())
+
+    def unread_about(self, claim: Claim) -> list[Claim]:
+        """Those of them that may account for a claim on a value: transactions, and who is accused about its key."""
+        found = self.may_explain(claim, State.UNREAD)
+        if self.group.place == claim.place and self.group.broker != NOBODY and claim.key is not None:
+            at = np.flatnonzero(self.members.are(State.UNREAD) & _are_of_key(self.members.rows, claim.key))
+            found += [one for one in map(self.claim, at.tolist()) if one.accused_key == claim.key]
+        return found
 
     def forget(self) -> None:
         """Look no more at what is over; what counts, or may count again, is none of that."""
@@ -368,24 +401,49 @@ class Proven(Held):
         self.members.drop(at)
         self._tally = None
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> Left:
-        """Take in what became of a page; returns what is counted no more."""
+    def _is_doubtful(self, row: int, outcome: Outcome) -> bool:
+        """Whether a look at a row does not say that it is wrong unless it was by the last event."""
+        return self.members.rows["state"][row] == State.UNREAD and outcome.state in _NOT_SEEN
+
+    def _as_counted(self, outcome: Outcome, waiting: int) -> Outcome:
+        """The outcome of one that is doubtful: as it is if the last event has counted it, over if that has not."""
+        if not self.unnamed and not self.undecided:
+            return Outcome(State.OVER, gone=outcome.gone)
+        if self.unnamed < self.unread + waiting:
+            return Outcome(State.UNDECIDED, gone=outcome.gone)
+        return outcome
+
+    def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int) -> Left:
+        """Take in what became of a page; returns what is counted no more.
+
+        Args:
+            page: what was asked about.
+            outcomes: of each.
+            waiting: how many suspects the last event may count as well, after a restart.
+        """
         rows, located = self.members.rows, self.located(page).tolist()
         left, anew = Left([], [], []), []
         changed = False
         self._fit(page, located, outcomes)
-        for i, original, outcome in zip(located, page.originals, outcomes, strict=True):
-            if i < 0 or not _says_something(rows["state"][i], outcome):
+        said = [one for one in zip(located, page.originals, outcomes, strict=True) if one[0] >= 0]
+        # How many the last event may count besides is known once all others of the page are.
+        for i, original, found in sorted(said, key=lambda one: self._is_doubtful(one[0], one[2])):
+            outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
+            if not _says_something(rows["state"][i], outcome):
                 continue
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
+            was_unread = rows["state"][i] == State.UNREAD
             if was_wrong and not is_wrong:
                 self.ended[outcome.resolution] += 1
+            if (was_wrong or was_unread) and not is_wrong:
                 left.over.append(self.claim(i))
                 left.on_others.extend(outcome.left)
             as_ended = str(Resolution.EXPLAINED if rows["state"][i] == State.IN_PART else Resolution.HEALED)
-            if is_wrong and not was_wrong and self.ended[as_ended]:
+            if is_wrong and was_unread:
+                self.unnamed = max(0, self.unnamed - 1)
+            elif is_wrong and not was_wrong and self.ended[as_ended]:
                 self.ended[as_ended] -= 1
-            changed |= was_wrong != is_wrong
+            changed |= was_unread or was_wrong != is_wrong
             rows["state"][i] = outcome.state
             if outcome.state is State.EXPLAINED:
                 left.explained.append(original)
@@ -417,7 +475,7 @@ class Proven(Held):
 
 def _says_something(state: int, outcome: Outcome) -> bool:
     """Whether a look changes what is known of a row: one that is over is wrong again only where that is seen."""
-    is_seen = outcome.state not in (State.SPREAD, State.UNSETTLED)
+    is_seen = outcome.state not in _NOT_SEEN
     return outcome.state is not State.UNDECIDED and (is_seen or state != State.OVER)
 
 

@@ -125,6 +125,7 @@ class Incidents:
         self._over: dict[str, list[Claim]] = {}
         self._on_others: list[Claim] = []
         self._forgotten: dict[Group, int] = {}
+        self._is_loaded = False
 
     # What comes in.
 
@@ -168,7 +169,7 @@ class Incidents:
 
     def _leave(self, claim: Claim, finding_id: str) -> None:
         """A transaction has a finding of its own, which says more of it: what counted it does so no more."""
-        for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER):
+        for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER, State.UNREAD):
             proven.leave(at)
 
     def _counted(self, claim: Claim, finding_id: str, *states: State) -> list[tuple[Proven, Array]]:
@@ -213,9 +214,16 @@ class Incidents:
         proven.event, proven.reported_at = event, now
         if not event.stands:
             proven.end()
+        elif not self._is_loaded and event.status is not FindingStatus.ACKNOWLEDGED:
+            proven.doubt()
 
     def loaded(self) -> None:
-        """All events are in: what the incidents name is asked about again, with what is suspected beside it."""
+        """All events are in: what the incidents name is asked about again, with what is suspected beside it.
+
+        So are findings that had become part of one before its last event. Which of them that one counts it does not say,
+        but of those that it names: of the others it is not known, like of what is suspected.
+        """
+        self._is_loaded = True
         for proven in self._proven.values():
             if (event := proven.event) is None:
                 continue
@@ -224,9 +232,9 @@ class Incidents:
             proven.beside = frozenset(told.beside)
             if event.stands or told.in_part:
                 state = _state_of(event) if event.stands else State.IN_PART
-                proven.add([c for c in sampled(event) if proven.members.find(c.suspect_id) < 0], state)
-                proven.round += 1
+                proven.restore(sampled(event), state)
             if event.stands:
+                proven.unnamed, proven.undecided = max(0, told.count - self._number(proven)), told.waiting
                 proven.ended = Counter(told.ended)
                 proven.is_restored = proven.group.is_of_transactions
 
@@ -281,7 +289,8 @@ class Incidents:
         """Take in what a probe has made of the members of a page, in their order."""
         self._done(page)
         if page.is_proven:
-            left = self._proven_of(page.group).judged(page, outcomes)
+            proven = self._proven_of(page.group)
+            left = proven.judged(page, self._counted_once(proven, page, outcomes), self._waiting_since(proven))
             for claim in left.explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
             self._end(page.group, left.over)
@@ -295,6 +304,15 @@ class Incidents:
             self._on_others += [claim for outcome in outcomes for claim in outcome.left]
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
+
+    def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes of a page of proven ones; one that another incident has come to count is over in this one."""
+        found = list(outcomes)
+        for i, (at, claim) in enumerate(zip(proven.located(page).tolist(), page.originals, strict=True)):
+            is_new = at >= 0 and proven.members.rows["state"][at] == State.UNREAD and found[i].state in OPEN
+            if is_new and not self._is_counted_here(claim, page.group, found[i].state):
+                found[i] = Outcome(State.OVER)
+        return found
 
     def _end(self, group: Group, over: Sequence[Claim]) -> None:
         """Suspect again what members explained that are not wrong any more."""
@@ -426,7 +444,7 @@ class Incidents:
         tally = replace(
             proven.tally,
             count=self._number(proven),
-            waiting=self._undecided(group),
+            waiting=self._undecided(group) + proven.unread,
             ended={name: number for name, number in proven.ended.items() if number},
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
@@ -487,10 +505,18 @@ class Incidents:
         return not any(w.busy or len(w.behind(WAITING)) for g, w in self._waiting.items() if g.place == place)
 
     def _may_have_counted(self, proven: Proven) -> int:
-        """Suspects without a verdict that were raised before the last event was decided.
+        """What has no verdict since a restart, of suspects that were raised before the last event, and of findings.
 
         Of transactions, those of any kind: one may have been found to be another than it was suspected to be.
         """
+        if proven.event is None:
+            return 0
+        group = proven.group
+        alike = (p for g, p in self._proven.items() if g == group or (g.place == group.place and _are_of_one(g, group)))
+        return self._waiting_since(proven) + sum(one.unread for one in alike)
+
+    def _waiting_since(self, proven: Proven) -> int:
+        """Suspects without a verdict that were raised before the last event was decided."""
         if proven.event is None:
             return 0
         decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
@@ -528,8 +554,12 @@ class Incidents:
                     return None
                 return NOT_PROBED if state == State.NEW else waiting.reason
         for proven in self._proven.values():
-            if not proven.stands and (at := proven.members.find(suspect_id)) >= 0:
-                state = proven.members.rows["state"][at]
+            if (at := proven.members.find(suspect_id)) < 0:
+                continue
+            state = proven.members.rows["state"][at]
+            if state == State.UNREAD:
+                return NOT_PROBED
+            if not proven.stands:
                 is_told = state not in OPEN and (state != State.SHOWN or not _tells_of_more(proven))
                 return None if is_told else "it is proven and not reported yet"
         return None
@@ -577,11 +607,13 @@ class Incidents:
         """The transactions that may explain a claim on a value, and that are suspected, or not reported yet."""
         found = [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
         unsaid = (proven for proven in self._proven.values() if not proven.stands)
-        return found + [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
+        found += [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
+        return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether what is still looked at explains a claim: a transaction, though not wrong any more, or its key."""
-        is_explained = any(proven.may_explain(claim, *OPEN, State.OVER) for proven in self._proven.values())
+        states = (*OPEN, State.OVER, State.UNREAD)
+        is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
@@ -650,9 +682,10 @@ class Incidents:
         return []
 
     def pending(self) -> dict[TopicPartition, int]:
-        """How many suspects are held back without a verdict, by partition."""
+        """How many suspects are held back without a verdict, and parts that were not asked about since a restart."""
         found: dict[TopicPartition, int] = {}
-        for group in self._waiting:
-            if number := self._undecided(group):
+        for group in dict.fromkeys((*self._waiting, *self._proven)):
+            unread = self._proven[group].unread if group in self._proven else 0
+            if number := self._undecided(group) + unread:
                 found[group.place] = found.get(group.place, 0) + number
         return found

@@ -66,6 +66,8 @@ class State(IntEnum):
     """It is to be asked about by itself."""
     IN_PART = 9
     """It was proven, and findings account for part of it: the rest may be wrong still once those have ended."""
+    UNREAD = 10
+    """It was proven once, and whether the last event counts it is not known: a restart has come between."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)

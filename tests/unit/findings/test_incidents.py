@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from parallax.findings import effect, held, incidents
+from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, evidence_of
-from parallax.findings.happenings import Answered
+from parallax.findings.happenings import Answered, Append, News
 from parallax.findings.incident import tally_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
@@ -287,6 +288,99 @@ class TestFew:
         assert after.counts == [ALONE]
 
 
+class TestPartsAfterARestart:
+    """What an incident says by its last event stands, of findings that became part of it as of any that it counts."""
+
+    @staticmethod
+    def again(life: Flood, answering: Callable[[Claim], Answers], times: int = 6) -> Flood:
+        """The job is started anew, and everything is looked at."""
+        after = Flood(life.table, life.now + 1)
+        for _ in range(times):
+            after.settle(answering)
+            after.after(RECHECK_S, answering)
+        return after
+
+    @staticmethod
+    def some_healed(count: int, are_wrong: Callable[[Claim], Answers]) -> Flood:
+        life = flood(range(count), at_once=1 if count == ALONE + 1 else ALONE)
+        for _ in range(4):
+            life.after(RECHECK_S, are_wrong)
+        return life
+
+    @pytest.mark.parametrize("answering", [away, everywhere])
+    def test_are_not_over_where_they_had_healed_and_are_wrong_again(
+        self, answering: Callable[[Claim], Answers]
+    ) -> None:
+        life = flood(range(ALONE + 1), at_once=1)
+        for _ in range(2):
+            life.after(RECHECK_S, healthy)
+        assert life.open == []
+        for said in [resurrected] * 12 + [answering] * 3:
+            life.after(RECHECK_S, said)
+        assert life.counts == [ALONE + 1]
+        after = self.again(life, answering)
+        assert after.counts == [ALONE + 1]
+        assert after.table == life.table
+        for _ in range(3):
+            after.after(RECHECK_S, healthy)
+        assert (after.open, after.last.status) == ([], FindingStatus.RESOLVED)
+
+    @pytest.mark.parametrize("acknowledging", [False, True])
+    @pytest.mark.parametrize("answering", [None, away])
+    def test_that_had_healed_are_not_counted(
+        self, answering: Callable[[Claim], Answers] | None, acknowledging: bool
+    ) -> None:
+        five = wrong_where(lambda key: key < 5)
+        life = self.some_healed(ALONE + 1, five)
+        assert life.counts == [5]
+        if acknowledging:
+            life.commit(Append((acknowledged(life.open[0], "known", "me", life.moment.at),)))
+        after = self.again(life, answering or five)
+        assert after.counts == ([] if acknowledging else [5])
+        assert after.table == life.table
+
+    def test_that_had_healed_are_not_counted_where_all_replicas_show_the_same_by_now(self) -> None:
+        life = self.some_healed(ALONE + 1, wrong_where(lambda key: key < 5))
+        after = self.again(life, everywhere)
+        assert [(tally_of(f).count, f.status) for f in after.open] == [(5, FindingStatus.SPREAD)]
+        assert after.machine.status().pending == {}
+
+    def test_that_no_event_names_and_that_may_have_healed_before_all_showed_the_same_are_unknown(self) -> None:
+        twenty = wrong_where(lambda key: key < 20)
+        life = self.some_healed(2 * ALONE, twenty)
+        assert life.counts == [20]
+        after = self.again(life, everywhere)
+        assert (after.counts, after.machine.status().pending) == ([20], {("t", 0): 16})
+        for _ in range(3):
+            after.after(RECHECK_S, lambda claim: (everywhere if claim.key_hash_lo < 20 else healthy)(claim))
+        assert (after.counts, after.machine.status().pending) == ([20], {})
+        assert after.open[0].status is FindingStatus.SPREAD
+
+    def test_fall_in_number_once_they_have_been_looked_at(self) -> None:
+        life = self.some_healed(2 * ALONE, wrong_where(lambda key: key < 20))
+        after = self.again(life, away)
+        assert (after.counts, after.machine.status().pending) == ([20], {("t", 0): 16})
+        assert after.machine.waits("key-25") == "it has not been probed yet"
+        for _ in range(4):
+            after.after(RECHECK_S, wrong_where(lambda key: key < 3))
+        assert (after.counts, after.machine.status().pending) == ([3], {})
+
+    def test_hold_up_what_they_may_account_for(self) -> None:
+        life = self.some_healed(2 * ALONE, lambda claim: replace(resurrected(claim), leader=2))
+        after = self.again(life, away)
+        key = next(key for key in range(2 * ALONE) if after.waits(f"key-{key}"))
+        sides = {f"value at offset {NEWER}": (1,), f"no value at offset {NEWER}": (3,)}
+        unlike = {"suspect_id": "unlike", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
+        after.suspect(lost(key, **unlike, recorded=Recorded(sides=sides, pivot=1)))
+
+        def differ(claim: Claim) -> Answers:
+            shows = {1: replica(1, shown(NEWER)), 2: ReplicaAnswer(2, error="away"), 3: replica(3, NONE)}
+            return Answers(shows, leader=1) if claim.suspect_id == "unlike" else away(claim)
+
+        after.settle(differ)
+        assert "waits for the verdict" in after.waits("unlike")
+
+
 class TestGroups:
     def test_of_another_replica_partition_or_kind_are_incidents_of_their_own(self) -> None:
         life = Flood()
@@ -485,9 +579,6 @@ class TestWhatIsReported:
         assert life.machine.waits("key-7") is None
 
     def test_that_is_acknowledged_opens_again_when_there_are_more(self) -> None:
-        from parallax.findings.acknowledge import acknowledged
-        from parallax.findings.happenings import News
-
         life = flood(range(100), at_once=100)
         event = replace(acknowledged(life.open[0], "known", "me", life.moment.at), sequence=99)
         life.do(News([event]))

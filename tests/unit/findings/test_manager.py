@@ -758,7 +758,7 @@ def showing(*wrong: int, away: Sequence[int] = ()) -> Callable[[Claim], Answers]
     """Some of three replicas show a value that was deleted, the others none."""
 
     def answer(_: Claim) -> Answers:
-        end = {name: 10**6 for name in ("high_watermark", "last_stable_offset", "log_end_offset")}
+        end = dict.fromkeys(("high_watermark", "last_stable_offset", "log_end_offset"), 10**6)
         made = {b: replica(b, **end, key=OLDER if b in wrong else NOTHING) for b in (1, 2, 3)}
         made |= {b: ReplicaAnswer(b, error="away") for b in away}
         return Answers(made, leader=1)
