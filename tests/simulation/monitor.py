@@ -36,6 +36,7 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.history import KeyHistory, read_logs
+from parallax.findings.incident import decided
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.table import as_read
@@ -243,7 +244,9 @@ class Monitor(Readers):
         """The process ends, and what lives in its memory begins again from the two tables."""
         self.lifecycle = self._life()
         self.todo = deque(self._handle(Loaded(self.table)))
-        self.todo += self._handle(Suspected(list(self.raised.values())))
+        known = decided(self.table)
+        read = [claim for name, claim in self.raised.items() if claim.raised_at_ms >= known.get(name, 0)]
+        self.todo += self._handle(Suspected(read))
 
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))

@@ -425,25 +425,16 @@ class Proven(Held):
         left, anew = Left([], [], []), []
         changed = False
         self._fit(page, located, outcomes)
-        said = [one for one in zip(located, page.originals, outcomes, strict=True) if one[0] >= 0]
-        # How many the last event may count besides is known once all others of the page are.
-        for i, original, found in sorted(said, key=lambda one: self._is_doubtful(one[0], one[2])):
+        for i, original, found in self._in_order(located, page.originals, outcomes):
             outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
             if not _says_something(rows["state"][i], outcome):
                 continue
-            was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
-            was_unread = rows["state"][i] == State.UNREAD
-            if was_wrong and not is_wrong:
-                self.ended[outcome.resolution] += 1
-            if (was_wrong or was_unread) and not is_wrong:
+            was_counted, is_wrong = rows["state"][i] in (*OPEN, State.UNREAD), outcome.state in OPEN
+            if was_counted and not is_wrong:
                 left.over.append(self.claim(i))
                 left.on_others.extend(outcome.left)
-            as_ended = str(Resolution.EXPLAINED if rows["state"][i] == State.IN_PART else Resolution.HEALED)
-            if is_wrong and was_unread:
-                self.unnamed = max(0, self.unnamed - 1)
-            elif is_wrong and not was_wrong and self.ended[as_ended]:
-                self.ended[as_ended] -= 1
-            changed |= was_unread or was_wrong != is_wrong
+            changed |= rows["state"][i] == State.UNREAD or was_counted != is_wrong
+            self._tell(rows["state"][i], outcome)
             rows["state"][i] = outcome.state
             if outcome.state is State.EXPLAINED:
                 left.explained.append(original)
@@ -458,6 +449,24 @@ class Proven(Held):
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
         return left
+
+    def _in_order(
+        self, located: Sequence[int], originals: Sequence[Claim], outcomes: Sequence[Outcome]
+    ) -> list[tuple[int, Claim, Outcome]]:
+        """The members of a page that are in here: how many the last event may count is known once all others are."""
+        said = [one for one in zip(located, originals, outcomes, strict=True) if one[0] >= 0]
+        return sorted(said, key=lambda one: self._is_doubtful(one[0], one[2]))
+
+    def _tell(self, before: int, outcome: Outcome) -> None:
+        """Keep count of those that are not wrong any more, or again, and of those that nobody knows."""
+        was_wrong, is_wrong = before in OPEN, outcome.state in OPEN
+        as_ended = str(Resolution.EXPLAINED if before == State.IN_PART else Resolution.HEALED)
+        if before == State.UNREAD:
+            self.unnamed = max(0, self.unnamed - is_wrong)
+        elif was_wrong and not is_wrong:
+            self.ended[outcome.resolution] += 1
+        elif is_wrong and not was_wrong and self.ended[as_ended]:
+            self.ended[as_ended] -= 1
 
     def _told_anew(self, at: int, original: Claim, proof: Proof, state: State) -> list[tuple[Claim, State]]:
         """Have a row say what a probe has found: of a transaction, which record is wrong; else all, as a new claim."""

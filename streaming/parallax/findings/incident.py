@@ -7,7 +7,7 @@ them by name, and what the replicas answered about a few. Its members are derive
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -213,6 +213,19 @@ def incident_named(event: Finding) -> str:
     if not isinstance(named, str):
         raise ValueError("no incident is named that it is part of")
     return named
+
+
+def decided(events: Iterable[Finding]) -> dict[str, int]:
+    """When each suspect got its last verdict, milliseconds since 1970 UTC; those are not asked about at a start.
+
+    One that has become part of an incident is none of them: no event says what has become of it, nor what it left.
+    """
+    found: dict[str, int] = {}
+    for event in events:
+        found[event.suspect_id] = int(event.decided_at.timestamp() * 1000)
+        if is_part_of_incident(event):
+            del found[event.suspect_id]
+    return found
 
 
 def check_evidence(event: Finding) -> None:

@@ -144,6 +144,8 @@ class Incidents:
         for group, part in groups.items():
             is_held_back = group in self._waiting or (group in self._proven and self._proven[group].stands)
             is_held_back |= group.is_of_transactions and any(self.of_the_last_run(claim) for claim in part)
+            # What an incident counted is looked at as such, be it few at a time: it may leave suspects on others.
+            is_held_back |= any(self.counted_as(claim, group) is not None for claim in part)
             if is_held_back or alone.get(group, 0) + len(part) > self._alone:
                 self._waiting_of(group).members.add(part)
             else:
@@ -220,8 +222,8 @@ class Incidents:
     def loaded(self) -> None:
         """All events are in: what the incidents name is asked about again, with what is suspected beside it.
 
-        So are findings that had become part of one before its last event. Which of them that one counts it does not say,
-        but of those that it names: of the others it is not known, like of what is suspected.
+        So are findings that had become part of one before its last event. Which of them that one counts it does not
+        say, but of those that it names: of the others it is not known, like of what is suspected.
         """
         self._is_loaded = True
         for proven in self._proven.values():
@@ -400,6 +402,7 @@ class Incidents:
             proven = self._proven.get(group)
             is_incident = proven is not None and (proven.stands or proven.writing)
             is_few = len(waiting.members) + alone.get(group, 0) <= self._alone
+            is_few = is_few and not any(waiting.raised_by(self._restored_ms(one)) for one in self._alike(group))
             if is_few and not is_incident and not waiting.busy and not len(waiting.behind(WAITING)):
                 back += waiting.members.claims(np.arange(len(waiting.members)))
                 del self._waiting[group]

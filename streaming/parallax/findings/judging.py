@@ -121,7 +121,8 @@ class Judging:
             found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
         else:
             kind = self._incidents.counted_as(original, page.group)
-            if original.left or original.freed or kind is None:
+            is_left = (original.left or original.freed) and not self._ledger.was_part(original.suspect_id)
+            if is_left or kind is None:
                 return []
             claim, original = replace(claim, kind=kind), replace(original, kind=kind)
             found = claims_of_suspect(original, left_over(claim, answers, beside), has_healed=has_healed)

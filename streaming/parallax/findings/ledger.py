@@ -128,6 +128,11 @@ class Ledger:
         """The last verdict on a suspect, if there was one and it has not been forgotten."""
         return self._handled.get(suspect_id)
 
+    def was_part(self, suspect_id: str) -> bool:
+        """Whether the finding of a suspect has become part of an incident."""
+        handled = self._handled.get(suspect_id)
+        return handled is not None and bool(handled.incident)
+
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
         """Remember that a finding on an outcome went by a value that its replica lacks, until the next restart.
 

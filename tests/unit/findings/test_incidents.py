@@ -165,7 +165,7 @@ class TestOneHundredThousand:
         assert 0 < before.counts[0] < 8_000
         after = Flood(before.table, before.now)
         assert after.counts == before.counts
-        after.suspect(*claims)  # As they are in their table: no event names them.
+        after.suspected_before(*claims)  # As they are in their table: no event names them.
         after.settle(resurrected)
         after.after(RECHECK_S, resurrected)
         assert after.counts == [8_000]
@@ -174,7 +174,7 @@ class TestOneHundredThousand:
     def test_keep_their_count_through_a_restart_with_the_accused_away(self) -> None:
         before = flood(range(1_000), at_once=1_000)
         after = Flood(before.table, before.now)
-        after.suspect(*(lost(key) for key in range(1_000)))
+        after.suspected_before(*(lost(key) for key in range(1_000)))
         after.settle(away)
         for _ in range(3):
             after.after(RECHECK_S, away)

@@ -31,6 +31,7 @@ from parallax.findings.happenings import (
     Suspected,
     Tick,
 )
+from parallax.findings.incident import decided
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.table import as_read
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
@@ -153,6 +154,11 @@ class Life:
 
     def suspect(self, *claims: Claim) -> None:
         self.do(Suspected(claims))
+
+    def suspected_before(self, *claims: Claim) -> None:
+        """Suspects as a job reads them from their table when it starts."""
+        known = decided(self.table)
+        self.suspect(*(c for c in claims if c.raised_at_ms >= known.get(c.suspect_id, 0)))
 
     def answer(self, answering: Answering) -> list[str]:
         """Answer all probes that were asked for in one batch; returns the suspects asked about."""

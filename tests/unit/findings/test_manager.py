@@ -820,3 +820,39 @@ def test_findings_that_became_an_incident_are_read_by_everybody_and_by_the_next_
         watch.until(lambda s: s.probes_total > 3)
         manager.stop()
     assert events(settings) == written
+
+
+@pytest.mark.parametrize("at_once", [10, 40])
+def test_what_parts_of_an_incident_leave_on_another_replica_is_found_after_a_restart(
+    start: Start, settings: Settings, at_once: int
+) -> None:
+    replicas = Replicas(showing(2, 3))
+    manager, watch = start(replicas)
+    suspected(manager, watch, settings, 40, at_once)
+    watch.until(lambda s: counting(s) == [(2, 40)])
+    replicas.answer = showing(away=[3])
+    watch.until(lambda s: not s.open and sum(s.pending.values()) == 40)
+    manager.stop()
+    _, watch = start(replicas)
+    watch.until(lambda s: sum(s.pending.values()) == 40)
+    replicas.answer = showing(3)
+    watch.until(lambda s: counting(s) == [(3, 40)])
+
+
+def test_what_parts_have_left_on_another_replica_counts_as_before_after_a_restart(
+    start: Start, settings: Settings
+) -> None:
+    replicas = Replicas(showing(2))
+    manager, watch = start(replicas)
+    suspected(manager, watch, settings, 2 * ALONE, ALONE)
+    watch.until(lambda s: counting(s) == [(2, 2 * ALONE)])
+    replicas.answer = showing(3)
+    watch.until(lambda s: counting(s) == [(3, 2 * ALONE)])
+    manager.stop()
+    written = events(settings)
+    manager, watch = start(replicas)
+    probes = watch.until(lambda s: not s.pending and s.probes_total > 5).probes_total
+    watch.until(lambda s: s.probes_total > probes + 5)
+    manager.stop()
+    assert counting(watch.status) == [(3, 2 * ALONE)]
+    assert events(settings) == written
