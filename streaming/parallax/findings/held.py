@@ -31,6 +31,8 @@ SAMPLE = 256
 _DEAR_PAGE = 256
 """How many a page holds at most where their records are of transactions: each costs requests of its own."""
 _WAIT_MAX_S = 60.0
+_MANY = 255
+"""How far it is counted how often a member was found gone."""
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
@@ -51,7 +53,7 @@ class Page:
         claims: what to ask about; of what was proven, as a finding claims it.
         originals: the same as they were suspected.
         lone: of each, how many probes have found it to hang on a lone witness.
-        gone: how many probes in a row have found members of the group gone.
+        gone: of each, how many probes in a row have found it gone.
         is_sample: they stand for all that were proven.
     """
 
@@ -61,7 +63,7 @@ class Page:
     claims: tuple[Claim, ...]
     originals: tuple[Claim, ...]
     lone: tuple[int, ...]
-    gone: int
+    gone: tuple[int, ...]
     is_sample: bool = False
 
 
@@ -116,7 +118,6 @@ class Held:
         round: a row whose own is lower has not been asked about in it.
         due: when the next round, or sample, may begin, by the monotonic clock.
         busy: a page of it is being asked about.
-        gone: how many probes in a row have found its members gone.
         most: how many of transactions a page holds at most: the other records of all of them fit into one probe.
     """
 
@@ -125,7 +126,6 @@ class Held:
     round: int = 1
     due: float = 0.0
     busy: bool = False
-    gone: int = 0
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
@@ -182,8 +182,14 @@ class Held:
         rows = self.members.rows
         rows["round"][at] = self.round
         is_proven = isinstance(self, Proven)
-        lone = tuple(rows["lone"][at].tolist())
-        return Page(number, self.group, is_proven, tuple(claims), tuple(originals), lone, self.gone)
+        lone, gone = (tuple(rows[name][at].tolist()) for name in ("lone", "gone"))
+        return Page(number, self.group, is_proven, tuple(claims), tuple(originals), lone, gone)
+
+    def _note_gone(self, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+        """Keep how often each member of a page has been found gone: one that was not asked about has not been."""
+        for row, outcome in zip(at, outcomes, strict=True):
+            if row >= 0:
+                self.members.rows["gone"][row] = min(outcome.gone, _MANY)
 
 
 @dataclass(slots=True)
@@ -229,7 +235,7 @@ class Waiting(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
         """Take in what became of a page; what is proven or cleared leaves."""
         rows, at = self.members.rows, self.located(page).tolist()
-        self.gone = _gone(outcomes)
+        self._note_gone(at, outcomes)
         for i, outcome in zip(at, outcomes, strict=True):
             if i >= 0:
                 rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
@@ -425,6 +431,9 @@ class Proven(Held):
         left, anew = Left([], [], []), []
         changed = False
         self._fit(page, located, outcomes)
+        self._note_gone(located, outcomes)
+        if page.is_sample and any(outcome.gone and outcome.state is State.UNDECIDED for outcome in outcomes):
+            self.next_sample -= len(page.claims)  # The same ones have to be found gone once more.
         for i, original, found in self._in_order(located, page.originals, outcomes):
             outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
             if not _says_something(rows["state"][i], outcome):
@@ -444,7 +453,6 @@ class Proven(Held):
             self.members.add([claim], state, self.round)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
-        self.gone = _gone(outcomes)
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
@@ -524,11 +532,3 @@ def remembering(claim: Claim, proof: Proof) -> Claim:
     if not recorded.sides:
         recorded = replace(recorded, sides=dict(proof.decision.sides), pivot=claim.pivot)
     return replace(claim, recorded=recorded)
-
-
-def _gone(outcomes: Sequence[Outcome]) -> int:
-    """How many probes in a row have found members gone, after one that had these outcomes.
-
-    Not all of them may be gone: some are of a topic that was re-created, and of all replicas some stay.
-    """
-    return max((outcome.gone for outcome in outcomes), default=0)

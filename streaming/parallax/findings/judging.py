@@ -100,12 +100,13 @@ class Judging:
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
         """Return what a probe makes of one member of a page."""
-        task = Task(page.claims[at], finding_id="" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
+        named = "" if page.is_proven else None
+        task = Task(page.claims[at], finding_id=named, gone=page.gone[at], lone=page.lone[at])
         original = page.originals[at]
         rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        outcome = self._outcome_of(page, original, claim, decision, answers, before, is_explained=bool(leans_on))
+        outcome = self._outcome_of(page, at, claim, decision, answers, before, is_explained=bool(leans_on))
         left: list[Claim] = []
         if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
             left = self._left_by_member(page, original, claim, decision, answers, when)
@@ -131,7 +132,7 @@ class Judging:
     def _outcome_of(
         self,
         page: Page,
-        original: Claim,
+        at: int,
         claim: Claim,
         decision: Decision,
         answers: Answers,
@@ -139,9 +140,10 @@ class Judging:
         *,
         is_explained: bool,
     ) -> Outcome:
+        original = page.originals[at]
         if page.group.is_of_transactions and not page.is_proven:
             said = self._outcome_of_one_said(original, decision, before)
-            said = said or self._outcome_of_one_that_is_over(page, original, claim, decision, answers, before)
+            said = said or self._outcome_of_one_that_is_over(page, at, claim, decision, answers, before)
             if said is not None:
                 return said
         if decision.verdict is Verdict.PENDING:
@@ -186,7 +188,7 @@ class Judging:
     def _outcome_of_one_that_is_over(
         self,
         page: Page,
-        original: Claim,
+        at: int,
         claim: Claim,
         decision: Decision,
         answers: Answers,
@@ -199,8 +201,8 @@ class Judging:
         """
         if decision.verdict is not Verdict.DISMISSED or decision.has_spread:
             return None
-        for one in self._incidents.unnamed_of_the_last_run(original):
-            task = Task(one, finding_id="", gone=page.gone)
+        for one in self._incidents.unnamed_of_the_last_run(page.originals[at]):
+            task = Task(one, finding_id="", gone=page.gone[at])
             _, again, _, _ = self._verdict(task, answers, before, live_only=True)
             if again.verdict is not Verdict.DISMISSED or again.has_spread or again.is_unsettled:
                 return Outcome(State.UNDECIDED, reason=f"{decision.reason}; it may have been counted before a restart")

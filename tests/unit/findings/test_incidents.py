@@ -600,6 +600,62 @@ class TestWhatIsReported:
         assert life.counts == [100]
 
 
+def gone(_: Claim) -> Answers:
+    return Answers({}, gone="the topic t does not exist any more")
+
+
+class TestThatArePossiblyGone:
+    """A broker that has just started may not know of a topic yet: each must be gone twice in a row."""
+
+    PAGES = 3 * held.PAGE - 200
+
+    def test_suspects_of_all_pages_wait_and_are_asked_about_again(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(self.PAGES)))
+        life.settle(gone)
+        assert sum(life.machine.status().pending.values()) == self.PAGES
+        assert "asked once more" in life.waits(f"key-{self.PAGES - 1}")
+        for _ in range(3):
+            life.after(RECHECK_S, resurrected)
+        assert life.counts == [self.PAGES]
+
+    def test_suspects_are_cleared_by_the_second_look(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(100)))
+        life.settle(gone)
+        life.after(RECHECK_S, gone)
+        assert life.machine.status().pending == {}
+        assert life.table == []
+
+    def test_one_that_was_not_asked_about_is_not_gone(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(100)))
+        life.settle(gone)
+        life.suspect(*(lost(key) for key in range(100, 200)))
+        life.settle(gone)
+        assert life.machine.status().pending == {("t", 0): 200}
+
+    def test_an_incident_counts_as_before_after_one_look_that_says_so(self) -> None:
+        life = flood(range(self.PAGES), at_once=self.PAGES).after(RECHECK_S, resurrected)
+        after = Flood(life.table, life.now + 1)
+        after.suspected_before(*(lost(key) for key in range(self.PAGES)))
+        after.settle(gone)
+        for _ in range(3):
+            after.after(RECHECK_S, resurrected)
+        assert after.counts == [self.PAGES]
+        assert after.table == life.table
+
+    def test_an_incident_that_is_gone_ends(self) -> None:
+        life = flood(range(1_000), at_once=1_000).after(RECHECK_S, resurrected)
+        for said in (gone, resurrected, gone):
+            life.after(RECHECK_S, said)
+        assert life.counts == [1_000]
+        for _ in range(4):
+            life.after(RECHECK_S, gone)
+        assert life.open == []
+        assert tally_of(life.last).ended == {"object_gone": 1_000}
+
+
 def test_a_probe_that_fails_is_made_again() -> None:
     life = Flood()
     life.suspect(*(lost(key) for key in range(100)))
