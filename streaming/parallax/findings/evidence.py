@@ -97,6 +97,7 @@ class _Incident(_Part):
 class _Proof(_Part):
     offset: int
     key: str | None
+    replicas: dict[_BrokerId, _Replica] = {}
 
 
 class _Evidence(_Part):

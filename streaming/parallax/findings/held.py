@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parallax.backoff import backoff
-from parallax.findings.claim import Claim, explains
+from parallax.findings.claim import Claim, Differed, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
 from parallax.findings.finding import Finding, beside
@@ -75,6 +75,7 @@ class Outcome:
         state: OVER where it was cleared; EXPLAINED where a finding says it, and it is asked about again once that ends.
         group: where it is counted, if it is proven.
         proof: what proves it; None where it is not proven.
+        may_be: of one that is undecided, what it is if an incident counted it before a restart; else None.
         resolution: why it is over.
         reason: why it is undecided.
         gone: as of the page, counted on.
@@ -87,6 +88,7 @@ class Outcome:
     state: State
     group: Group | None = None
     proof: Proof | None = None
+    may_be: State | None = None
     resolution: str = ""
     reason: str = ""
     gone: int = 0
@@ -275,6 +277,7 @@ class Proven(Held):
         is_restored: it was, and has not been asked about as a whole since.
         unnamed: how many that event counts of which it is not known yet which they are.
         undecided: of how many it said that nobody had decided them.
+        seen_below: see `parallax.findings.incident.seen_below`, of that event.
     """
 
     event: Finding | None = None
@@ -289,6 +292,7 @@ class Proven(Held):
     is_restored: bool = False
     unnamed: int = 0
     undecided: int = 0
+    seen_below: int = UNKNOWN
     _tally: Tally | None = None
 
     @property
@@ -326,6 +330,7 @@ class Proven(Held):
         """None of them is wrong any more."""
         self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
         self.ended.clear()
+        self.unnamed = self.undecided = 0
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
@@ -407,13 +412,25 @@ class Proven(Held):
         self.members.drop(at)
         self._tally = None
 
+    @property
+    def has_unnamed(self) -> bool:
+        """Whether the event that it was restored from may count more than is known by now."""
+        return bool(self.unnamed or self.undecided)
+
+    def unnamed_as(self, claim: Claim) -> Claim:
+        """The claim of a suspect as of one that the event may count which it was restored from, and does not name."""
+        recorded = claim.recorded
+        if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
+            claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))
+        return self.as_finding(claim, State.WRONG)
+
     def _is_doubtful(self, row: int, outcome: Outcome) -> bool:
         """Whether a look at a row does not say that it is wrong unless it was by the last event."""
         return self.members.rows["state"][row] == State.UNREAD and outcome.state in _NOT_SEEN
 
     def _as_counted(self, outcome: Outcome, waiting: int) -> Outcome:
         """The outcome of one that is doubtful: as it is if the last event has counted it, over if that has not."""
-        if not self.unnamed and not self.undecided:
+        if not self.has_unnamed:
             return Outcome(State.OVER, gone=outcome.gone)
         if self.unnamed < self.unread + waiting:
             return Outcome(State.UNDECIDED, gone=outcome.gone)

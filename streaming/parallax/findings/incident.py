@@ -215,6 +215,16 @@ def incident_named(event: Finding) -> str:
     return named
 
 
+def seen_below(event: Finding) -> int:
+    """The offset below which all was that an incident had been found to differ in by its last event; -1 if unknown."""
+    replicas = (
+        answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
+    )
+    ends = [int(answer.get("log_end_offset", UNKNOWN)) for answer in replicas]
+    differed = (claim.recorded.differed for claim in sampled(event))
+    return max([*ends, *(before.below for before in differed if before is not None)], default=UNKNOWN)
+
+
 def decided(events: Iterable[Finding]) -> dict[str, int]:
     """When each suspect got its last verdict, milliseconds since 1970 UTC; those are not asked about at a start.
 
@@ -236,7 +246,7 @@ def check_evidence(event: Finding) -> None:
     """
     try:
         if event.is_incident:
-            tally_of(event), sampled(event), examples(event)
+            tally_of(event), sampled(event), examples(event), seen_below(event)
         else:
             claim_of(event), incident_named(event)
     except (AttributeError, LookupError, TypeError, OverflowError, ValueError) as error:

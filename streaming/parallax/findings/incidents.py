@@ -32,6 +32,7 @@ from parallax.findings.incident import (
     is_part_of_incident,
     part_of_incident,
     sampled,
+    seen_below,
     tally_of,
 )
 from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
@@ -103,6 +104,17 @@ def _are_of_one(one: Group, other: Group) -> bool:
     return one.is_of_transactions and other.is_of_transactions
 
 
+def _may_count(proven: Proven, suspected: Group) -> bool:
+    """Whether an incident may count suspects of a group: after a restart of keys that were suspected otherwise, too."""
+    group = proven.group
+    if suspected == group or group.place != suspected.place:
+        return suspected == group
+    if group.is_of_transactions or suspected.is_of_transactions:
+        return _are_of_one(group, suspected)
+    is_turned = group.broker in (suspected.broker, NOBODY) or suspected.broker == NOBODY
+    return is_turned and proven.has_unnamed
+
+
 class Incidents:
     """Fed with suspects, verdicts on pages, and events; says which pages to ask about and what to report.
 
@@ -144,9 +156,9 @@ class Incidents:
         for group, part in groups.items():
             is_held_back = group in self._waiting or (group in self._proven and self._proven[group].stands)
             is_held_back |= group.is_of_transactions and any(self.of_the_last_run(claim) for claim in part)
+            is_held_back |= alone.get(group, 0) + len(part) > self._alone
             # What an incident counted is looked at as such, be it few at a time: it may leave suspects on others.
-            is_held_back |= any(self.counted_as(claim, group) is not None for claim in part)
-            if is_held_back or alone.get(group, 0) + len(part) > self._alone:
+            if is_held_back or any(self._may_be_of_the_last_run(claim) for claim in part):
                 self._waiting_of(group).members.add(part)
             else:
                 left += part
@@ -237,6 +249,7 @@ class Incidents:
                 proven.restore(sampled(event), state)
             if event.stands:
                 proven.unnamed, proven.undecided = max(0, told.count - self._number(proven)), told.waiting
+                proven.seen_below = seen_below(event)
                 proven.ended = Counter(told.ended)
                 proven.is_restored = proven.group.is_of_transactions
 
@@ -298,6 +311,7 @@ class Incidents:
             self._end(page.group, left.over)
             self._on_others += left.on_others
         else:
+            outcomes = [self._as_counted(outcome) for outcome in outcomes]
             self._count(page, outcomes)
             waiting = self._waiting_of(page.group)
             judged = zip(waiting.located(page).tolist(), page.originals, outcomes, strict=True)
@@ -306,6 +320,15 @@ class Incidents:
             self._on_others += [claim for outcome in outcomes for claim in outcome.left]
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
+
+    def _as_counted(self, outcome: Outcome) -> Outcome:
+        """The outcome of one that an incident may have counted before a restart: as it did, if it counted all."""
+        proven = None if outcome.group is None else self._proven.get(outcome.group)
+        if outcome.may_be is None or proven is None or not proven.unnamed:
+            return outcome
+        if proven.unnamed < proven.unread + self._waiting_since(proven):
+            return outcome
+        return replace(outcome, state=outcome.may_be)
 
     def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """The outcomes of a page of proven ones; one that another incident has come to count is over in this one."""
@@ -375,12 +398,15 @@ class Incidents:
         """Count what is proven where it belongs: as what it is, and of the replica that it accuses."""
         found: dict[tuple[Group, State], list[Claim]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
-            if outcome.group is not None and outcome.proof is not None:
+            is_known = outcome.state is not State.UNDECIDED
+            if is_known and outcome.group is not None and outcome.proof is not None:
                 part = found.setdefault((outcome.group, outcome.state), [])
                 part.append(remembering(claim, outcome.proof))
         for (group, state), claims in found.items():
             proven = self._proven_of(group)
             proven.add([claim for claim in claims if self._is_counted_here(claim, group, state)], state)
+            if state in OPEN:
+                proven.unnamed -= min(proven.unnamed, sum(c.raised_at_ms <= proven.restored_ms for c in claims))
             if state in OPEN:
                 proven.show([o.proof for o in outcomes if o.group == group and o.proof is not None])
 
@@ -402,10 +428,11 @@ class Incidents:
             proven = self._proven.get(group)
             is_incident = proven is not None and (proven.stands or proven.writing)
             is_few = len(waiting.members) + alone.get(group, 0) <= self._alone
-            is_few = is_few and not any(waiting.raised_by(self._restored_ms(one)) for one in self._alike(group))
             if is_few and not is_incident and not waiting.busy and not len(waiting.behind(WAITING)):
-                back += waiting.members.claims(np.arange(len(waiting.members)))
-                del self._waiting[group]
+                claims = waiting.members.claims(np.arange(len(waiting.members)))
+                if not any(map(self._may_be_of_the_last_run, claims)):
+                    back += claims
+                    del self._waiting[group]
         for group, proven in list(self._proven.items()):
             if proven.event is not None or proven.writing or self._number(proven) + proven.tally.shown > self._alone:
                 continue
@@ -523,7 +550,7 @@ class Incidents:
         if proven.event is None:
             return 0
         decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
-        alike = (g for g in self._waiting if g == group or (g.place == group.place and _are_of_one(g, group)))
+        alike = (g for g in self._waiting if _may_count(proven, g))
         until = dict.fromkeys(alike, decided)
         if proven.restored_ms != UNKNOWN:
             # What it counts may have been left by another incident, which was over before the restart.
@@ -646,9 +673,17 @@ class Incidents:
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
         """The same, where the incident does not name that transaction: of one that it names it says itself what it is.
 
-        It knows of that who differed first, which a suspect does not.
+        It knows of that who differed first, which a suspect does not. Of keys none, once it is known which it counts.
         """
+        if claim.rule is Rule.LATEST_VALUE:
+            known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
+            known = [p for p in known if p.has_unnamed and _may_count(p, group_of_claim(claim))]
+            return [p.unnamed_as(claim) for p in known if p.members.find(claim.suspect_id) < 0]
         return [one for one in self.of_the_last_run(claim) if not self._names(one)]
+
+    def _may_be_of_the_last_run(self, claim: Claim) -> bool:
+        """Whether an incident may have counted a suspect before a restart."""
+        return self.counted_as(claim, group_of_claim(claim)) is not None or bool(self.unnamed_of_the_last_run(claim))
 
     def _names(self, one: Claim) -> bool:
         rows = self._proven_of(group_of_claim(one)).members

@@ -141,8 +141,9 @@ class Judging:
         is_explained: bool,
     ) -> Outcome:
         original = page.originals[at]
-        if page.group.is_of_transactions and not page.is_proven:
-            said = self._outcome_of_one_said(original, decision, before)
+        of_transactions = page.group.is_of_transactions
+        if not page.is_proven and (of_transactions or not is_explained):
+            said = self._outcome_of_one_said(original, decision, before) if of_transactions else None
             said = said or self._outcome_of_one_that_is_over(page, at, claim, decision, answers, before)
             if said is not None:
                 return said
@@ -194,7 +195,7 @@ class Judging:
         answers: Answers,
         before: Sequence[Finding],
     ) -> Outcome | None:
-        """The outcome for a suspect on a transaction that is not, or no more, to be seen wrong; None for others.
+        """The outcome for a suspect that is not, or no more, to be seen wrong; None for others.
 
         An incident that was restored may have counted it: then it is for that to say that it is over. What had proven
         it may be gone, as an end marker may, so that nothing proves it a second time.
@@ -203,13 +204,19 @@ class Judging:
             return None
         for one in self._incidents.unnamed_of_the_last_run(page.originals[at]):
             task = Task(one, finding_id="", gone=page.gone[at])
-            _, again, _, _ = self._verdict(task, answers, before, live_only=True)
-            if again.verdict is not Verdict.DISMISSED or again.has_spread or again.is_unsettled:
-                return Outcome(State.UNDECIDED, reason=f"{decision.reason}; it may have been counted before a restart")
-        if not decision.was_shown:
+            counted, again, said, _ = self._verdict(task, answers, before, live_only=True)
+            if again.verdict is Verdict.DISMISSED and not (again.has_spread or again.is_unsettled):
+                continue
+            reason = f"{decision.reason}; it may have been counted before a restart"
+            if page.group.is_of_transactions or not (again.has_spread or again.is_unsettled):
+                return Outcome(State.UNDECIDED, reason=reason)
+            group, proof = Group(one.place, one.broker, one.kind, one.rule), Proof(counted, again, said)
+            may_be = State.SPREAD if again.has_spread else State.UNSETTLED
+            return Outcome(State.UNDECIDED, group, proof, may_be, reason=reason)
+        if not decision.was_shown or not page.group.is_of_transactions:
             return None
         group = Group(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
-        return Outcome(State.SHOWN, group, Proof(claim, decision, answers), str(decision.resolution))
+        return Outcome(State.SHOWN, group, Proof(claim, decision, answers), resolution=str(decision.resolution))
 
     def _known(self, finding_id: str, before: Sequence[Finding]) -> Finding | None:
         """The last event of a finding, with those that the same answers have called for so far."""

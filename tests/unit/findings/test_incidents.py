@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings import effect, held, incidents
+from parallax.findings import effect, held, incident, incidents
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
@@ -379,6 +379,70 @@ class TestPartsAfterARestart:
 
         after.settle(differ)
         assert "waits for the verdict" in after.waits("unlike")
+
+
+class TestThatAgreeAfterARestart:
+    """A hundred keys differ without direction; then all replicas agree, and nothing proves which was right."""
+
+    @staticmethod
+    def unlike(key: int) -> Claim:
+        sides = {f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}
+        return lost(key, kind=DIFFERS, broker=NOBODY, recorded=Recorded(sides=sides, pivot=2))
+
+    @staticmethod
+    def differ(claim: Claim) -> Answers:
+        return answers(claim, NONE, shown(claim.offset))
+
+    @staticmethod
+    def missing(key: int) -> Claim:
+        return lost(key, kind=FindingKind.RECORD_MISSING)
+
+    def restarted(self, make: Callable[[int], Claim], others: Iterable[Claim] = ()) -> Flood:
+        suspects = [*map(make, range(100)), *others]
+        life = Flood()
+        life.suspect(*suspects)
+        never = {claim.suspect_id for claim in others}
+        for said in [lambda c: (healthy if c.suspect_id in never else self.differ)(c)] * 2 + [healthy] * 3:
+            life.settle(said)
+            life.after(RECHECK_S, said)
+        assert [(tally_of(f).count, f.status) for f in life.open] == [(100, FindingStatus.UNSETTLED)]
+        after = Flood(life.table, life.now + 1)
+        for first in range(0, len(suspects), 10):
+            after.suspected_before(*suspects[first : first + 10])
+        after.settle(healthy)
+        for _ in range(3):
+            after.after(RECHECK_S, healthy)
+        assert [(tally_of(f).count, f.status) for f in after.open] == [(100, FindingStatus.UNSETTLED)]
+        assert after.table == life.table
+        return after
+
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_are_counted_whatever_becomes_of_those_that_the_event_names(self, turned: bool) -> None:
+        life = self.restarted(self.missing if turned else self.unlike)
+        assert life.machine.status().pending == {}
+        named = {claim.suspect_id for claim in incident.sampled(life.open[0])}
+        assert len(named) == 16
+        for _ in range(4):
+            life.after(RECHECK_S, lambda c: (written_since if c.suspect_id in named else healthy)(c))
+        assert [(tally_of(f).count, f.status) for f in life.open] == [(84, FindingStatus.UNSETTLED)]
+        for _ in range(4):
+            life.after(RECHECK_S, written_since)
+        assert life.open == []
+        assert life.last.status is FindingStatus.RESOLVED
+
+    def test_are_unknown_where_some_may_never_have_differed(self) -> None:
+        never = [replace(self.unlike(key), suspect_id=f"never-{key}") for key in range(100, 150)]
+        life = self.restarted(self.unlike, never)
+        assert life.machine.status().pending == {("t", 0): 134}
+        assert "it may have been counted before a restart" in life.waits("never-120")
+        named = {claim.suspect_id for claim in incident.sampled(life.open[0])}
+        for _ in range(4):
+            life.after(RECHECK_S, lambda c: (written_since if c.suspect_id in named else healthy)(c))
+        assert len(life.open) == 1, "it does not end by what it has not looked at"
+        for _ in range(4):
+            life.after(RECHECK_S, written_since)
+        assert life.open == []
+        assert life.machine.status().pending == {}
 
 
 class TestGroups:
