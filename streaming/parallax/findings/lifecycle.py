@@ -192,8 +192,9 @@ class Lifecycle:
         left: dict[str, Claim] = {}
         for event in events:
             freed.pop(event.suspect_id, None)
-            freed |= {claim.suspect_id: claim for claim in self._ledger.add(event, now.at)}
-            left |= freed
+            added = {claim.suspect_id: claim for claim in self._ledger.add(event, now.at)}
+            freed |= added
+            left |= added
             self._incidents.add(event, now.monotonic)
         self._incidents.loaded()
         for finding in self._ledger:
