@@ -36,8 +36,10 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.history import KeyHistory, read_logs
+from parallax.findings.incident import decided
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
 from tests.simulation.cluster import Cluster
 from tests.simulation.content import key_of_halves
@@ -242,7 +244,9 @@ class Monitor(Readers):
         """The process ends, and what lives in its memory begins again from the two tables."""
         self.lifecycle = self._life()
         self.todo = deque(self._handle(Loaded(self.table)))
-        self.todo += self._handle(Suspected(list(self.raised.values())))
+        known = decided(self.table)
+        read = [claim for name, claim in self.raised.items() if claim.raised_at_ms >= known.get(name, 0)]
+        self.todo += self._handle(Suspected(read))
 
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))
@@ -285,6 +289,7 @@ class Monitor(Readers):
     def _append(self, action: Append, seen: tuple[Cluster, ...]) -> list[Action]:
         """Commit events; before anything else, as the lifecycle asks for."""
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(action.events)]
+        assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
         self.table += numbered
         then = self._handle(Committed(numbered))
         events = []

@@ -97,6 +97,7 @@ class _Incident(_Part):
 class _Proof(_Part):
     offset: int
     key: str | None
+    replicas: dict[_BrokerId, _Replica] = {}
 
 
 class _Evidence(_Part):
@@ -105,7 +106,8 @@ class _Evidence(_Part):
     replicas: dict[_BrokerId, _Replica] = {}
     sides: _Sides | None = None
     recorded: _Recorded | None = None
-    incident: _Incident = _Incident()
+    incident: _Incident | str = _Incident()
+    """Of an incident what it counts; of a finding that has become part of one that one's id."""
     proofs: list[_Proof] = []
 
 

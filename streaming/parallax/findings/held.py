@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parallax.backoff import backoff
-from parallax.findings.claim import Claim, explains
+from parallax.findings.claim import Claim, Differed, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
 from parallax.findings.finding import Finding, beside
@@ -31,10 +31,14 @@ SAMPLE = 256
 _DEAR_PAGE = 256
 """How many a page holds at most where their records are of transactions: each costs requests of its own."""
 _WAIT_MAX_S = 60.0
+_MANY = 255
+"""How far it is counted how often a member was found gone."""
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
-_LOOKED_AT = (*OPEN, State.OVER, State.IN_PART)
+_LOOKED_AT = (*OPEN, State.OVER, State.IN_PART, State.UNREAD)
+_NOT_SEEN = (State.SPREAD, State.UNSETTLED)
+"""The states in which nothing is to be seen any more of what was proven."""
 NOT_PROBED = "it has not been probed yet"
 
 
@@ -49,7 +53,7 @@ class Page:
         claims: what to ask about; of what was proven, as a finding claims it.
         originals: the same as they were suspected.
         lone: of each, how many probes have found it to hang on a lone witness.
-        gone: how many probes in a row have found members of the group gone.
+        gone: of each, how many probes in a row have found it gone.
         is_sample: they stand for all that were proven.
     """
 
@@ -59,7 +63,7 @@ class Page:
     claims: tuple[Claim, ...]
     originals: tuple[Claim, ...]
     lone: tuple[int, ...]
-    gone: int
+    gone: tuple[int, ...]
     is_sample: bool = False
 
 
@@ -71,6 +75,7 @@ class Outcome:
         state: OVER where it was cleared; EXPLAINED where a finding says it, and it is asked about again once that ends.
         group: where it is counted, if it is proven.
         proof: what proves it; None where it is not proven.
+        may_be: of one that is undecided, what it is if an incident counted it before a restart; else None.
         resolution: why it is over.
         reason: why it is undecided.
         gone: as of the page, counted on.
@@ -83,6 +88,7 @@ class Outcome:
     state: State
     group: Group | None = None
     proof: Proof | None = None
+    may_be: State | None = None
     resolution: str = ""
     reason: str = ""
     gone: int = 0
@@ -114,7 +120,6 @@ class Held:
         round: a row whose own is lower has not been asked about in it.
         due: when the next round, or sample, may begin, by the monotonic clock.
         busy: a page of it is being asked about.
-        gone: how many probes in a row have found its members gone.
         most: how many of transactions a page holds at most: the other records of all of them fit into one probe.
     """
 
@@ -123,7 +128,6 @@ class Held:
     round: int = 1
     due: float = 0.0
     busy: bool = False
-    gone: int = 0
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
@@ -180,8 +184,14 @@ class Held:
         rows = self.members.rows
         rows["round"][at] = self.round
         is_proven = isinstance(self, Proven)
-        lone = tuple(rows["lone"][at].tolist())
-        return Page(number, self.group, is_proven, tuple(claims), tuple(originals), lone, self.gone)
+        lone, gone = (tuple(rows[name][at].tolist()) for name in ("lone", "gone"))
+        return Page(number, self.group, is_proven, tuple(claims), tuple(originals), lone, gone)
+
+    def _note_gone(self, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+        """Keep how often each member of a page has been found gone: one that was not asked about has not been."""
+        for row, outcome in zip(at, outcomes, strict=True):
+            if row >= 0:
+                self.members.rows["gone"][row] = min(outcome.gone, _MANY)
 
 
 @dataclass(slots=True)
@@ -227,7 +237,7 @@ class Waiting(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
         """Take in what became of a page; what is proven or cleared leaves."""
         rows, at = self.members.rows, self.located(page).tolist()
-        self.gone = _gone(outcomes)
+        self._note_gone(at, outcomes)
         for i, outcome in zip(at, outcomes, strict=True):
             if i >= 0:
                 rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
@@ -265,6 +275,9 @@ class Proven(Held):
         beside: the brokers that have shown the same of any of them.
         restored_ms: when the event was decided that it was restored from after a restart, milliseconds since 1970 UTC.
         is_restored: it was, and has not been asked about as a whole since.
+        unnamed: how many that event counts of which it is not known yet which they are.
+        undecided: of how many it said that nobody had decided them.
+        seen_below: see `parallax.findings.incident.seen_below`, of that event.
     """
 
     event: Finding | None = None
@@ -277,6 +290,9 @@ class Proven(Held):
     beside: frozenset[int] = frozenset()
     restored_ms: int = UNKNOWN
     is_restored: bool = False
+    unnamed: int = 0
+    undecided: int = 0
+    seen_below: int = UNKNOWN
     _tally: Tally | None = None
 
     @property
@@ -312,9 +328,37 @@ class Proven(Held):
 
     def end(self) -> None:
         """None of them is wrong any more."""
-        self.members.rows["state"][self.members.are(*OPEN)] = State.OVER
+        self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
         self.ended.clear()
+        self.unnamed = self.undecided = 0
         self.proofs, self._tally, self.beside = [], None, frozenset()
+
+    def doubt(self) -> None:
+        """An event has been read from the table that is later than what is known of its members."""
+        self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
+        self._tally = None
+
+    def restore(self, named: Sequence[Claim], state: State) -> None:
+        """Take in the members that the last event names: of each it says what it is."""
+        at = [self.members.find(claim.suspect_id) for claim in named]
+        known = np.array([row for row in at if row >= 0], np.int64)
+        states = self.members.rows["state"]
+        states[known[np.isin(states[known], (State.UNREAD, State.OVER))]] = state
+        self.add([claim for claim, row in zip(named, at, strict=True) if row < 0], state)
+        self.round += 1
+
+    @property
+    def unread(self) -> int:
+        """How many of them its last event may count or not."""
+        return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
+
+    def unread_about(self, claim: Claim) -> list[Claim]:
+        """Those of them that may account for a claim on a value: transactions, and who is accused about its key."""
+        found = self.may_explain(claim, State.UNREAD)
+        if self.group.place == claim.place and self.group.broker != NOBODY and claim.key is not None:
+            at = np.flatnonzero(self.members.are(State.UNREAD) & _are_of_key(self.members.rows, claim.key))
+            found += [one for one in map(self.claim, at.tolist()) if one.accused_key == claim.key]
+        return found
 
     def forget(self) -> None:
         """Look no more at what is over; what counts, or may count again, is none of that."""
@@ -368,24 +412,55 @@ class Proven(Held):
         self.members.drop(at)
         self._tally = None
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> Left:
-        """Take in what became of a page; returns what is counted no more."""
+    @property
+    def has_unnamed(self) -> bool:
+        """Whether the event that it was restored from may count more than is known by now."""
+        return bool(self.unnamed or self.undecided)
+
+    def unnamed_as(self, claim: Claim) -> Claim:
+        """The claim of a suspect as of one that the event may count which it was restored from, and does not name."""
+        recorded = claim.recorded
+        if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
+            claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))
+        return self.as_finding(claim, State.WRONG)
+
+    def _is_doubtful(self, row: int, outcome: Outcome) -> bool:
+        """Whether a look at a row does not say that it is wrong unless it was by the last event."""
+        return self.members.rows["state"][row] == State.UNREAD and outcome.state in _NOT_SEEN
+
+    def _as_counted(self, outcome: Outcome, waiting: int) -> Outcome:
+        """The outcome of one that is doubtful: as it is if the last event has counted it, over if that has not."""
+        if not self.has_unnamed:
+            return Outcome(State.OVER, gone=outcome.gone)
+        if self.unnamed < self.unread + waiting:
+            return Outcome(State.UNDECIDED, gone=outcome.gone)
+        return outcome
+
+    def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int) -> Left:
+        """Take in what became of a page; returns what is counted no more.
+
+        Args:
+            page: what was asked about.
+            outcomes: of each.
+            waiting: how many suspects the last event may count as well, after a restart.
+        """
         rows, located = self.members.rows, self.located(page).tolist()
         left, anew = Left([], [], []), []
         changed = False
         self._fit(page, located, outcomes)
-        for i, original, outcome in zip(located, page.originals, outcomes, strict=True):
-            if i < 0 or not _says_something(rows["state"][i], outcome):
+        self._note_gone(located, outcomes)
+        if page.is_sample and any(outcome.gone and outcome.state is State.UNDECIDED for outcome in outcomes):
+            self.next_sample -= len(page.claims)  # The same ones have to be found gone once more.
+        for i, original, found in self._in_order(located, page.originals, outcomes):
+            outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
+            if not _says_something(rows["state"][i], outcome):
                 continue
-            was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
-            if was_wrong and not is_wrong:
-                self.ended[outcome.resolution] += 1
+            was_counted, is_wrong = rows["state"][i] in (*OPEN, State.UNREAD), outcome.state in OPEN
+            if was_counted and not is_wrong:
                 left.over.append(self.claim(i))
                 left.on_others.extend(outcome.left)
-            as_ended = str(Resolution.EXPLAINED if rows["state"][i] == State.IN_PART else Resolution.HEALED)
-            if is_wrong and not was_wrong and self.ended[as_ended]:
-                self.ended[as_ended] -= 1
-            changed |= was_wrong != is_wrong
+            changed |= rows["state"][i] == State.UNREAD or was_counted != is_wrong
+            self._tell(rows["state"][i], outcome)
             rows["state"][i] = outcome.state
             if outcome.state is State.EXPLAINED:
                 left.explained.append(original)
@@ -395,11 +470,28 @@ class Proven(Held):
             self.members.add([claim], state, self.round)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
-        self.gone = _gone(outcomes)
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
         return left
+
+    def _in_order(
+        self, located: Sequence[int], originals: Sequence[Claim], outcomes: Sequence[Outcome]
+    ) -> list[tuple[int, Claim, Outcome]]:
+        """The members of a page that are in here: how many the last event may count is known once all others are."""
+        said = [one for one in zip(located, originals, outcomes, strict=True) if one[0] >= 0]
+        return sorted(said, key=lambda one: self._is_doubtful(one[0], one[2]))
+
+    def _tell(self, before: int, outcome: Outcome) -> None:
+        """Keep count of those that are not wrong any more, or again, and of those that nobody knows."""
+        was_wrong, is_wrong = before in OPEN, outcome.state in OPEN
+        as_ended = str(Resolution.EXPLAINED if before == State.IN_PART else Resolution.HEALED)
+        if before == State.UNREAD:
+            self.unnamed = max(0, self.unnamed - is_wrong)
+        elif was_wrong and not is_wrong:
+            self.ended[outcome.resolution] += 1
+        elif is_wrong and not was_wrong and self.ended[as_ended]:
+            self.ended[as_ended] -= 1
 
     def _told_anew(self, at: int, original: Claim, proof: Proof, state: State) -> list[tuple[Claim, State]]:
         """Have a row say what a probe has found: of a transaction, which record is wrong; else all, as a new claim."""
@@ -417,7 +509,7 @@ class Proven(Held):
 
 def _says_something(state: int, outcome: Outcome) -> bool:
     """Whether a look changes what is known of a row: one that is over is wrong again only where that is seen."""
-    is_seen = outcome.state not in (State.SPREAD, State.UNSETTLED)
+    is_seen = outcome.state not in _NOT_SEEN
     return outcome.state is not State.UNDECIDED and (is_seen or state != State.OVER)
 
 
@@ -457,11 +549,3 @@ def remembering(claim: Claim, proof: Proof) -> Claim:
     if not recorded.sides:
         recorded = replace(recorded, sides=dict(proof.decision.sides), pivot=claim.pivot)
     return replace(claim, recorded=recorded)
-
-
-def _gone(outcomes: Sequence[Outcome]) -> int:
-    """How many probes in a row have found members gone, after one that had these outcomes.
-
-    Not all of them may be gone: some are of a topic that was re-created, and of all replicas some stay.
-    """
-    return max((outcome.gone for outcome in outcomes), default=0)

@@ -7,7 +7,7 @@ them by name, and what the replicas answered about a few. Its members are derive
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.finding import (
     Finding,
+    asked_ms,
     claim_of,
     evidence_of,
     from_milliseconds,
@@ -196,11 +197,46 @@ def tally_of(event: Finding) -> Tally:
 
 
 def examples(event: Finding) -> list[tuple[int, str | None]]:
-    """Some of the keys that an incident counts: their offsets, each with its key where that was read."""
+    """Some of the keys that an incident counts: their offsets, each with its key where that was read; else none."""
+    if not event.is_incident:
+        return []
     evidence = evidence_of(event)
     keys = {int(proof["offset"]): proof["key"] for proof in evidence.get("proofs", [])}
     samples = [int(sample["offset"]) for sample in evidence.get("incident", {}).get("samples", [])]
     return [(offset, keys.get(offset)) for offset in samples or keys]
+
+
+def incident_named(event: Finding) -> str:
+    """The id of the incident that a finding has become part of by an event; empty where it has of none."""
+    if not is_part_of_incident(event):
+        return ""
+    named = evidence_of(event)["incident"]
+    if not isinstance(named, str):
+        raise ValueError("no incident is named that it is part of")
+    return named
+
+
+def seen_below(event: Finding) -> int:
+    """The offset below which all was that an incident had been found to differ in by its last event; -1 if unknown."""
+    replicas = (
+        answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
+    )
+    ends = [int(answer.get("log_end_offset", UNKNOWN)) for answer in replicas]
+    differed = (claim.recorded.differed for claim in sampled(event))
+    return max([*ends, *(before.below for before in differed if before is not None)], default=UNKNOWN)
+
+
+def decided(events: Iterable[Finding]) -> dict[str, int]:
+    """When the last verdict of each suspect was asked for (`asked_ms`); those are not asked about at a start.
+
+    One that has become part of an incident is none of them: no event says what has become of it, nor what it left.
+    """
+    found: dict[str, int] = {}
+    for event in events:
+        found[event.suspect_id] = asked_ms(event)
+        if is_part_of_incident(event):
+            del found[event.suspect_id]
+    return found
 
 
 def check_evidence(event: Finding) -> None:
@@ -211,9 +247,9 @@ def check_evidence(event: Finding) -> None:
     """
     try:
         if event.is_incident:
-            tally_of(event), sampled(event), examples(event)
+            tally_of(event), sampled(event), examples(event), seen_below(event)
         else:
-            claim_of(event)
+            claim_of(event), incident_named(event)
     except (AttributeError, LookupError, TypeError, OverflowError, ValueError) as error:
         raise ValueError("its evidence is of another form than that of an event") from error
 

@@ -32,6 +32,7 @@ from parallax.findings.incident import (
     is_part_of_incident,
     part_of_incident,
     sampled,
+    seen_below,
     tally_of,
 )
 from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
@@ -103,6 +104,17 @@ def _are_of_one(one: Group, other: Group) -> bool:
     return one.is_of_transactions and other.is_of_transactions
 
 
+def _may_count(proven: Proven, suspected: Group) -> bool:
+    """Whether an incident may count suspects of a group: after a restart of keys that were suspected otherwise, too."""
+    group = proven.group
+    if suspected == group or group.place != suspected.place:
+        return suspected == group
+    if group.is_of_transactions or suspected.is_of_transactions:
+        return _are_of_one(group, suspected)
+    is_turned = group.broker in (suspected.broker, NOBODY) or suspected.broker == NOBODY
+    return is_turned and proven.has_unnamed
+
+
 class Incidents:
     """Fed with suspects, verdicts on pages, and events; says which pages to ask about and what to report.
 
@@ -125,6 +137,7 @@ class Incidents:
         self._over: dict[str, list[Claim]] = {}
         self._on_others: list[Claim] = []
         self._forgotten: dict[Group, int] = {}
+        self._is_loaded = False
 
     # What comes in.
 
@@ -143,7 +156,9 @@ class Incidents:
         for group, part in groups.items():
             is_held_back = group in self._waiting or (group in self._proven and self._proven[group].stands)
             is_held_back |= group.is_of_transactions and any(self.of_the_last_run(claim) for claim in part)
-            if is_held_back or alone.get(group, 0) + len(part) > self._alone:
+            is_held_back |= alone.get(group, 0) + len(part) > self._alone
+            # What an incident counted is looked at as such, be it few at a time: it may leave suspects on others.
+            if is_held_back or any(self._may_be_of_the_last_run(claim) for claim in part):
                 self._waiting_of(group).members.add(part)
             else:
                 left += part
@@ -168,7 +183,7 @@ class Incidents:
 
     def _leave(self, claim: Claim, finding_id: str) -> None:
         """A transaction has a finding of its own, which says more of it: what counted it does so no more."""
-        for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER):
+        for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER, State.UNREAD):
             self._let_go(proven, at)
 
     def _let_go(self, proven: Proven, at: Array) -> None:
@@ -219,9 +234,16 @@ class Incidents:
         proven.event, proven.reported_at = event, now
         if not event.stands:
             proven.end()
+        elif not self._is_loaded and event.status is not FindingStatus.ACKNOWLEDGED:
+            proven.doubt()
 
     def loaded(self) -> None:
-        """All events are in: what the incidents name is asked about again, with what is suspected beside it."""
+        """All events are in: what the incidents name is asked about again, with what is suspected beside it.
+
+        So are findings that had become part of one before its last event. Which of them that one counts it does not
+        say, but of those that it names: of the others it is not known, like of what is suspected.
+        """
+        self._is_loaded = True
         for proven in self._proven.values():
             if (event := proven.event) is None:
                 continue
@@ -230,9 +252,10 @@ class Incidents:
             proven.beside = frozenset(told.beside)
             if event.stands or told.in_part:
                 state = _state_of(event) if event.stands else State.IN_PART
-                proven.add([c for c in sampled(event) if proven.members.find(c.suspect_id) < 0], state)
-                proven.round += 1
+                proven.restore(sampled(event), state)
             if event.stands:
+                proven.unnamed, proven.undecided = max(0, told.count - self._number(proven)), told.waiting
+                proven.seen_below = seen_below(event)
                 proven.ended = Counter(told.ended)
                 proven.is_restored = proven.group.is_of_transactions
 
@@ -287,12 +310,14 @@ class Incidents:
         """Take in what a probe has made of the members of a page, in their order."""
         self._done(page)
         if page.is_proven:
-            left = self._proven_of(page.group).judged(page, outcomes)
+            proven = self._proven_of(page.group)
+            left = proven.judged(page, self._counted_once(proven, page, outcomes), self._waiting_since(proven))
             for claim in left.explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
             self._end(page.group, left.over)
             self._on_others += left.on_others
         else:
+            outcomes = [self._as_counted(outcome) for outcome in outcomes]
             self._count(page, outcomes)
             waiting = self._waiting_of(page.group)
             judged = zip(waiting.located(page).tolist(), page.originals, outcomes, strict=True)
@@ -301,6 +326,24 @@ class Incidents:
             self._on_others += [claim for outcome in outcomes for claim in outcome.left]
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
+
+    def _as_counted(self, outcome: Outcome) -> Outcome:
+        """The outcome of one that an incident may have counted before a restart: as it did, if it counted all."""
+        proven = None if outcome.group is None else self._proven.get(outcome.group)
+        if outcome.may_be is None or proven is None or not proven.unnamed:
+            return outcome
+        if proven.unnamed < proven.unread + self._waiting_since(proven):
+            return outcome
+        return replace(outcome, state=outcome.may_be)
+
+    def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes of a page of proven ones; one that another incident has come to count is over in this one."""
+        found = list(outcomes)
+        for i, (at, claim) in enumerate(zip(proven.located(page).tolist(), page.originals, strict=True)):
+            is_new = at >= 0 and proven.members.rows["state"][at] == State.UNREAD and found[i].state in OPEN
+            if is_new and not self._is_counted_here(claim, page.group, found[i].state):
+                found[i] = Outcome(State.OVER)
+        return found
 
     def _end(self, group: Group, over: Sequence[Claim]) -> None:
         """Suspect again what members explained that are not wrong any more, or counted elsewhere."""
@@ -361,12 +404,15 @@ class Incidents:
         """Count what is proven where it belongs: as what it is, and of the replica that it accuses."""
         found: dict[tuple[Group, State], list[Claim]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
-            if outcome.group is not None and outcome.proof is not None:
+            is_known = outcome.state is not State.UNDECIDED
+            if is_known and outcome.group is not None and outcome.proof is not None:
                 part = found.setdefault((outcome.group, outcome.state), [])
                 part.append(remembering(claim, outcome.proof))
         for (group, state), claims in found.items():
             proven = self._proven_of(group)
             proven.add([claim for claim in claims if self._is_counted_here(claim, group, state)], state)
+            if state in OPEN:
+                proven.unnamed -= min(proven.unnamed, sum(c.raised_at_ms <= proven.restored_ms for c in claims))
             if state in OPEN:
                 proven.show([o.proof for o in outcomes if o.group == group and o.proof is not None])
 
@@ -389,8 +435,10 @@ class Incidents:
             is_incident = proven is not None and (proven.stands or proven.writing)
             is_few = len(waiting.members) + alone.get(group, 0) <= self._alone
             if is_few and not is_incident and not waiting.busy and not len(waiting.behind(WAITING)):
-                back += waiting.members.claims(np.arange(len(waiting.members)))
-                del self._waiting[group]
+                claims = waiting.members.claims(np.arange(len(waiting.members)))
+                if not any(map(self._may_be_of_the_last_run, claims)):
+                    back += claims
+                    del self._waiting[group]
         for group, proven in list(self._proven.items()):
             if proven.event is not None or proven.writing or self._number(proven) + proven.tally.shown > self._alone:
                 continue
@@ -432,7 +480,7 @@ class Incidents:
         tally = replace(
             proven.tally,
             count=self._number(proven),
-            waiting=self._undecided(group),
+            waiting=self._undecided(group) + proven.unread,
             ended={name: number for name, number in proven.ended.items() if number},
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
@@ -493,14 +541,22 @@ class Incidents:
         return not any(w.busy or len(w.behind(WAITING)) for g, w in self._waiting.items() if g.place == place)
 
     def _may_have_counted(self, proven: Proven) -> int:
-        """Suspects without a verdict that were raised before the last event was decided.
+        """What has no verdict since a restart, of suspects that were raised before the last event, and of findings.
 
         Of transactions, those of any kind: one may have been found to be another than it was suspected to be.
         """
         if proven.event is None:
             return 0
+        group = proven.group
+        alike = (p for g, p in self._proven.items() if g == group or (g.place == group.place and _are_of_one(g, group)))
+        return self._waiting_since(proven) + sum(one.unread for one in alike)
+
+    def _waiting_since(self, proven: Proven) -> int:
+        """Suspects without a verdict that were raised before the last event was decided."""
+        if proven.event is None:
+            return 0
         decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
-        alike = (g for g in self._waiting if g == group or (g.place == group.place and _are_of_one(g, group)))
+        alike = (g for g in self._waiting if _may_count(proven, g))
         until = dict.fromkeys(alike, decided)
         if proven.restored_ms != UNKNOWN:
             # What it counts may have been left by another incident, which was over before the restart.
@@ -534,8 +590,12 @@ class Incidents:
                     return None
                 return NOT_PROBED if state == State.NEW else waiting.reason
         for proven in self._proven.values():
-            if not proven.stands and (at := proven.members.find(suspect_id)) >= 0:
-                state = proven.members.rows["state"][at]
+            if (at := proven.members.find(suspect_id)) < 0:
+                continue
+            state = proven.members.rows["state"][at]
+            if state == State.UNREAD:
+                return NOT_PROBED
+            if not proven.stands:
                 is_told = state not in OPEN and (state != State.SHOWN or not _tells_of_more(proven))
                 return None if is_told else "it is proven and not reported yet"
         return None
@@ -585,11 +645,13 @@ class Incidents:
         """The transactions that may explain a claim on a value, and that are suspected, or not reported yet."""
         found = [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
         unsaid = (proven for proven in self._proven.values() if not proven.stands)
-        return found + [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
+        found += [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
+        return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether what is still looked at explains a claim: a transaction, though not wrong any more, or its key."""
-        is_explained = any(proven.may_explain(claim, *OPEN, State.OVER) for proven in self._proven.values())
+        states = (*OPEN, State.OVER, State.UNREAD)
+        is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
@@ -619,9 +681,17 @@ class Incidents:
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
         """The same, where the incident does not name that transaction: of one that it names it says itself what it is.
 
-        It knows of that who differed first, which a suspect does not.
+        It knows of that who differed first, which a suspect does not. Of keys none, once it is known which it counts.
         """
+        if claim.rule is Rule.LATEST_VALUE:
+            known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
+            known = [p for p in known if p.has_unnamed and _may_count(p, group_of_claim(claim))]
+            return [p.unnamed_as(claim) for p in known if p.members.find(claim.suspect_id) < 0]
         return [one for one in self.of_the_last_run(claim) if not self._names(one)]
+
+    def _may_be_of_the_last_run(self, claim: Claim) -> bool:
+        """Whether an incident may have counted a suspect before a restart."""
+        return self.counted_as(claim, group_of_claim(claim)) is not None or bool(self.unnamed_of_the_last_run(claim))
 
     def _names(self, one: Claim) -> bool:
         rows = self._proven_of(group_of_claim(one)).members
@@ -658,9 +728,10 @@ class Incidents:
         return []
 
     def pending(self) -> dict[TopicPartition, int]:
-        """How many suspects are held back without a verdict, by partition."""
+        """How many suspects are held back without a verdict, and parts that were not asked about since a restart."""
         found: dict[TopicPartition, int] = {}
-        for group in self._waiting:
-            if number := self._undecided(group):
+        for group in dict.fromkeys((*self._waiting, *self._proven)):
+            unread = self._proven[group].unread if group in self._proven else 0
+            if number := self._undecided(group) + unread:
                 found[group.place] = found.get(group.place, 0) + number
         return found

@@ -100,12 +100,13 @@ class Judging:
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
         """Return what a probe makes of one member of a page."""
-        task = Task(page.claims[at], finding_id="" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
+        named = "" if page.is_proven else None
+        task = Task(page.claims[at], finding_id=named, gone=page.gone[at], lone=page.lone[at])
         original = page.originals[at]
         rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        outcome = self._outcome_of(page, original, claim, decision, answers, before, is_explained=bool(leans_on))
+        outcome = self._outcome_of(page, at, claim, decision, answers, before, is_explained=bool(leans_on))
         left: list[Claim] = []
         if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
             left = self._left_by_member(page, original, claim, decision, answers, when)
@@ -121,7 +122,8 @@ class Judging:
             found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
         else:
             kind = self._incidents.counted_as(original, page.group)
-            if original.left or original.freed or kind is None:
+            is_left = (original.left or original.freed) and not self._ledger.was_part(original.suspect_id)
+            if is_left or kind is None:
                 return []
             claim, original = replace(claim, kind=kind), replace(original, kind=kind)
             found = claims_of_suspect(original, left_over(claim, answers, beside), has_healed=has_healed)
@@ -130,7 +132,7 @@ class Judging:
     def _outcome_of(
         self,
         page: Page,
-        original: Claim,
+        at: int,
         claim: Claim,
         decision: Decision,
         answers: Answers,
@@ -138,9 +140,11 @@ class Judging:
         *,
         is_explained: bool,
     ) -> Outcome:
-        if page.group.is_of_transactions and not page.is_proven:
-            said = self._outcome_of_one_said(original, decision, before)
-            said = said or self._outcome_of_one_that_is_over(page, original, claim, decision, answers, before)
+        original = page.originals[at]
+        of_transactions = page.group.is_of_transactions
+        if not page.is_proven and (of_transactions or not is_explained):
+            said = self._outcome_of_one_said(original, decision, before) if of_transactions else None
+            said = said or self._outcome_of_one_that_is_over(page, at, claim, decision, answers, before)
             if said is not None:
                 return said
         if decision.verdict is Verdict.PENDING:
@@ -185,28 +189,34 @@ class Judging:
     def _outcome_of_one_that_is_over(
         self,
         page: Page,
-        original: Claim,
+        at: int,
         claim: Claim,
         decision: Decision,
         answers: Answers,
         before: Sequence[Finding],
     ) -> Outcome | None:
-        """The outcome for a suspect on a transaction that is not, or no more, to be seen wrong; None for others.
+        """The outcome for a suspect that is not, or no more, to be seen wrong; None for others.
 
         An incident that was restored may have counted it: then it is for that to say that it is over. What had proven
         it may be gone, as an end marker may, so that nothing proves it a second time.
         """
         if decision.verdict is not Verdict.DISMISSED or decision.has_spread:
             return None
-        for one in self._incidents.unnamed_of_the_last_run(original):
-            task = Task(one, finding_id="", gone=page.gone)
-            _, again, _, _ = self._verdict(task, answers, before, live_only=True)
-            if again.verdict is not Verdict.DISMISSED or again.has_spread or again.is_unsettled:
-                return Outcome(State.UNDECIDED, reason=f"{decision.reason}; it may have been counted before a restart")
-        if not decision.was_shown:
+        for one in self._incidents.unnamed_of_the_last_run(page.originals[at]):
+            task = Task(one, finding_id="", gone=page.gone[at])
+            counted, again, said, _ = self._verdict(task, answers, before, live_only=True)
+            if again.verdict is Verdict.DISMISSED and not (again.has_spread or again.is_unsettled):
+                continue
+            reason = f"{decision.reason}; it may have been counted before a restart"
+            if page.group.is_of_transactions or not (again.has_spread or again.is_unsettled):
+                return Outcome(State.UNDECIDED, reason=reason)
+            group, proof = Group(one.place, one.broker, one.kind, one.rule), Proof(counted, again, said)
+            may_be = State.SPREAD if again.has_spread else State.UNSETTLED
+            return Outcome(State.UNDECIDED, group, proof, may_be, reason=reason)
+        if not decision.was_shown or not page.group.is_of_transactions:
             return None
         group = Group(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
-        return Outcome(State.SHOWN, group, Proof(claim, decision, answers), str(decision.resolution))
+        return Outcome(State.SHOWN, group, Proof(claim, decision, answers), resolution=str(decision.resolution))
 
     def _known(self, finding_id: str, before: Sequence[Finding]) -> Finding | None:
         """The last event of a finding, with those that the same answers have called for so far."""

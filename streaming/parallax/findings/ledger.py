@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from parallax.findings.claim import Claim, explains, is_of_another_topic
-from parallax.findings.finding import Finding, asked_ms, claim_of, evidence_of, is_gone, leans_on, sides_of
-from parallax.findings.incident import is_part_of_incident
+from parallax.findings.finding import Finding, asked_ms, claim_of, is_gone, leans_on, sides_of
+from parallax.findings.incident import incident_named, is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.findings.sides import sides_differ
 from parallax.kinds import TRANSACTION_KINDS
@@ -84,7 +84,7 @@ class Ledger:
         before = self._handled.pop(event.suspect_id, None)
         times = before.dismissals if before is not None else 0
         decided_ms = int(event.decided_at.timestamp() * 1000)
-        incident = evidence_of(event)["incident"] if is_part_of_incident(event) else ""
+        incident = incident_named(event)
         handled = Handled(event.finding_id, decided_ms, asked_ms(event), times + dismissed, incident)
         self._handled[event.suspect_id] = handled
         if len(self._handled) > HANDLED:
@@ -131,6 +131,11 @@ class Ledger:
     def handled(self, suspect_id: str) -> Handled | None:
         """The last verdict on a suspect, if there was one and it has not been forgotten."""
         return self._handled.get(suspect_id)
+
+    def was_part(self, suspect_id: str) -> bool:
+        """Whether the finding of a suspect has become part of an incident."""
+        handled = self._handled.get(suspect_id)
+        return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
         """Remember that a finding on an outcome went by a value that its replica lacks, until the next restart.

@@ -222,13 +222,17 @@ class Lifecycle:
 
     def _load(self, events: Iterable[Finding], now: Moment) -> None:
         freed: dict[str, Claim] = {}
+        left: dict[str, Claim] = {}
         for event in events:
             freed.pop(event.suspect_id, None)
-            freed |= {claim.suspect_id: claim for claim in self._ledger.add(event, now.at)}
+            added = {claim.suspect_id: claim for claim in self._ledger.add(event, now.at)}
+            freed |= added
+            left |= added
             self._incidents.add(event, now.monotonic)
         self._incidents.loaded()
         for finding in self._ledger:
             self._check_again(finding, now, since_start=True)
+        freed |= {name: claim for name, claim in left.items() if self._ledger.was_part(name) and self.is_new(claim)}
         self._put(self._incidents.hold(list(freed.values()), self._tasks.alone), now)
         self._error = None
 

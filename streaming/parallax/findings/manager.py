@@ -22,7 +22,7 @@ from parallax.compare.suspect import Suspect
 from parallax.config import Settings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
-from parallax.findings.finding import Finding, asked_ms
+from parallax.findings.finding import Finding
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -40,7 +40,7 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.history import RecordedHistory
-from parallax.findings.incident import is_part_of_incident
+from parallax.findings.incident import decided, is_part_of_incident
 from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.probe import Prober
@@ -243,12 +243,11 @@ class FindingsManager:
         cluster_id = self._client.cluster_id
         self._table = self._table or FindingsTable(self._storage)
         events = self._table.load()
-        decided = {event.suspect_id: asked_ms(event) for event in events}
         self._lifecycle.cluster_id = cluster_id
         # What an event says of a suspect has to be known before the suspect is.
         actions = self._handle(Loaded(events))
         self._skipped_suspects = 0
-        for rows in read_suspects(self._storage, decided=decided):
+        for rows in read_suspects(self._storage, decided=decided(events)):
             actions += self._handle(Suspected(self._claims(rows)))
         return actions
 

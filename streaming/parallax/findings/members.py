@@ -66,6 +66,8 @@ class State(IntEnum):
     """It is to be asked about by itself."""
     IN_PART = 9
     """It was proven, and findings account for part of it: the rest may be wrong still once those have ended."""
+    UNREAD = 10
+    """It was proven once, and whether the last event counts it is not known: a restart has come between."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
@@ -90,12 +92,13 @@ MEMBER = np.dtype(
         ("state", "u1"),
         ("round", "u4"),
         ("lone", "u1"),
+        ("gone", "u1"),
         ("freed", "?"),
         ("left", "?"),
     ]
 )
 """A claim with what is known of it. ``round`` is when it was last asked about, ``lone`` how many probes have found it
-to hang on a lone witness."""
+to hang on a lone witness, ``gone`` how many in a row have found its partition gone."""
 
 _FRESH = 4096
 """Claims that are kept as such until rows are made of them, at most."""

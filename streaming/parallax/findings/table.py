@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -178,7 +178,7 @@ class FindingsTable:
             raise AppendedMeanwhile(_one_line(self._uri, "another process has appended events meanwhile"))
         numbered = [replace(event, sequence=self._sequence + 1 + i) for i, event in enumerate(events)]
         version = numbered[-1].sequence
-        rows = pa.Table.from_pylist([_row(event) for event in numbered], schema=SCHEMA)
+        rows = _as_rows(numbered)
         marks = [Transaction(_APP_ID, version), *self._guard(lambda: epoch_marks(self._table))]
         commit = CommitProperties(app_transactions=marks)
         self._guard(lambda: write_deltalake(self._table, rows, mode="append", commit_properties=commit))
@@ -217,6 +217,16 @@ class FindingsTable:
 _CONFIGURATION = {"delta.appendOnly": "true"}
 
 
+def as_read(event: Finding) -> Finding:
+    """An event as whoever reads the table gets it, once it is written.
+
+    Raises:
+        FindingsTableError: nobody can read what was written of it.
+    """
+    (row,) = _as_rows([event]).to_pylist()
+    return _event(FINDINGS, row)
+
+
 def _event(uri: str, row: Mapping[str, Any]) -> Finding:
     damage = _damage(row)
     if damage is not None:
@@ -251,6 +261,10 @@ def _damage(row: Mapping[str, Any]) -> str | None:
     except (ValueError, RecursionError):
         is_document = False
     return None if is_document else "its evidence is no JSON document"
+
+
+def _as_rows(events: Iterable[Finding]) -> pa.Table:
+    return pa.Table.from_pylist([_row(event) for event in events], schema=SCHEMA)
 
 
 def _row(event: Finding) -> dict[str, Any]:

@@ -90,6 +90,9 @@ _SOUND: dict[str, Any] = _ANSWERS.evidence() | {
     "proofs": [{"offset": 17, "key_hash": "", "key": "k"} | _ANSWERS.evidence()],
 }
 
+_PART = _SOUND | {"resolution": "part_of_incident", "incident": "bbbb", "spread": False, "unsettled": False}
+"""Of a finding that has become part of an incident."""
+
 _LEAVES = st.sampled_from(
     [None, True, 5, -1, 1.5, float("nan"), float("inf"), 10**40, "", "x", "17", "²", "\ud800", "a\nb", "\x1b[2J"]
 )
@@ -117,7 +120,7 @@ def _places(document: Any) -> Iterator[tuple[Any, Any]]:
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
     """Evidence as it is written, of which a part or two are replaced, renamed or missing."""
-    document = copy.deepcopy(_SOUND)
+    document = copy.deepcopy(draw(st.sampled_from([_SOUND, _PART])))
     for _ in range(draw(st.integers(1, 2))):
         within, key = draw(st.sampled_from(list(_places(document))))
         how = draw(st.sampled_from(["replaced", "replaced", "replaced", "missing", "renamed"]))
@@ -213,6 +216,11 @@ def test_evidence_of_another_form_is_named_by_each_command_and_left_out_by_the_j
 @pytest.mark.parametrize("evidence", [json.dumps(_SOUND), "{}", '{"sides": null, "a newer part": [1]}'])
 def test_evidence_that_is_whole_or_lacks_parts_is_read(tmp_path: Path, evidence: str, suspect: str) -> None:
     assert _check(tmp_path, [finding("aaaa", evidence=evidence, suspect_id=suspect)]) == {0}
+
+
+def test_evidence_of_a_finding_that_is_part_of_an_incident_is_read(tmp_path: Path) -> None:
+    part = finding("aaaa", evidence=json.dumps(_PART), status=FindingStatus.RESOLVED)
+    assert _check(tmp_path, [part]) == {0}
 
 
 _OFFSETS = st.integers(-1, 2**63 - 1)

@@ -12,7 +12,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from parallax.findings.acknowledge import acknowledged
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import current
+from parallax.findings.happenings import Append
+from parallax.findings.incident import is_part_of_incident
 from parallax.findings.table import (
     SCHEMA,
     FindingsTable,
@@ -23,6 +28,22 @@ from parallax.findings.table import (
 )
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from tests.samples import finding
+from tests.unit.findings.test_incidents import (
+    ALONE,
+    DIFFERS,
+    NONE,
+    RECHECK_S,
+    Flood,
+    answers,
+    everywhere,
+    flood,
+    healthy,
+    lost,
+    shown,
+)
+from tests.unit.findings.test_incidents_of_transactions import flood as transactions_flood
+from tests.unit.findings.test_incidents_of_transactions import healed
+from tests.unit.findings.test_lifecycle import Life, deleted, old_value, value
 
 EVENT = finding(
     "a",
@@ -170,6 +191,9 @@ def test_columns_of_other_types_are_one_line(tmp_path: Path) -> None:
         read_events(str(tmp_path))
 
 
+_PART = {"status": FindingStatus.RESOLVED}
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -180,6 +204,9 @@ def test_columns_of_other_types_are_one_line(tmp_path: Path) -> None:
         ({"suspect_id": "", "evidence": '{"incident": {"count": 1e999}}'}, "its evidence is of another form .*"),
         ({"suspect_id": "", "evidence": '{"incident": {"samples": [{}]}}'}, "its evidence is of another form .*"),
         ({"suspect_id": "", "evidence": '{"proofs": [7]}'}, "its evidence is of another form .*"),
+        ({"suspect_id": "", "evidence": '{"incident": "0"}'}, "its evidence is of another form .*"),
+        ({**_PART, "evidence": '{"resolution": "part_of_incident"}'}, "its evidence is of another form .*"),
+        ({**_PART, "evidence": '{"resolution": "part_of_incident", "incident": {}}'}, "its evidence is .*"),
         ({"broker": NOBODY, "evidence": '{"recorded": [1]}'}, "its evidence is of another form .*"),
         ({"evidence": '{"recorded": {"sides": {"a": [{}]}}}'}, "its evidence is of another form .*"),
         ({"first_suspected_at": None}, "no first_suspected_at"),
@@ -198,3 +225,48 @@ def test_a_damaged_event_is_named_by_the_command_line_and_counted_by_the_job(
     job = FindingsTable(str(tmp_path))
     assert [event.finding_id for event in job.load()] == ["a"]
     assert job.skipped == 1
+
+
+def undirected(key: int) -> Claim:
+    recorded = Recorded(sides={f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}, pivot=2)
+    return lost(key, kind=DIFFERS, broker=NOBODY, recorded=recorded)
+
+
+def differing(claim: Claim) -> Answers:
+    return answers(claim, NONE, shown(claim.offset))
+
+
+def _lives() -> list[Life]:
+    """Lives in which findings, and incidents of keys and of transactions, come to be whatever they can be."""
+    single = Life().confirmed(value("leads", key_hash_lo=1), answering=old_value)
+    single.confirmed(value("cleared", key_hash_lo=2), answering=deleted)
+    single.until_asked(everywhere)
+    single.until_asked(deleted)
+    one_by_one = flood(range(ALONE + 1), at_once=1)
+    one_by_one.after(RECHECK_S, everywhere)
+    at_once = flood(range(100))
+    at_once.after(RECHECK_S, healthy)
+    unlike = Flood()
+    unlike.suspect(*(undirected(key) for key in range(100)))
+    few = Flood()
+    few.suspect(*(undirected(key) for key in range(3)))
+    for life in (unlike, few):
+        life.settle(differing)
+        life.after(RECHECK_S, healthy)
+    transactions = transactions_flood(100)
+    transactions.after(RECHECK_S, healed)
+    lives = [single, one_by_one, at_once, unlike, few, transactions]
+    for life in (one_by_one, few):
+        life.commit(Append((acknowledged(life.open[0], "known", "me", life.moment.at),)))
+    return lives
+
+
+def test_whatever_a_life_writes_is_read_back_by_everybody(tmp_path: Path) -> None:
+    lives = _lives()
+    written = [replace(event, sequence=0) for life in lives for event in life.table]
+    told = {(event.is_incident, event.status) for event in written}
+    assert told == {(i, s) for i in (True, False) for s in FindingStatus} - {(True, FindingStatus.DISMISSED)}
+    assert sum(map(is_part_of_incident, written)) == ALONE + 1
+    numbered = FindingsTable(str(tmp_path)).append(written)
+    assert read_events(str(tmp_path)) == numbered
+    assert FindingsTable(str(tmp_path), strict=True).load() == numbered

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from parallax.findings import effect, held, incidents
+from parallax.findings import effect, held, incident, incidents
+from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, evidence_of
-from parallax.findings.happenings import Answered
+from parallax.findings.happenings import Answered, Append, News
 from parallax.findings.incident import tally_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
@@ -164,7 +165,7 @@ class TestOneHundredThousand:
         assert 0 < before.counts[0] < 8_000
         after = Flood(before.table, before.now)
         assert after.counts == before.counts
-        after.suspect(*claims)  # As they are in their table: no event names them.
+        after.suspected_before(*claims)  # As they are in their table: no event names them.
         after.settle(resurrected)
         after.after(RECHECK_S, resurrected)
         assert after.counts == [8_000]
@@ -173,7 +174,7 @@ class TestOneHundredThousand:
     def test_keep_their_count_through_a_restart_with_the_accused_away(self) -> None:
         before = flood(range(1_000), at_once=1_000)
         after = Flood(before.table, before.now)
-        after.suspect(*(lost(key) for key in range(1_000)))
+        after.suspected_before(*(lost(key) for key in range(1_000)))
         after.settle(away)
         for _ in range(3):
             after.after(RECHECK_S, away)
@@ -344,6 +345,163 @@ class TestFew:
         for _ in range(3):
             after.after(RECHECK_S, wrong_where(lambda key: key != 5))
         assert after.counts == [ALONE]
+
+
+class TestPartsAfterARestart:
+    """What an incident says by its last event stands, of findings that became part of it as of any that it counts."""
+
+    @staticmethod
+    def again(life: Flood, answering: Callable[[Claim], Answers], times: int = 6) -> Flood:
+        """The job is started anew, and everything is looked at."""
+        after = Flood(life.table, life.now + 1)
+        for _ in range(times):
+            after.settle(answering)
+            after.after(RECHECK_S, answering)
+        return after
+
+    @staticmethod
+    def some_healed(count: int, are_wrong: Callable[[Claim], Answers]) -> Flood:
+        life = flood(range(count), at_once=1 if count == ALONE + 1 else ALONE)
+        for _ in range(4):
+            life.after(RECHECK_S, are_wrong)
+        return life
+
+    @pytest.mark.parametrize("answering", [away, everywhere])
+    def test_are_not_over_where_they_had_healed_and_are_wrong_again(
+        self, answering: Callable[[Claim], Answers]
+    ) -> None:
+        life = flood(range(ALONE + 1), at_once=1)
+        for _ in range(2):
+            life.after(RECHECK_S, healthy)
+        assert life.open == []
+        for said in [resurrected] * 12 + [answering] * 3:
+            life.after(RECHECK_S, said)
+        assert life.counts == [ALONE + 1]
+        after = self.again(life, answering)
+        assert after.counts == [ALONE + 1]
+        assert after.table == life.table
+        for _ in range(3):
+            after.after(RECHECK_S, healthy)
+        assert (after.open, after.last.status) == ([], FindingStatus.RESOLVED)
+
+    @pytest.mark.parametrize("acknowledging", [False, True])
+    @pytest.mark.parametrize("answering", [None, away])
+    def test_that_had_healed_are_not_counted(
+        self, answering: Callable[[Claim], Answers] | None, acknowledging: bool
+    ) -> None:
+        five = wrong_where(lambda key: key < 5)
+        life = self.some_healed(ALONE + 1, five)
+        assert life.counts == [5]
+        if acknowledging:
+            life.commit(Append((acknowledged(life.open[0], "known", "me", life.moment.at),)))
+        after = self.again(life, answering or five)
+        assert after.counts == ([] if acknowledging else [5])
+        assert after.table == life.table
+
+    def test_that_had_healed_are_not_counted_where_all_replicas_show_the_same_by_now(self) -> None:
+        life = self.some_healed(ALONE + 1, wrong_where(lambda key: key < 5))
+        after = self.again(life, everywhere)
+        assert [(tally_of(f).count, f.status) for f in after.open] == [(5, FindingStatus.SPREAD)]
+        assert after.machine.status().pending == {}
+
+    def test_that_no_event_names_and_that_may_have_healed_before_all_showed_the_same_are_unknown(self) -> None:
+        twenty = wrong_where(lambda key: key < 20)
+        life = self.some_healed(2 * ALONE, twenty)
+        assert life.counts == [20]
+        after = self.again(life, everywhere)
+        assert (after.counts, after.machine.status().pending) == ([20], {("t", 0): 16})
+        for _ in range(3):
+            after.after(RECHECK_S, lambda claim: (everywhere if claim.key_hash_lo < 20 else healthy)(claim))
+        assert (after.counts, after.machine.status().pending) == ([20], {})
+        assert after.open[0].status is FindingStatus.SPREAD
+
+    def test_fall_in_number_once_they_have_been_looked_at(self) -> None:
+        life = self.some_healed(2 * ALONE, wrong_where(lambda key: key < 20))
+        after = self.again(life, away)
+        assert (after.counts, after.machine.status().pending) == ([20], {("t", 0): 16})
+        assert after.machine.waits("key-25") == "it has not been probed yet"
+        for _ in range(4):
+            after.after(RECHECK_S, wrong_where(lambda key: key < 3))
+        assert (after.counts, after.machine.status().pending) == ([3], {})
+
+    def test_hold_up_what_they_may_account_for(self) -> None:
+        life = self.some_healed(2 * ALONE, lambda claim: replace(resurrected(claim), leader=2))
+        after = self.again(life, away)
+        key = next(key for key in range(2 * ALONE) if after.waits(f"key-{key}"))
+        sides = {f"value at offset {NEWER}": (1,), f"no value at offset {NEWER}": (3,)}
+        unlike = {"suspect_id": "unlike", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
+        after.suspect(lost(key, **unlike, recorded=Recorded(sides=sides, pivot=1)))
+
+        def differ(claim: Claim) -> Answers:
+            shows = {1: replica(1, shown(NEWER)), 2: ReplicaAnswer(2, error="away"), 3: replica(3, NONE)}
+            return Answers(shows, leader=1) if claim.suspect_id == "unlike" else away(claim)
+
+        after.settle(differ)
+        assert "waits for the verdict" in after.waits("unlike")
+
+
+class TestThatAgreeAfterARestart:
+    """A hundred keys differ without direction; then all replicas agree, and nothing proves which was right."""
+
+    @staticmethod
+    def unlike(key: int) -> Claim:
+        sides = {f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}
+        return lost(key, kind=DIFFERS, broker=NOBODY, recorded=Recorded(sides=sides, pivot=2))
+
+    @staticmethod
+    def differ(claim: Claim) -> Answers:
+        return answers(claim, NONE, shown(claim.offset))
+
+    @staticmethod
+    def missing(key: int) -> Claim:
+        return lost(key, kind=FindingKind.RECORD_MISSING)
+
+    def restarted(self, make: Callable[[int], Claim], others: Iterable[Claim] = ()) -> Flood:
+        suspects = [*map(make, range(100)), *others]
+        life = Flood()
+        life.suspect(*suspects)
+        never = {claim.suspect_id for claim in others}
+        for said in [lambda c: (healthy if c.suspect_id in never else self.differ)(c)] * 2 + [healthy] * 3:
+            life.settle(said)
+            life.after(RECHECK_S, said)
+        assert [(tally_of(f).count, f.status) for f in life.open] == [(100, FindingStatus.UNSETTLED)]
+        after = Flood(life.table, life.now + 1)
+        for first in range(0, len(suspects), 10):
+            after.suspected_before(*suspects[first : first + 10])
+        after.settle(healthy)
+        for _ in range(3):
+            after.after(RECHECK_S, healthy)
+        assert [(tally_of(f).count, f.status) for f in after.open] == [(100, FindingStatus.UNSETTLED)]
+        assert after.table == life.table
+        return after
+
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_are_counted_whatever_becomes_of_those_that_the_event_names(self, turned: bool) -> None:
+        life = self.restarted(self.missing if turned else self.unlike)
+        assert life.machine.status().pending == {}
+        named = {claim.suspect_id for claim in incident.sampled(life.open[0])}
+        assert len(named) == 16
+        for _ in range(4):
+            life.after(RECHECK_S, lambda c: (written_since if c.suspect_id in named else healthy)(c))
+        assert [(tally_of(f).count, f.status) for f in life.open] == [(84, FindingStatus.UNSETTLED)]
+        for _ in range(4):
+            life.after(RECHECK_S, written_since)
+        assert life.open == []
+        assert life.last.status is FindingStatus.RESOLVED
+
+    def test_are_unknown_where_some_may_never_have_differed(self) -> None:
+        never = [replace(self.unlike(key), suspect_id=f"never-{key}") for key in range(100, 150)]
+        life = self.restarted(self.unlike, never)
+        assert life.machine.status().pending == {("t", 0): 134}
+        assert "it may have been counted before a restart" in life.waits("never-120")
+        named = {claim.suspect_id for claim in incident.sampled(life.open[0])}
+        for _ in range(4):
+            life.after(RECHECK_S, lambda c: (written_since if c.suspect_id in named else healthy)(c))
+        assert len(life.open) == 1, "it does not end by what it has not looked at"
+        for _ in range(4):
+            life.after(RECHECK_S, written_since)
+        assert life.open == []
+        assert life.machine.status().pending == {}
 
 
 class TestGroups:
@@ -580,9 +738,6 @@ class TestWhatIsReported:
         assert life.machine.waits("key-7") is None
 
     def test_that_is_acknowledged_opens_again_when_there_are_more(self) -> None:
-        from parallax.findings.acknowledge import acknowledged
-        from parallax.findings.happenings import News
-
         life = flood(range(100), at_once=100)
         event = replace(acknowledged(life.open[0], "known", "me", life.moment.at), sequence=99)
         life.do(News([event]))
@@ -602,6 +757,62 @@ class TestWhatIsReported:
         life.after(10 * RECHECK_S, resurrected)
         life.after(RECHECK_S, resurrected)
         assert life.counts == [100]
+
+
+def gone(_: Claim) -> Answers:
+    return Answers({}, gone="the topic t does not exist any more")
+
+
+class TestThatArePossiblyGone:
+    """A broker that has just started may not know of a topic yet: each must be gone twice in a row."""
+
+    PAGES = 3 * held.PAGE - 200
+
+    def test_suspects_of_all_pages_wait_and_are_asked_about_again(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(self.PAGES)))
+        life.settle(gone)
+        assert sum(life.machine.status().pending.values()) == self.PAGES
+        assert "asked once more" in life.waits(f"key-{self.PAGES - 1}")
+        for _ in range(3):
+            life.after(RECHECK_S, resurrected)
+        assert life.counts == [self.PAGES]
+
+    def test_suspects_are_cleared_by_the_second_look(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(100)))
+        life.settle(gone)
+        life.after(RECHECK_S, gone)
+        assert life.machine.status().pending == {}
+        assert life.table == []
+
+    def test_one_that_was_not_asked_about_is_not_gone(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(100)))
+        life.settle(gone)
+        life.suspect(*(lost(key) for key in range(100, 200)))
+        life.settle(gone)
+        assert life.machine.status().pending == {("t", 0): 200}
+
+    def test_an_incident_counts_as_before_after_one_look_that_says_so(self) -> None:
+        life = flood(range(self.PAGES), at_once=self.PAGES).after(RECHECK_S, resurrected)
+        after = Flood(life.table, life.now + 1)
+        after.suspected_before(*(lost(key) for key in range(self.PAGES)))
+        after.settle(gone)
+        for _ in range(3):
+            after.after(RECHECK_S, resurrected)
+        assert after.counts == [self.PAGES]
+        assert after.table == life.table
+
+    def test_an_incident_that_is_gone_ends(self) -> None:
+        life = flood(range(1_000), at_once=1_000).after(RECHECK_S, resurrected)
+        for said in (gone, resurrected, gone):
+            life.after(RECHECK_S, said)
+        assert life.counts == [1_000]
+        for _ in range(4):
+            life.after(RECHECK_S, gone)
+        assert life.open == []
+        assert tally_of(life.last).ended == {"object_gone": 1_000}
 
 
 def test_a_probe_that_fails_is_made_again() -> None:

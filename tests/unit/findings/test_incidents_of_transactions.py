@@ -187,7 +187,7 @@ class TestThousands:
         before = flood(1_000)
         before.after(RECHECK_S, by_index)
         after = Flood(before.table, before.now)
-        after.suspect(*map(turned, range(1_000)))  # As they are in their table: no event names them.
+        after.suspected_before(*map(turned, range(1_000)))  # As they are in their table: no event names them.
         after.settle(by_index)
         rounds(after, by_index)
         assert after.counts == [1_000]
@@ -204,7 +204,7 @@ class TestThousands:
         before = rounds(flood(1_000), cleaned)
         assert before.counts == [1_000], "what was proven of them stays so"
         after = Flood(before.table, before.now)
-        after.suspect(*map(turned, range(1_000)))
+        after.suspected_before(*map(turned, range(1_000)))
         after.settle(cleaned)
         rounds(after, cleaned)
         assert after.counts == [1_000]
@@ -434,7 +434,7 @@ class TestWhatTransactionsExplain:
         before.settle(by_index)
         answering = where(lambda n: n == 5, healed, by_index)
         after = Flood(before.table, before.now)
-        after.suspect(*map(turned, range(100)))
+        after.suspected_before(*map(turned, range(100)))
         after.settle(answering)
         rounds(after, answering)
         assert [f.offset for f in after.open if not f.is_incident] == [start_of(5)]

@@ -58,7 +58,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
     def test_are_counted_of_the_other_after_a_restart_as_well(self) -> None:
         before = self.left_on_3()
         life = Flood(before.table, before.now)
-        life.suspect(*MANY)  # As they are in their table: of those on 3 nothing was written.
+        life.suspected_before(*MANY)  # As they are in their table: of those on 3 nothing was written.
         for _ in range(4):
             life.settle(showing(3))
             life.after(RECHECK_S, showing(3))
@@ -72,7 +72,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
     def test_keep_their_count_while_the_one_that_is_right_is_away_after_a_restart(self) -> None:
         before = self.left_on_3()
         life = Flood(before.table, before.now)
-        life.suspect(*MANY)
+        life.suspected_before(*MANY)
         for _ in range(4):
             life.settle(showing(3, away=(2,)))
             life.after(RECHECK_S, showing(3, away=(2,)))
@@ -85,7 +85,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
         before.settle(showing(2))
         before.after(RECHECK_S, showing(2, 3))
         life = Flood(before.table, before.now)
-        life.suspect(*MANY)
+        life.suspected_before(*MANY)
         for _ in range(4):
             life.settle(showing(3))
             life.after(RECHECK_S, showing(3))
@@ -98,7 +98,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
         life.settle(showing(2, 3))
         if restarted:
             life = Flood(life.table, life.now)
-            life.suspect(*MANY)
+            life.suspected_before(*MANY)
             life.settle(showing(2, 3))
         for _ in range(3):
             life.after(RECHECK_S, showing(away=(3,)))
@@ -120,12 +120,34 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
             life.after(RECHECK_S, showing(away=(3,)))
         if restarted:
             life = Flood(life.table, life.now)
-            life.suspect(*MANY[:40])
+            life.suspected_before(*MANY[:40])
             life.settle(showing(away=(3,)))
         assert sum(life.machine.status().pending.values()) == 40
         for _ in range(4):
             life.after(RECHECK_S, showing(3))
         assert counting(life) == [(3, 40)]
+
+    def test_are_found_though_what_single_findings_left_had_become_one_that_is_over_too(self) -> None:
+        """2 is put right, then 3, which showed the same and was 16 findings, then many; 1 shows it by then."""
+        before = Flood()
+        before.suspect(*MANY[:ALONE])
+        before.settle(showing(2, 3))
+        for _ in range(3):
+            before.after(RECHECK_S, showing(3))
+        before.suspect(replace(lost(ALONE), broker=3))
+        before.settle(showing(3))
+        before.after(RECHECK_S, showing(3))
+        assert counting(before) == [(3, ALONE + 1)]
+        before.after(RECHECK_S, showing(1, 3))
+        for _ in range(3):
+            before.after(RECHECK_S, showing(away=(1,)))
+        assert counting(before) == []
+        life = Flood(before.table, before.now)
+        life.suspected_before(*MANY[:ALONE], replace(lost(ALONE), broker=3))
+        for said in [showing(away=(1,))] * 2 + [showing(1)] * 4:
+            life.settle(said)
+            life.after(RECHECK_S, said)
+        assert {(f.broker, tally_of(f).count if f.is_incident else 1) for f in life.open} == {(1, ALONE + 1)}
 
     def test_leave_nothing_where_no_other_shows_the_same(self) -> None:
         life = Flood()
@@ -161,7 +183,7 @@ def test_suspects_that_were_left_on_a_replica_that_is_away_wait_for_it_after_a_r
         before.after(RECHECK_S, showing(away=(3,)))
     assert before.open == []
     life = Flood(before.table, before.now)
-    life.suspect(*MANY[:count])
+    life.suspected_before(*MANY[:count])
     for _ in range(2):
         life.settle(showing(away=(3,)))
         life.after(RECHECK_S, showing(away=(3,)))
@@ -178,7 +200,7 @@ def test_differences_that_an_incident_left_are_all_counted_after_a_restart() -> 
     for _ in range(8):
         before.after(RECHECK_S, differing)
     life = Flood(before.table, before.now)
-    life.suspect(*MANY)
+    life.suspected_before(*MANY)
     for _ in range(6):
         life.settle(differing)
         life.after(RECHECK_S, differing)
@@ -194,7 +216,7 @@ def test_suspects_about_another_replica_that_cannot_be_decided_hold_up_no_end(re
     life.settle(showing(2, away=(3,)))
     if restarted:
         life = Flood(life.table, life.now)
-        life.suspect(*MANY, *others)
+        life.suspected_before(*MANY, *others)
         life.settle(showing(2, away=(3,)))
     for _ in range(4):
         life.after(RECHECK_S, showing(away=(3,)))
@@ -243,7 +265,7 @@ class TestTransactionsThatAnIncidentCountedBeforeARestart:
             before.after(RECHECK_S, said)
         assert before.open == []
         life = Flood(before.table, before.now)
-        life.suspect(*map(make, range(40)))
+        life.suspected_before(*map(make, range(40)))
         for _ in range(3):
             life.after(RECHECK_S, self.said(two, "away"))
         return life

@@ -31,7 +31,9 @@ from parallax.findings.happenings import (
     Suspected,
     Tick,
 )
+from parallax.findings.incident import decided
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.table import as_read
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -146,11 +148,17 @@ class Life:
 
     def commit(self, append: Append) -> None:
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(append.events)]
+        assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
         self.table += numbered
         self.do(Committed(numbered))
 
     def suspect(self, *claims: Claim) -> None:
         self.do(Suspected(claims))
+
+    def suspected_before(self, *claims: Claim) -> None:
+        """Suspects as a job reads them from their table when it starts."""
+        known = decided(self.table)
+        self.suspect(*(c for c in claims if c.raised_at_ms >= known.get(c.suspect_id, 0)))
 
     def answer(self, answering: Answering) -> list[str]:
         """Answer all probes that were asked for in one batch; returns the suspects asked about."""

@@ -24,7 +24,7 @@ from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransa
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, current
 from parallax.findings.happenings import FindingsStatus
-from parallax.findings.incident import tally_of
+from parallax.findings.incident import is_part_of_incident, tally_of
 from parallax.findings.incidents import ALONE
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FindingsTable, FindingsTableError, read_events
@@ -916,3 +916,110 @@ def test_bytes_that_were_probed_are_reported_though_no_probe_came_back(start: St
     watch.until(lambda s: s.probe_bytes == {})
     replicas.read_bytes = {2: 4096}
     watch.until(lambda s: s.probe_bytes == {2: 4096})
+
+
+OLDER, NOTHING = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+
+
+def showing(*wrong: int, away: Sequence[int] = ()) -> Callable[[Claim], Answers]:
+    """Some of three replicas show a value that was deleted, the others none."""
+
+    def answer(_: Claim) -> Answers:
+        end = dict.fromkeys(("high_watermark", "last_stable_offset", "log_end_offset"), 10**6)
+        made = {b: replica(b, **end, key=OLDER if b in wrong else NOTHING) for b in (1, 2, 3)}
+        made |= {b: ReplicaAnswer(b, error="away") for b in away}
+        return Answers(made, leader=1)
+
+    return answer
+
+
+def undeleted(key: int) -> Suspect:
+    deleted = Accusation(
+        Rule.LATEST_VALUE,
+        FindingKind.DELETED_RECORD_RESURRECTED,
+        2,
+        offset=1_000 + key,
+        key_hash_hi=1,
+        key_hash_lo=key + 1,
+    )
+    return Suspect("orders", 0, deleted, {}, raised_at=1_700_000_000_000)
+
+
+def counting(status: FindingsStatus) -> list[tuple[int, int]]:
+    """The findings that are open: their brokers, and how many each counts."""
+    return sorted((f.broker, tally_of(f).count if f.is_incident else 1) for f in status.open)
+
+
+def suspected(manager: FindingsManager, watch: Watch, settings: Settings, count: int, at_once: int = 1) -> None:
+    """Keys are suspected one after another, as the comparison raises them, until all are told of."""
+    for first in range(0, count, at_once):
+        some = [undeleted(key) for key in range(first, first + at_once)]
+        write_suspects(settings, *some)
+        manager.offer(some)
+        watch.until(lambda s, told=first + at_once: sum(n for _, n in counting(s)) == told)
+
+
+def test_findings_that_became_an_incident_are_read_by_everybody_and_by_the_next_job(
+    start: Start, settings: Settings
+) -> None:
+    replicas = Replicas(showing(2))
+    manager, watch = start(replicas)
+    suspected(manager, watch, settings, ALONE + 1)
+    watch.until(lambda s: counting(s) == [(2, ALONE + 1)])
+    manager.stop()
+    written = events(settings)
+    incident = written[-1 - (ALONE + 1)]
+    assert all(is_part_of_incident(event) for event in written[-(ALONE + 1) :])
+    replicas.answer = showing(2, away=[2])
+    manager, watch = start(replicas)
+    status = watch.until(lambda s: s.probes_total > 3)
+    assert (counting(status), status.skipped) == ([(2, ALONE + 1)], 0)
+    assert events(settings) == written
+    acknowledge(settings.storage.path, incident.finding_id, "known", by="ann")
+    watch.until(lambda s: not s.open)
+    replicas.answer = showing()
+    watch.until(lambda s: not s.open and not s.acknowledged)
+    manager.stop()
+    written = events(settings)
+    replicas.answer = showing(away=[2])
+    for _ in range(2):
+        manager, watch = start(replicas)
+        watch.until(lambda s: s.probes_total > 3)
+        manager.stop()
+    assert events(settings) == written
+
+
+@pytest.mark.parametrize("at_once", [10, 40])
+def test_what_parts_of_an_incident_leave_on_another_replica_is_found_after_a_restart(
+    start: Start, settings: Settings, at_once: int
+) -> None:
+    replicas = Replicas(showing(2, 3))
+    manager, watch = start(replicas)
+    suspected(manager, watch, settings, 40, at_once)
+    watch.until(lambda s: counting(s) == [(2, 40)])
+    replicas.answer = showing(away=[3])
+    watch.until(lambda s: not s.open and sum(s.pending.values()) == 40)
+    manager.stop()
+    _, watch = start(replicas)
+    watch.until(lambda s: sum(s.pending.values()) == 40)
+    replicas.answer = showing(3)
+    watch.until(lambda s: counting(s) == [(3, 40)])
+
+
+def test_what_parts_have_left_on_another_replica_counts_as_before_after_a_restart(
+    start: Start, settings: Settings
+) -> None:
+    replicas = Replicas(showing(2))
+    manager, watch = start(replicas)
+    suspected(manager, watch, settings, 2 * ALONE, ALONE)
+    watch.until(lambda s: counting(s) == [(2, 2 * ALONE)])
+    replicas.answer = showing(3)
+    watch.until(lambda s: counting(s) == [(3, 2 * ALONE)])
+    manager.stop()
+    written = events(settings)
+    manager, watch = start(replicas)
+    probes = watch.until(lambda s: not s.pending and s.probes_total > 5).probes_total
+    watch.until(lambda s: s.probes_total > probes + 5)
+    manager.stop()
+    assert counting(watch.status) == [(3, 2 * ALONE)]
+    assert events(settings) == written
