@@ -40,14 +40,11 @@ class Judged:
 def remembered(claim: Claim, answers: Answers) -> Shown:
     """Add the end markers that the others show now to what was recorded of the replicas: they may be gone tomorrow.
 
-    Of the one that its own replica contradicts, the leader epoch: that tells whether it was truncated.
+    One of another leader epoch is another one, of a log in which it has taken that one's place. Of the one that its
+    own replica contradicts, the leader epoch: that tells whether it was truncated.
     """
-    found = {
-        answer.broker: marker
-        for answer in answers.replicas.values()
-        for marker in answer.markers
-        if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id
-    }
+    shown_by = {answer.broker: end_shown(claim, answer) for answer in answers.replicas.values()}
+    found = {broker: marker for broker, marker in shown_by.items() if marker is not None}
     own = found.pop(claim.pivot, None)
     shown = {broker: marker.type for broker, marker in found.items()}
     proving = [*found.values()]
