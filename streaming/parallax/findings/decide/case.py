@@ -402,6 +402,19 @@ def shown_value(answer: ReplicaAnswer) -> str:
     return NO_VALUE if answer.live is None else f"{VALUE}{answer.live.offset}"
 
 
+def values_as_far_as_read(case: Case) -> dict[str, list[int]] | None:
+    """By what they show of the key, the replicas; None unless all that answered have come equally far, and say it."""
+    everyone = (case.accused, *case.others)
+    if len({end for a in everyone for end in (a.last_stable_offset, a.cleaned_below)}) > 1:
+        return None
+    sides: dict[str, list[int]] = {}
+    for answer in everyone:
+        if answer.key is None or not answer.key.complete or answer.key.newest_offset >= answer.last_stable_offset:
+            return None
+        sides.setdefault(shown_value(answer), []).append(answer.broker)
+    return sides
+
+
 def names(answers: Sequence[ReplicaAnswer]) -> str:
     """The brokers that answered, for a sentence."""
     return broker_list([a.broker for a in answers])

@@ -15,6 +15,7 @@ from parallax.findings.decide.case import (
     end_shown,
     is_of_another_epoch,
     names,
+    values_as_far_as_read,
 )
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
@@ -66,13 +67,16 @@ def contradicted_before(case: Case) -> Decision:
         return case.not_held(
             f"broker {accused.broker} does not hold offset {claim.first_offset} any more", claim.first_offset
         )
-    if accused.last_stable_offset <= claim.first_offset:
-        return case.pending(
-            f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"
-        )
     reason = (
         f"the end marker at offset {mark}, which broker {accused.broker} contradicted, is none of the log that stands"
     )
+    if accused.last_stable_offset <= claim.first_offset:
+        sides = None if case.absent else values_as_far_as_read(case)
+        if sides is not None and len(sides) == 1:
+            return case.dismissed(f"{reason}; in that the transaction goes on", Resolution.UNPROVEN)
+        return case.pending(
+            f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"
+        )
     shown = live_outcomes(case)
     if len(set(shown.values())) > 1:
         if old := [a for a in case.others if end_shown(claim, a) is not None]:

@@ -49,6 +49,9 @@ def transaction(case: Case) -> Decision:
     held = _held(claim, accused)
     if held is not None:
         return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
+    if claim.kind in _OPEN and UNKNOWN < accused.log_end_offset <= claim.transaction_start_offset:
+        gone = f"the log of broker {accused.broker} ends below offset {claim.transaction_start_offset}, where it began"
+        return case.dismissed(gone, Resolution.UNPROVEN)
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
 

@@ -19,8 +19,8 @@ from parallax.findings.decide.case import (
     is_truncated,
     lists_as_aborted,
     names,
-    shown_value,
     shows_deleted,
+    values_as_far_as_read,
     values_shown,
     verb,
 )
@@ -78,17 +78,9 @@ def _in_a_shorter_log(case: Case) -> Decision | None:
 
     Nothing that was read of it proves anything then. It is compared where all that answer have come equally far.
     """
-    everyone = (case.accused, *case.others)
-    if (
-        not is_proof_replaced(case)
-        or len({end for a in everyone for end in (a.last_stable_offset, a.cleaned_below)}) > 1
-    ):
+    sides = values_as_far_as_read(case) if is_proof_replaced(case) else None
+    if sides is None:
         return None
-    sides: dict[str, list[int]] = {}
-    for answer in everyone:
-        if answer.key is None or not answer.key.complete or answer.key.newest_offset >= answer.last_stable_offset:
-            return None
-        sides.setdefault(shown_value(answer), []).append(answer.broker)
     cut = f"what was read at offset {case.claim.offset} was truncated"
     if len(sides) < 2:
         return case.unproven(f"{cut}, and all show the same of the key", Resolution.UNPROVEN)
