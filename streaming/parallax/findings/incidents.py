@@ -137,7 +137,6 @@ class Incidents:
         self._over: dict[str, list[Claim]] = {}
         self._on_others: list[Claim] = []
         self._forgotten: dict[Group, int] = {}
-        self._is_loaded = False
 
     # What comes in.
 
@@ -164,11 +163,20 @@ class Incidents:
                 left += part
         return left
 
-    def add(self, event: Finding, now: float) -> None:
-        """Take in an event of the findings table: of an incident, of a part of it, or of a single finding."""
+    def add(self, event: Finding, now: float, *, at_start: bool = False) -> None:
+        """Take in an event of the findings table: of an incident, of a part of it, or of a single finding.
+
+        Args:
+            event: of the table.
+            now: the monotonic clock.
+            at_start: another process may have written it: what it goes by is not known.
+        """
         group = group_of(event)
         if event.is_incident:
-            self._add_incident(self._proven_of(group), event, now)
+            proven = self._proven_of(group)
+            self._add_incident(proven, event, now)
+            if at_start and event.stands and event.status is not FindingStatus.ACKNOWLEDGED:
+                proven.doubt()
             return
         for singles in self._singles.values() if event.status is not FindingStatus.DISMISSED else ():
             singles.pop(event.finding_id, None)
@@ -234,8 +242,6 @@ class Incidents:
         proven.event, proven.reported_at = event, now
         if not event.stands:
             proven.end()
-        elif not self._is_loaded and event.status is not FindingStatus.ACKNOWLEDGED:
-            proven.doubt()
 
     def loaded(self) -> None:
         """All events are in: what the incidents name is asked about again, with what is suspected beside it.
@@ -243,7 +249,6 @@ class Incidents:
         So are findings that had become part of one before its last event. Which of them that one counts it does not
         say, but of those that it names: of the others it is not known, like of what is suspected.
         """
-        self._is_loaded = True
         for proven in self._proven.values():
             if (event := proven.event) is None:
                 continue

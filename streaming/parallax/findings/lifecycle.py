@@ -228,7 +228,7 @@ class Lifecycle:
             added = {claim.suspect_id: claim for claim in self._ledger.add(event, now.at)}
             freed |= added
             left |= added
-            self._incidents.add(event, now.monotonic)
+            self._incidents.add(event, now.monotonic, at_start=True)
         self._incidents.loaded()
         for finding in self._ledger:
             self._check_again(finding, now, since_start=True)
