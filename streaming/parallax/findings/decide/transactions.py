@@ -49,10 +49,20 @@ def transaction(case: Case) -> Decision:
     held = _held(claim, accused)
     if held is not None:
         return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
-    if claim.kind in _OPEN and UNKNOWN < accused.log_end_offset <= claim.transaction_start_offset:
-        gone = f"the log of broker {accused.broker} ends below offset {claim.transaction_start_offset}, where it began"
-        return case.dismissed(gone, Resolution.UNPROVEN)
+    if claim.kind in _OPEN and _is_cut_away(case):
+        gone = f"the log of broker {accused.broker} was truncated, and does not hold the transaction open any more"
+        return case.dismissed(gone)
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
+
+
+def _is_cut_away(case: Case) -> bool:
+    """Whether a transaction that the accused held open is none of its log of now, which has decided nothing there yet.
+
+    It ends below, holds something else where the transaction began, or its end marker is known to be cut.
+    """
+    claim, accused = case.claim, case.accused
+    is_another = accused.log_end_offset <= claim.transaction_start_offset or is_another_log(claim, accused)
+    return accused.last_stable_offset <= claim.first_offset and (is_another or case.end_replaced)
 
 
 def _is_marker_truncated(case: Case) -> bool:
