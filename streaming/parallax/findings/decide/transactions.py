@@ -52,6 +52,8 @@ def transaction(case: Case) -> Decision:
     if claim.kind in _OPEN and _is_cut_away(case):
         gone = f"the log of broker {accused.broker} was truncated, and does not hold the transaction open any more"
         return case.dismissed(gone)
+    if not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in (accused, *case.others)):
+        return case.dismissed(f"every log was truncated to offset {claim.first_offset} or below", Resolution.UNPROVEN)
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
 
