@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.simulation import advice, oracle, properties
+from tests.simulation import advice, kinds, oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.expected import Shown
 from tests.simulation.history import RETENTION, Profile
@@ -169,7 +169,8 @@ class Judge:
             seen = unharmed if said.about == "cut" else now
             if (broken := properties.healed(said, self.cluster, seen, findings.standing)) is not None:
                 self.broken.append(broken)
-        for said in findings.standing:
+        # Elsewhere one that is held back cannot be judged, and a finding on it stands until it can be.
+        for said in findings.standing if not kinds.ELECTED.keys().isdisjoint(self.profile.kinds) else ():
             if (broken := properties.stands(said, now, self.cluster, findings.standing)) is not None:
                 self.broken.append(broken)
         if self.profile.late:
