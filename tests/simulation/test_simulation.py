@@ -18,7 +18,11 @@ CHUNK = 100
 FIRST = range(0, HISTORIES // 2, CHUNK)
 """First seeds of the chunks; each seed is run as a healthy and as a faulty history. The test's name tells its seeds."""
 CHUNKS = [pytest.param(first, marks=[pytest.mark.release] if first >= HISTORIES // 4 else []) for first in FIRST]
-"""The second half belongs before a release."""
+SCRIPTS = [
+    pytest.param(kinds.FIRST + first, marks=[pytest.mark.release] if first >= SCRIPTED // 2 else [])
+    for first in range(0, SCRIPTED, CHUNK)
+]
+"""The second half of each belongs before a release."""
 
 
 def name(first: int) -> str:
@@ -48,7 +52,7 @@ def test_what_was_lost_is_found_or_unknown_and_every_finding_is_true(first: int)
     assert sum(len(w.monitor.confirmed) for w in worlds) > CHUNK // 10
 
 
-@pytest.mark.parametrize("first", range(kinds.FIRST, kinds.FIRST + SCRIPTED, CHUNK), ids=name)
+@pytest.mark.parametrize("first", SCRIPTS, ids=name)
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy: bool) -> None:
     worlds = hold(range(first, first + CHUNK), healthy)
