@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.finding import Finding
-from tests.simulation.cluster import Cluster
 from tests.simulation.test_regressions import OF_FOUR, STANDARD, looked_at_again, parse
 from tests.simulation.world import World
 
@@ -32,15 +31,11 @@ class Life:
         looked_at_again(self.world, looks)
         return self
 
-    def found(self, *, truncated: bool = False) -> list[tuple[str, int, str]]:
+    def found(self) -> list[tuple[str, int, str]]:
         """What stands: kind, accused and status; without the logs that were truncated, which are always reported."""
         standing: list[Finding] = list(self.world.monitor.lifecycle.standing())
-        said = [(str(e.kind), e.broker, str(e.status)) for e in standing if truncated or e.kind != "log_truncated"]
+        said = [(str(e.kind), e.broker, str(e.status)) for e in standing if e.kind != "log_truncated"]
         return sorted(said)
-
-    @property
-    def cluster(self) -> Cluster:
-        return self.world.cluster
 
 
 def test_a_deletion_is_not_held_against_a_log_in_which_another_record_took_the_place_of_its_tombstone() -> None:

@@ -43,14 +43,10 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
     One of another leader epoch is another one, of a log in which it has taken that one's place. Of the one that its
     own replica contradicts, the leader epoch: that tells whether it was truncated.
     """
-    shown_by = {answer.broker: end_shown(claim, answer) for answer in answers.replicas.values()}
-    found = {broker: marker for broker, marker in shown_by.items() if marker is not None}
-    own = found.pop(claim.pivot, None)
-    shown = {broker: marker.type for broker, marker in found.items()}
-    proving = [*found.values()]
-    if own is not None and claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
-        proving.append(own)
-    epoch = max([claim.recorded.leader_epoch, *(marker.leader_epoch for marker in proving)])
+    found = {a.broker: end for a in answers.replicas.values() if (end := end_shown(claim, a)) is not None}
+    shown = {broker: end.type for broker, end in found.items() if broker != claim.pivot}
+    proving = found if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER else shown
+    epoch = max([claim.recorded.leader_epoch, *(found[broker].leader_epoch for broker in proving)])
     return replace(claim.recorded, markers={**claim.recorded.markers, **shown}, leader_epoch=epoch)
 
 

@@ -80,6 +80,10 @@ def away(claim: Claim) -> Answers:
     return Answers({1: replica(1, NONE), 2: silent, 3: replica(3, NONE)}, leader=1)
 
 
+def explained(claim: Claim) -> Answers:
+    return wrong(claim) if claim.kind is not RESURRECTED else resurrected(claim)
+
+
 def wrong_where(is_wrong: Callable[[int], bool]) -> Callable[[Claim], Answers]:
     return lambda claim: (resurrected if is_wrong(claim.key_hash_lo) else healthy)(claim)
 
@@ -251,9 +255,6 @@ class TestManyThatAreRaisedAgain:
         assert life.counts == [100]
 
     def test_after_a_transaction_had_explained_them_are_asked_about_again(self) -> None:
-        def explained(claim: Claim) -> Answers:
-            return wrong(claim) if claim.kind is not RESURRECTED else resurrected(claim)
-
         life = Flood()
         life.suspect(transaction(kind=FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
         life.answer(explained)
@@ -555,9 +556,6 @@ class TestGroups:
         assert life.counts == [100]
 
     def test_that_a_transaction_explains_are_no_incident_until_it_ends(self) -> None:
-        def explained(claim: Claim) -> Answers:
-            return wrong(claim) if claim.kind is not RESURRECTED else resurrected(claim)
-
         life = Flood()
         life.suspect(transaction(kind=FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
         life.answer(explained)

@@ -249,6 +249,14 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
     return None
 
 
+def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica holds a record, or another producer's end marker, where the claim's end marker was read."""
+    mark = claim.marker_offset
+    return mark in answer.uncommitted or any(
+        m.offset == mark and m.producer_id != claim.producer_id for m in answer.markers
+    )
+
+
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica holds an end marker or another producer's record where the transaction has one of its own.
 

@@ -13,6 +13,7 @@ from parallax.findings.decide.case import (
     Sides,
     Verdict,
     end_shown,
+    holds_another_end,
     is_of_another_epoch,
     names,
     values_as_far_as_read,
@@ -122,10 +123,7 @@ def has_cut_its_end(claim: Claim, accused: ReplicaAnswer) -> bool:
 
     By what lies there now, or since a newer leader epoch begins there or below, though the log be shorter by now.
     """
-    mark = claim.marker_offset
-    is_another = mark in accused.uncommitted
-    is_another |= any(m.offset == mark and m.producer_id != claim.producer_id for m in accused.markers)
-    return is_another or any(is_of_another_epoch(accused, *proof) for proof in claim.proofs)
+    return holds_another_end(claim, accused) or any(is_of_another_epoch(accused, *proof) for proof in claim.proofs)
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:

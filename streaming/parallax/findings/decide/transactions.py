@@ -15,6 +15,8 @@ from parallax.findings.decide.case import (
     all_have_held,
     broker_list,
     end_shown,
+    has_marker,
+    holds_another_end,
     is_another_log,
     is_proof_replaced,
     is_proof_truncated,
@@ -22,7 +24,7 @@ from parallax.findings.decide.case import (
     names,
 )
 from parallax.findings.decide.outcomes import ended
-from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end, has_cut_its_end
+from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.findings.decide.unproven_end import ended_somewhere, is_end_proven
 from parallax.kinds import TRANSACTION_KINDS
@@ -79,9 +81,7 @@ def _has_truncated_its_end(case: Case) -> bool:
     """
     if end_shown(case.claim, case.accused) is not None:
         return False
-    if has_cut_its_end(case.claim, case.accused) or _is_marker_replaced(case):
-        return True
-    return not case.absent and _is_marker_truncated(case)
+    return _is_marker_replaced(case) or (not case.absent and _is_marker_truncated(case))
 
 
 def _is_marker_replaced(case: Case) -> bool:
@@ -89,12 +89,8 @@ def _is_marker_replaced(case: Case) -> bool:
 
     By its leader epoch, or by what a replica holds in its place: the tail of the log may be of an older epoch.
     """
-    claim, mark = case.claim, case.claim.marker_offset
-    if is_proof_replaced(case):
-        return True
-    answers = (case.accused, *case.others)
-    another = any(m.offset == mark and m.producer_id != claim.producer_id for a in answers for m in a.markers)
-    return another or any(mark in a.uncommitted for a in answers)
+    in_its_place = (holds_another_end(case.claim, answer) for answer in (case.accused, *case.others))
+    return is_proof_replaced(case) or any(in_its_place)
 
 
 def _of_a_truncated_log(case: Case) -> Decision:
@@ -104,19 +100,18 @@ def _of_a_truncated_log(case: Case) -> Decision:
     cannot be asked may have. Where it is replaced, what a finding had proven by it is proven of no log any more: that
     all show the same then is no loss that has spread.
     """
-    claim, is_gone = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded()), _is_marker_replaced(case)
-    case_without = replace(case, claim=claim, end_read=case.claim.marker_offset, end_replaced=is_gone)
+    mark, is_gone = case.claim.marker_offset, _is_marker_replaced(case)
+    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded())
+    case_without = replace(case, claim=claim, end_read=mark, end_replaced=is_gone)
     decision = transaction(case_without)
     unsure = case.absent and not case.live_only and not is_gone
     if unsure and decision.verdict is Verdict.DISMISSED:
-        mark = case.claim.marker_offset
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
     if decision.has_spread and decision.kind not in _OPEN and is_gone:
-        mark = case.claim.marker_offset
         return case.unproven(f"{decision.reason}; the end marker at offset {mark} was truncated", Resolution.UNPROVEN)
     if decision.verdict is Verdict.CONFIRMED and decision.kind in _OPEN and is_gone:
         # Who shows the marker has ended the transaction in that log, and is no witness of another one.
-        others = [a for a in case.others if all(m.offset != case.claim.marker_offset for m in a.markers)]
+        others = [a for a in case.others if not has_marker(a, mark)]
         return transaction(replace(case_without, others=others))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in _OPEN:
         return decision
@@ -189,7 +184,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     has_ended = _is_recorded_to_have_ended(case, held) or _ended_by_coordinator(case)
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
-    closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    closed = _closed(case)
     if leads and not closed and case.absent and not case.live_only and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     past = _past_it(case, is_open, closed)
@@ -231,7 +226,7 @@ def _about_to_end(case: Case) -> Decision | None:
     transaction of the producer, which ends this one as well.
     """
     claim = case.claim
-    closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    closed = _closed(case)
     ending = [a.broker for a in closed if a.last_stable_offset == claim.transaction_start_offset]
     return (
         case.pending(f"the end of the transaction on {broker_list(ending)} is not replicated yet") if ending else None
@@ -245,7 +240,7 @@ def _may_go_on(case: Case, held: OpenTransaction) -> Decision | None:
     there is then no sign that the cleaner has taken an ended one.
     """
     claim, coordinator, start = case.claim, case.answers.coordinator, case.claim.transaction_start_offset
-    closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    closed = _closed(case)
     if not closed or coordinator is None or not coordinator.is_ongoing or _is_recorded_to_have_ended(case, held):
         return None
     if any(
@@ -298,6 +293,11 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
     reaches = answer.log_start_offset <= start < answer.high_watermark
     is_its_log = not is_another_log(claim, answer) and not _never_got(claim, answer)
     return answer.open_transactions is not None and reaches and is_its_log
+
+
+def _closed(case: Case) -> list[ReplicaAnswer]:
+    """Those of the others that must have seen the transaction end: they do not list it as open."""
+    return [a for a in case.others if _knew(case.claim, a) and _held(case.claim, a) is None]
 
 
 def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:
