@@ -27,6 +27,9 @@ from parallax.views.tables import VIEWS, create_tables, rust_uri
 from parallax.views.unused import remove_unused
 from tests.s3_server import S3Server
 
+pytestmark = pytest.mark.release
+"""On a machine that has never built the server, that takes two minutes of its processor."""
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:

@@ -356,7 +356,7 @@ class Proven(Held):
         """Those of them that may account for a claim on a value: transactions, and who is accused about its key."""
         found = self.may_explain(claim, State.UNREAD)
         if self.group.place == claim.place and self.group.broker != NOBODY and claim.key is not None:
-            at = np.flatnonzero(self.members.are(State.UNREAD) & _are_of_key(self.members.rows, claim.key))
+            at = self.members.of_key(claim.key, State.UNREAD)
             found += [one for one in map(self.claim, at.tolist()) if one.accused_key == claim.key]
         return found
 

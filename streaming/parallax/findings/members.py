@@ -131,7 +131,7 @@ class Members:
         self._by_further: tuple[Array, Array] | None = None
         self._order: Array | None = None
         self._by_key: Array | None = None
-        self._keys: Array = self._rows["key_hash_hi"]
+        self._keys: tuple[Array, Array] = self._rows["key_hash_hi"], self._rows["key_hash_lo"]
         self._sorted: Array = self._rows["suspect"]
         self._fresh: dict[str, tuple[Claim, State, int]] = {}
 
@@ -209,23 +209,29 @@ class Members:
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
         """Whether a row about a key is proven, and not shared by all replicas."""
-        return bool((self.rows["state"][self._about(key)] == State.WRONG).any())
+        return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
         """The offsets of the rows about a key that are proven, and not shared by all replicas."""
-        at = self._about(key)
-        offsets: list[int] = self.rows["offset"][at[self.rows["state"][at] == State.WRONG]].tolist()
+        offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
+
+    def of_key(self, key: tuple[int, int], *states: State) -> Array:
+        """The rows in some states about a key."""
+        at = self._about(key)
+        return at[np.isin(self.rows["state"][at], np.array(states, np.uint8))]
 
     def _about(self, key: tuple[int, int]) -> Array:
         """The rows about a key."""
         rows = self.rows
         if self._by_key is None:
-            self._by_key = np.argsort(rows["key_hash_hi"], kind="stable")
-            self._keys = rows["key_hash_hi"][self._by_key]
-        first, end = np.searchsorted(self._keys, key[0]), np.searchsorted(self._keys, key[0], side="right")
-        at = self._by_key[first:end]
-        return at[rows["key_hash_lo"][at] == key[1]]
+            self._by_key = np.lexsort((rows["key_hash_lo"], rows["key_hash_hi"]))
+            self._keys = rows["key_hash_hi"][self._by_key], rows["key_hash_lo"][self._by_key]
+        at = slice(0, len(rows))
+        for half, column in zip(key, self._keys, strict=True):
+            first, end = (int(np.searchsorted(column[at], half, side)) for side in ("left", "right"))
+            at = slice(at.start + first, at.start + end)
+        return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
         """The rows of transactions that may have written a key besides their first one (`Recorded.keys`)."""

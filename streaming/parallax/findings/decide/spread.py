@@ -71,6 +71,9 @@ def agreed(case: Case, own: str) -> Decision:
     """Judge an outcome that all replicas that show one show as the accused does."""
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
+    if case.end_replaced:
+        # What was proven by the end marker is proven of no log any more: this is no loss that has spread.
+        return case.unproven(f"{reason}; the end marker at offset {case.end_read} was truncated", Resolution.UNPROVEN)
     if case.live_only and true_outcome(claim) is None:
         # How the transaction ended was never read: the others may have been copied from the accused.
         place = (claim.producer_id, claim.transaction_start_offset, claim.marker_offset)

@@ -107,8 +107,6 @@ def _of_a_truncated_log(case: Case) -> Decision:
     unsure = case.absent and not case.live_only and not is_gone
     if unsure and decision.verdict is Verdict.DISMISSED:
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
-    if decision.has_spread and decision.kind not in _OPEN and is_gone:
-        return case.unproven(f"{decision.reason}; the end marker at offset {mark} was truncated", Resolution.UNPROVEN)
     if decision.verdict is Verdict.CONFIRMED and decision.kind in _OPEN and is_gone:
         # Who shows the marker has ended the transaction in that log, and is no witness of another one.
         others = [a for a in case.others if not has_marker(a, mark)]
@@ -185,7 +183,8 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
     closed = _closed(case)
-    if leads and not closed and case.absent and not case.live_only and _is_nobodys_fault(case, held, closed):
+    is_of_this_log = case.live_only and not case.end_replaced
+    if leads and not closed and case.absent and not is_of_this_log and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     past = _past_it(case, is_open, closed)
     if (complete := open_everywhere(case, held, is_open, past, has_ended=has_ended)) is not None:
