@@ -1289,6 +1289,9 @@ OLDER_LOGS = {
     "a finding on a transaction that another end has closed since is over": 2000000007,
     "a finding on an index is over once the log has no end marker there": 2000000122,
     "a deletion that is lost with a log accuses nobody to the end": 2000000516,
+    "one that was held back in a log before is held back by another transaction now": 2000000109,
+    "a transaction of which no log that stands knows the end accuses nobody": 2000000532,
+    "an end marker that was cut says of no outcome that all show that it is wrong": 2000000567,
     "a replica holds two transactions as one": 2000001191,
 }
 """After a loss that was found, one that had stayed behind leads: what was read of the other log says nothing of its."""
