@@ -6,7 +6,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +21,7 @@ from parallax.lab.admin import delete_topics
 from parallax.lab.cluster import Cluster, client_settings
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, Outcome, RowKind
+from parallax.model import TopicPartition as Place
 from parallax.replica.client import FetchPosition, ReplicaClient, Watermarks
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import (
@@ -336,6 +337,8 @@ def test_a_follower_reports_its_open_transaction(
         assert not listings.unanswered
         (listed,) = [t for t in listings.transactions if t.producer_id in open_at]
         assert listed.state == "Ongoing"
+        (described,) = client.describe_transactions(listed.coordinator, [listed.transactional_id, "of nobody"])
+        assert described == replace(listed, partitions=frozenset({Place(topic, 0)}))
     finally:
         finish(producers, "txn-lz4", commit=True)
 

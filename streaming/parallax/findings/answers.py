@@ -188,16 +188,19 @@ class ReplicaAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
-    """The transaction coordinator's answer about a producer id (ListTransactions, KIP-664).
+    """The transaction coordinator's answer about a producer id (ListTransactions, DescribeTransactions, KIP-664).
 
     Attributes:
         state: Kafka's name (``Ongoing``, ``PrepareCommit``, ``CompleteAbort`` ...); ``unknown`` where it lists none.
+        elsewhere: the transaction has no part in the partition in question: none of its records, or its end marker
+            has been written there already.
     """
 
     producer_id: int
     transactional_id: str = ""
     state: str = "unknown"
     error: str | None = None
+    elsewhere: bool = False
 
     @classmethod
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
@@ -215,17 +218,21 @@ class CoordinatorAnswer:
     @property
     def is_ending(self) -> bool:
         """The markers are being written: wait."""
-        return self.state in {"PrepareCommit", "PrepareAbort"}
+        return self.state in {"PrepareCommit", "PrepareAbort"} and not self.elsewhere
 
     @property
     def is_ongoing(self) -> bool:
         """The producer's last transaction goes on; those before it have ended."""
-        return self.state == "Ongoing"
+        return self.state == "Ongoing" and not self.elsewhere
 
     @property
     def has_ended(self) -> bool:
-        """The producer's last transaction, and so every one before it, has been ended on all its partitions."""
-        return self.state in {"CompleteCommit", "CompleteAbort"}
+        """The producer's last transaction here, and so every one before it, has been ended on all its partitions.
+
+        A coordinator begins no transaction, and gives a producer no new epoch, before it has ended the one before
+        (``TransactionMetadata.prepareTransitionTo``).
+        """
+        return self.elsewhere or self.state in {"CompleteCommit", "CompleteAbort"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -35,8 +36,11 @@ from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
+from parallax.replica.types import TransactionListing
 
 _POLICY = "cleanup.policy"
+_UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
+"""The states of a transaction that some partition has an end marker still to get of."""
 _ASKS = 4
 """How many probes ask one broker at once."""
 
@@ -191,10 +195,24 @@ class Prober:
         found = {
             pid: CoordinatorAnswer(pid, error=silent) if silent else CoordinatorAnswer.not_listed(pid) for pid in wanted
         }
-        for t in listed.transactions:
-            if t.producer_id in found:
-                found[t.producer_id] = CoordinatorAnswer(t.producer_id, t.transactional_id, t.state)
+        of_producers = [t for t in listed.transactions if t.producer_id in found]
+        for t in [*of_producers, *self._described(of_producers)]:
+            elsewhere = t.partitions is not None and question.place not in t.partitions
+            found[t.producer_id] = CoordinatorAnswer(t.producer_id, t.transactional_id, t.state, elsewhere=elsewhere)
         return found
+
+    def _described(self, listed: Sequence[TransactionListing]) -> list[TransactionListing]:
+        """Those that are under way, with their partitions; a coordinator that does not say leaves it at the listing."""
+        asked: dict[int, list[str]] = {}
+        for one in listed:
+            if one.state in _UNDER_WAY:
+                asked.setdefault(one.coordinator, []).append(one.transactional_id)
+        found = []
+        for broker, names in asked.items():
+            with suppress(ReplicaError):
+                found += self.client.describe_transactions(broker, names, timeout_ms=self.settings.probe_timeout_ms)
+        ids = {one.producer_id for one in listed}
+        return [one for one in found if one.producer_id in ids]
 
     def _ask(self, wants: Wants, broker: int, history: _LazyHistory) -> Reading:
         """Ask one replica; a failure of any part makes the whole answer an error, so that no half of it is judged.

@@ -185,7 +185,7 @@ def _asked(
     producers = sorted({c.producer_id for c in asked if c.kind in TRANSACTION_KINDS and c.producer_id != UNKNOWN})
     coordinators: Mapping[int, CoordinatorAnswer] = {}
     if producers:
-        coordinators = yield Coordinators(tuple(producers))
+        coordinators = yield Coordinators(tuple(producers), first.place)
     found = yield from _rounds(asked, where.replicas)
     policy: str | None = None
     if any(c.kind is FindingKind.LOG_HEAD_MISSING for c in asked):

@@ -93,9 +93,14 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """Ask the transaction coordinators about producer ids. Answered by a mapping of each to a `CoordinatorAnswer`."""
+    """Ask the transaction coordinators about producer ids. Answered by a mapping of each to a `CoordinatorAnswer`.
+
+    Attributes:
+        place: the partition that their transactions are asked for.
+    """
 
     producer_ids: tuple[int, ...]
+    place: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,6 +332,15 @@ class ReplicaClient:
         response = self._connections.exchange(broker, requests.list_transactions(producer_ids), deadline)
         return requests.transactions_of(broker, response)
 
+    def describe_transactions(
+        self, broker: int, transactional_ids: Sequence[str], *, timeout_ms: float | None = None
+    ) -> list[TransactionListing]:
+        """Ask a coordinator for transactions with their partitions; what it refuses is left out (KIP-664)."""
+        request = requests.describe_transactions(transactional_ids)
+        return requests.described_transactions(
+            broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
+        )
+
     def end_offset_for_epoch(
         self, broker: int, topic: str, partition: int, leader_epoch: int, *, timeout_ms: float | None = None
     ) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeProducersRequest,
+    DescribeTransactionsRequest,
     IncrementalAlterConfigsRequest,
     ListTransactionsRequest,
 )
@@ -346,6 +347,28 @@ def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
     return [
         TransactionListing(state.transactional_id, state.producer_id, state.transaction_state, broker)
         for state in response.transaction_states
+    ]
+
+
+def describe_transactions(transactional_ids: Sequence[str]) -> Request:
+    """Ask a coordinator for the partitions of transactions (KIP-664)."""
+    return Request(
+        DescribeTransactionsRequest(transactional_ids=list(transactional_ids)), versions.DESCRIBE_TRANSACTIONS
+    )
+
+
+def described_transactions(broker: int, response: Any) -> list[TransactionListing]:
+    """The transactions that a coordinator describes; what it refuses, or does not coordinate any more, is left out."""
+    return [
+        TransactionListing(
+            state.transactional_id,
+            state.producer_id,
+            state.transaction_state,
+            broker,
+            frozenset(TopicPartition(t.topic, partition) for t in state.topics for partition in t.partitions),
+        )
+        for state in response.transaction_states
+        if not state.error_code
     ]
 
 

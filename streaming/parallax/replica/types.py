@@ -145,12 +145,20 @@ class ProducerState:
 
 @dataclass(frozen=True)
 class TransactionListing:
-    """A transaction as its coordinator lists it."""
+    """A transaction as its coordinator lists it.
+
+    Attributes:
+        state: Kafka's name of it.
+        coordinator: the broker.
+        partitions: of an ongoing one those that it has written to; of one that is ending those that have no end marker
+            yet; None where it was not asked for them.
+    """
 
     transactional_id: str
     producer_id: int
     state: str
     coordinator: int
+    partitions: frozenset[TopicPartition] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from parallax.findings.decide import Decision, Verdict, decide
 from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
 from parallax.findings.probe import Prober
-from parallax.findings.requests import Recreated, TransactionRecords, Transactions
+from parallax.findings.requests import Coordinators, Recreated, TransactionRecords, Transactions
 from parallax.model import FindingKind, Rule, TopicPartition
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Unreachable
-from parallax.replica.types import Watermarks
+from parallax.replica.types import TransactionListing, TransactionListings, Watermarks
 from tests.unit.findings.logs import PLACE, TOPIC, Brokers, Log
 
 HASHER = ContentHasher(bytes(16))
@@ -357,3 +358,44 @@ def test_no_other_claim_has_the_policy_asked_for(beginning: Beginning) -> None:
     policy, _ = with_policy(beginning, {"cleanup.policy": "compact"}, about)
     assert policy is None
     assert "policy" not in beginning.asked
+
+
+class Coordinator:
+    """A client of one coordinator, with one transaction."""
+
+    def __init__(self, state: str, partitions: list[TopicPartition] | None) -> None:
+        self.listed = TransactionListing("tx", 7, state, 1)
+        self.partitions = partitions
+
+    def list_transactions(self, _: Any, **__: Any) -> TransactionListings:
+        return TransactionListings([self.listed], {})
+
+    def describe_transactions(self, broker: int, names: list[str], **_: Any) -> list[TransactionListing]:
+        assert (broker, names) == (1, ["tx"])
+        if self.partitions is None:
+            raise Unauthorized("no version of the request")
+        return [replace(self.listed, partitions=frozenset(self.partitions))]
+
+
+@pytest.mark.parametrize(
+    ("state", "partitions", "expected"),
+    [
+        ("Ongoing", [PLACE], (True, False, False)),
+        ("Ongoing", [TopicPartition(TOPIC, 1)], (False, False, True)),
+        ("Ongoing", None, (True, False, False)),
+        ("PrepareCommit", [PLACE], (False, True, False)),
+        ("PrepareCommit", [], (False, False, True)),
+        ("CompleteAbort", None, (False, False, True)),
+        ("Empty", None, (False, False, False)),
+    ],
+)
+def test_a_transaction_that_has_no_part_in_the_partition_has_ended_there(
+    state: str, partitions: list[TopicPartition] | None, expected: tuple[bool, bool, bool]
+) -> None:
+    client: Any = Coordinator(state, partitions)
+    prober = Prober(client, HASHER, FindingSettings())
+    try:
+        found = prober._answer(Coordinators((7,), PLACE), {})[7]
+    finally:
+        prober.close()
+    assert (found.is_ongoing, found.is_ending, found.has_ended) == expected

@@ -32,7 +32,7 @@ from parallax.findings.requests import (
     Where,
     Whereabouts,
 )
-from parallax.model import FindingKind, Rule
+from parallax.model import FindingKind, Rule, TopicPartition
 
 KEY = (0, 5)
 FROZEN = Claim("s", Rule.PROGRESS, FindingKind.READ_COMMITTED_FROZEN, "t", 0, 2, 10, 7, 10)
@@ -182,7 +182,7 @@ def brokers(asked: list[Any]) -> list[tuple[int, ...]]:
 
 def test_the_coordinator_is_asked_before_the_replicas_and_the_accused_after_the_others() -> None:
     asked = asked_of([FROZEN])
-    assert asked[:2] == [Where("t", 0), Coordinators((7,))]
+    assert asked[:2] == [Where("t", 0), Coordinators((7,), TopicPartition("t", 0))]
     assert brokers(asked) == [(1, 3), (2,)]
 
 
@@ -268,7 +268,7 @@ def test_coordinators_are_asked_about_the_producers_of_transactions_that_are_kno
     first, nameless = replace(FROZEN, producer_id=0), replace(FROZEN, suspect_id="n", producer_id=-1)
     value = replace(VALUE, producer_id=8)
     asked, answers = put([first, nameless, value, replace(FROZEN, suspect_id="o")])
-    assert [q for q in asked if isinstance(q, Coordinators)] == [Coordinators((0, 7))]
+    assert [q for q in asked if isinstance(q, Coordinators)] == [Coordinators((0, 7), TopicPartition("t", 0))]
     assert [a.coordinator.producer_id if a.coordinator else None for a in answers] == [0, None, None, 7]
     assert not any(isinstance(question, Coordinators) for question in asked_of([nameless, value]))
 

@@ -51,24 +51,28 @@ def transaction(case: Case) -> Decision:
     held = _held(claim, accused)
     if held is not None:
         return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
-    if claim.kind in _OPEN and _is_cut_away(case):
-        gone = f"the log of broker {accused.broker} was truncated, and does not hold the transaction open any more"
-        return case.dismissed(gone)
-    if claim.kind in _OPEN and case.live_only and (other := _held_below(claim, accused)) is not None:
-        gone = f"broker {accused.broker} does not hold the transaction open any more; it holds another one open, at "
-        return case.dismissed(f"{gone}offset {other.start_offset}", Resolution.UNPROVEN)
+    if claim.kind in _OPEN and (gone := _held_no_more(case)) is not None:
+        return gone
     if not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in (accused, *case.others)):
         return case.dismissed(f"every log was truncated to offset {claim.first_offset} or below", Resolution.UNPROVEN)
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
 
-def _held_below(claim: Claim, accused: ReplicaAnswer) -> OpenTransaction | None:
-    """The transaction that a replica's last stable offset stands at, if that is below the one that had held it.
+def _held_no_more(case: Case) -> Decision | None:
+    """Judge a transaction that the accused held open, and that is none of its log of now, or not known to be.
 
-    What was decided there stays so: it is another log by now.
+    What it had decided stays so. If its last stable offset stands at another one below, it is another log.
     """
+    claim, accused = case.claim, case.accused
+    if _is_cut_away(case):
+        gone = f"the log of broker {accused.broker} was truncated, and does not hold the transaction open any more"
+        return case.dismissed(gone)
     held = [one for one in accused.open_transactions or () if one.start_offset < claim.transaction_start_offset]
-    return next((one for one in held if accused.is_held_by(one)), None)
+    below = next((one for one in held if accused.is_held_by(one)), None)
+    if below is None or not case.live_only:
+        return None
+    gone = f"broker {accused.broker} does not hold the transaction open any more; it holds another one open, at offset"
+    return case.dismissed(f"{gone} {below.start_offset}", Resolution.UNPROVEN)
 
 
 def _is_cut_away(case: Case) -> bool:

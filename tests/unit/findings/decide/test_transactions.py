@@ -178,6 +178,14 @@ class TestOpenTransaction:
         everyone = answers(forgetful, accused, coordinator=CoordinatorAnswer(PID, "tx", "Ongoing"))
         assert decide(self.marker_missing, everyone).verdict is Verdict.PENDING
 
+    def test_one_that_goes_on_elsewhere_has_ended_here(self) -> None:
+        forgetful = replica(1, asked_uncommitted={10})
+        accused = replica(2, open_transactions=OPEN)
+        for elsewhere, expected in ((False, Verdict.PENDING), (True, Verdict.CONFIRMED)):
+            coordinator = CoordinatorAnswer(PID, "tx", "Ongoing", elsewhere=elsewhere)
+            got = decide(self.marker_missing, answers(forgetful, accused, coordinator=coordinator))
+            assert got.verdict is expected
+
     def test_where_no_replica_can_tell_the_coordinator_does(self) -> None:
         forgetful = replica(1, log_start_offset=11)
         ended = CoordinatorAnswer(PID, "tx", "CompleteCommit")
