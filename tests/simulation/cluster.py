@@ -347,6 +347,11 @@ class Cluster:
         done = (forgotten or last.base < self.leading.hw) and self.coordinator is not Coordinator.BUSY
         return ("Complete" if done else "Prepare") + ("Commit" if last.marker is End.COMMIT else "Abort")
 
+    def is_left_to(self, producer_id: int) -> bool:
+        """Whether the coordinator names the partition among those that have no end marker of a transaction yet."""
+        mine = [b for b in self.history if b.producer_id == producer_id]
+        return not mine or mine[-1].marker is None or mine[-1].base >= self.leading.hw
+
     # -- time --------------------------------------------------------------------------------------------------------
 
     def tick(self, ms: int) -> None:

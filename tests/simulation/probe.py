@@ -230,4 +230,7 @@ def _unsigned(word: int) -> int:
 
 def _coordinator(cluster: Cluster, producer_id: int) -> CoordinatorAnswer | None:
     state = cluster.coordinator_state(producer_id)
-    return None if state is None else CoordinatorAnswer(producer_id, "t", state)
+    if state is None:
+        return None
+    elsewhere = state.startswith("Prepare") and not cluster.is_left_to(producer_id)
+    return CoordinatorAnswer(producer_id, "t", state, elsewhere=elsewhere)
