@@ -1291,6 +1291,7 @@ OLDER_LOGS = {
     "a deletion that is lost with a log accuses nobody to the end": 2000000516,
     "one that was held back in a log before is held back by another transaction now": 2000000109,
     "a transaction of which no log that stands knows the end accuses nobody": 2000000532,
+    "a transaction that is open below where all logs were truncated is another one": 2000002193,
     "an end marker that was cut says of no outcome that all show that it is wrong": 2000000567,
     "a replica holds two transactions as one": 2000001191,
 }

@@ -48,13 +48,14 @@ def transaction(case: Case) -> Decision:
         return _nameless(case)
     if accused.open_transactions is None:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
+    if not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in (accused, *case.others)):
+        # One that is open below is another transaction, or has lost the record that the claim is about.
+        return case.dismissed(f"every log was truncated to offset {claim.first_offset} or below", Resolution.UNPROVEN)
     held = _held(claim, accused)
     if held is not None:
         return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
     if claim.kind in _OPEN and (gone := _held_no_more(case)) is not None:
         return gone
-    if not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in (accused, *case.others)):
-        return case.dismissed(f"every log was truncated to offset {claim.first_offset} or below", Resolution.UNPROVEN)
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
 
