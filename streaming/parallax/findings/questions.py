@@ -11,6 +11,9 @@ not.
 and the accused, asked before them, does not, was not deleted in between. A value that the accused shows, asked after
 them, had been deleted before. Each is asked where the leader epochs end of what those before it show.
 
+*A difference that accuses nobody: again, where another that shows the same has come further.* The one to be asked last
+may be frozen or away, and what another shows is as good: that one is asked last in its place.
+
 *Each replica: where its log ends, then its open transactions, then where its log ends once more.* Each of the three is
 needed, for a replica goes on replicating between two requests:
 
@@ -74,7 +77,7 @@ from parallax.findings.requests import (
     Whereabouts,
 )
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import UNKNOWN, FindingKind, IsolationLevel
+from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 _ASKED_AGAIN = 3
 """How often the accused is asked again at most until it has passed where another replica's log ended."""
@@ -174,7 +177,28 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
         answers |= {name: replace(said, gone=gone[name], pivot=pivot) for name, said in found.items()}
     for name in gone.keys() - answers.keys():
         answers[name] = Answers({}, leader=where.leader, gone=gone[name], asked_at_ms=asked_at_ms)
+    further: dict[int, list[Claim]] = {}
+    for claim in claims:
+        if (beside := _further_beside(claim, answers[claim.suspect_id])) is not None:
+            further.setdefault(beside, []).append(claim.asked_last(beside))
+    for pivot, asked in further.items():
+        found = yield from _asked(asked, where, asked_at_ms)
+        answers |= {name: replace(said, pivot=pivot) for name, said in found.items()}
     return [answers[claim.suspect_id] for claim in claims]
+
+
+def _further_beside(claim: Claim, answers: Answers) -> int | None:
+    """Another replica to be asked last of a difference without direction: one that shows the very same value.
+
+    The one that was asked last may be frozen, or away: how far that has come says nothing of those beside it.
+    """
+    own = answers.replicas.get(claim.pivot)
+    if claim.broker != NOBODY or own is None:
+        return None
+    shown = claim.offset if own.error is not None else UNKNOWN if own.live is None else own.live.offset
+    beside = [a for _, a in sorted(answers.replicas.items()) if a.live is not None and a.live.offset == shown]
+    furthest = max(beside, key=lambda a: a.last_stable_offset, default=own)
+    return furthest.broker if furthest.last_stable_offset > own.last_stable_offset else None
 
 
 def _asked(
