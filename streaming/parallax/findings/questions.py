@@ -48,6 +48,7 @@ from parallax.findings.answers import (
     CoordinatorAnswer,
     KeyShown,
     MarkerShown,
+    RecordShown,
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim
@@ -124,11 +125,7 @@ class Reading:
 
     @cached_property
     def _offsets_of_key(self) -> dict[str, set[int]]:
-        found: dict[str, set[int]] = {}
-        for shown in (self.answer.committed, self.answer.uncommitted):
-            for offset, record in shown.items():
-                found.setdefault(record.key_hash, set()).add(offset)
-        return found
+        return _offsets_of_keys(self.answer.committed, self.answer.uncommitted)
 
     @cached_property
     def _markers_at(self) -> dict[int, list[MarkerShown]]:
@@ -345,7 +342,8 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     for offset in sorted(wants.aborted_from):
         if marks.log_start_offset <= offset <= marks.log_end_offset:
             aborted[offset] = yield Aborted(offset)
-    keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset)) if wants.keys else KeysShown()
+    of_keys = _offsets_of_keys(committed.records)
+    keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset, of_keys)) if wants.keys else KeysShown()
     cleaned: Marks | None = (yield Ends()) if wants.keys else None
     ends: dict[int, tuple[int, int] | None] = {}
     for epoch in sorted(wants.epochs | {epoch - 1 for epoch in wants.epochs if epoch > 0}):
@@ -373,6 +371,15 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     )
     key_bytes = {**committed.key_bytes, **uncommitted.key_bytes, **keys.key_bytes}
     return Reading(answer, aborted, keys.keys, key_bytes, keys.error)
+
+
+def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
+    """By a key's hash, the offsets of its records."""
+    found: dict[str, set[int]] = {}
+    for records in shown:
+        for offset, record in records.items():
+            found.setdefault(record.key_hash, set()).add(offset)
+    return found
 
 
 def _knows(ends: Mapping[int, tuple[int, int] | None], epoch: int) -> bool:

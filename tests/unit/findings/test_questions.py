@@ -392,6 +392,19 @@ def test_of_a_transaction_the_ends_of_the_log_are_asked_before_and_after_what_is
     assert (read.answer.open_transactions, read.answer.open_error) == (None, "not asked")
 
 
+def test_what_a_replica_has_just_shown_of_keys_goes_with_the_question_for_them() -> None:
+    def answer(request: Any) -> Any:
+        asked.append(request)
+        if isinstance(request, Points):
+            return PointsShown({o: RecordShown(o, "none", key_hash="a") for o in request.offsets})
+        return Marks(50, 40, 0, 60) if isinstance(request, Ends) else KeysShown()
+
+    asked: list[Any] = []
+    others = replace(VALUE, offset=12), replace(VALUE, offset=45)
+    driven(reading(2, wanted([VALUE, *others], (1, 2), keys=True)), answer)
+    assert [a for a in asked if isinstance(a, Keys)] == [Keys(0, 40, {"a": {10, 12}})]
+
+
 def test_of_a_key_the_last_stable_offset_is_asked_once_more_when_it_was_read() -> None:
     asked, read = requests_of(VALUE, Marks(50, 40, 0, 60), keys=True)
     kinds = [type(a) for a in asked]
