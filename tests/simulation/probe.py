@@ -132,7 +132,7 @@ def _reading(
 ) -> Reading:
     def answer(request: Request | Held | Stretch | Replaced) -> Any:
         if isinstance(request, Keys):
-            return driven(newest_of_keys(wants.keys, request.start, request.end), answer)
+            return driven(newest_of_keys(wants.keys, request), answer)
         if isinstance(request, Held):
             recorded = history()
             return {key: recorded.of(broker, key) for key in request.keys}

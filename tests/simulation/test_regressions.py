@@ -1006,6 +1006,22 @@ def test_one_replica_that_is_away_or_frozen_does_not_hide_what_another_has_lost(
     world.settle()
 
 
+@pytest.mark.parametrize("frozen", [1, 3, 4])
+def test_a_frozen_replica_hides_no_difference_between_others_whichever_of_those_that_show_the_value_it_is(
+    frozen: int,
+) -> None:
+    """2 alone has deleted the key, and nothing of that is left; one of the three that show the value is frozen."""
+    world = World(replace(STANDARD, brokers=(1, 2, 3, 4)))
+    others = "".join(f"stop {b}; " for b in (1, 3, 4) if b != frozen)
+    deleted = "write -1 1 -1; tick 5001" + "".join(f"; write -1 90 {n}; clean 2; tick 2001" for n in range(6))
+    played(world, f"lead 2; write -1 1 9; write 2 3 5; sync; stop {frozen}; end 2 0; sync; {others}{deleted}", 0)
+    played(world, "start 1; start 3; start 4; sync; cold; sync; round; tick 400; round; tick 400; round", 10)
+    standing = {(str(e.kind), e.broker): sides_of(e) for e in world.monitor.lifecycle.standing()}
+    assert standing.keys() == {("read_committed_frozen", frozen), ("visibility_mismatch", -1)}
+    assert standing["visibility_mismatch", -1] == {"no value": [2], "value at offset 0": [1, 3, 4]}
+    world.settle()
+
+
 def _lap(times: int, *brokers: int) -> str:
     return ("tick 1500; write -1 90 1; sync; " + "".join(f"clean {b}; " for b in brokers) + "round; ") * times
 

@@ -126,3 +126,18 @@ def test_who_never_got_the_first_record_of_a_transaction_is_no_witness_that_it_h
     assert life.found() == []
     life.after("write 2 1 5; sync; tick 400; round; tick 400; round", 1)
     assert life.found() == []
+
+
+def test_a_log_that_was_replaced_unnoticed_does_not_lack_what_it_shows() -> None:
+    """The logs of 1 and 2 were cut, and grew to just where their readers stand; an audit suspects a key of them."""
+    again = "tick 2001; write -1 90 1; sync; clean 3; "
+    life = Life(four=True).after(
+        "write 1 0 -1; sync; stop 4; stop 3; end 1; tick 200; write -1 90 46; write -1 90 99; sync; clean 1; "
+        "tick 2001; write -1 90 85; clean 1; tick 2001; write -1 90 67; sync; clean 1; write 1 0 76536; end 1 1; "
+        "start 4; sync; round; round; round"
+    )
+    life.after(
+        "usurp 3; unassign 4; assign 4; sync; round; round; round; round; start 1; start 2; end 1; write 3 0 10322; "
+        f"sync; stop 4; end 3 1; write -1 0 93037; {again * 3}start 4; sync; audit"
+    )
+    assert life.found() == [("read_committed_frozen", 4, "confirmed")]

@@ -286,10 +286,10 @@ class World:
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
         those that have come further, for what deleted or replaced the value may lie behind. So it is where nobody is
-        accused about a key, and one replica is frozen: that ends when all show the same. Or whether others are frozen
-        so, which would have to bear witness: all of them, whether reported or not (what pins them may begin
-        below their log start), or those of which it is reported. Or whether all have lost what is claimed, and nothing
-        was written in its place yet.
+        accused about a key, and one replica is frozen, unless another shows the same and is not: that ends when all
+        show the same. Or whether others are frozen so, which would have to bear witness: all of them, whether reported
+        or not (what pins them may begin below their log start), or those of which it is reported. Or whether all have
+        lost what is claimed, and nothing was written in its place yet.
         """
         pivot, freezes = claim.pivot, FindingKind.READ_COMMITTED_FROZEN
         if self.cluster.lost and self.cluster.replicas[pivot].lso <= claim.first_offset:
@@ -306,7 +306,10 @@ class World:
             frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
         if claim.key is not None and claim.broker == NOBODY and frozen:
-            return True
+            key = key_of_halves(*claim.key)
+            shown = {b: oracle.values_shown(replica, key, 0)[0] for b, replica in self.cluster.replicas.items()}
+            # Another that shows the same, and is not frozen, is asked last in its place.
+            return pivot not in frozen or frozen.issuperset(b for b in shown if shown[b] == shown[pivot])
         if pivot in frozen and (pivot in behind or claim.rule is Rule.LATEST_VALUE):
             return True
         if self._may_be_decided_behind(claim, frozen):

@@ -247,8 +247,9 @@ class Answers:
             were asked all the same, they may be wrong by now as it was: see `pivot`.
         key: the key's bytes, where the payload setting lets them be read.
         rest: the same about the other records of the transaction, each with its claim (`parallax.findings.effect`).
-        pivot: the replica that was asked last in the place of the claim's, which holds no replica any more (see
-            `Claim.asked_last`); `NOBODY` where that one was.
+        pivot: the replica that was asked last in the place of the claim's, which holds no replica any more or, where
+            nobody is accused, is behind another that shows the same; `NOBODY` where that one was.
+            See `Claim.asked_last`.
         recreated: the accused's readers noticed since the finding was confirmed that its log is another one.
         cleanup_policy: the topic's setting ``cleanup.policy`` after the replicas had answered; None where nobody asked
             for it, or it is not known.

@@ -415,8 +415,11 @@ class Judging:
             status = FindingStatus.SPREAD
             changed = (known.stands or is_left) and not (has_spread(known) and not refines(decision.kind, known.kind))
         elif decision.is_unsettled:
-            # An acknowledgement holds: it is not worse than it was.
-            status, changed = FindingStatus.UNSETTLED, known.status is FindingStatus.CONFIRMED or is_left
+            # An acknowledgement holds: it is not worse than it was. And a loss that has spread stays one, but for what
+            # held back consumers everywhere, and holds back nobody any more.
+            holds_nobody = known.status is FindingStatus.SPREAD and known.kind in OPEN_KINDS
+            changed = known.status is FindingStatus.CONFIRMED or is_left or holds_nobody
+            status = FindingStatus.UNSETTLED
         elif decision.verdict is Verdict.DISMISSED:
             status = FindingStatus.RESOLVED
             changed = known.stands

@@ -16,7 +16,7 @@ from typing import Any
 
 from parallax.findings.answers import ABORTED, KeyShown, RecordShown
 from parallax.findings.keys import Key
-from parallax.findings.requests import KeysShown, Points, PointsShown
+from parallax.findings.requests import Keys, KeysShown, Points, PointsShown
 from parallax.model import IsolationLevel, hash_text
 
 _STEP_MOST = 8
@@ -113,7 +113,8 @@ class Replaced:
 class _Search:
     """The search for one key, with what was found so far."""
 
-    def __init__(self, key: Key, known: Known, start: int, end: int) -> None:
+    def __init__(self, key: Key, known: Known, asked: Keys) -> None:
+        start, end = asked.start, asked.end
         self.key = key
         self.known = replace(known, end=min(known.end, end))
         self.text = hash_text(*key)
@@ -121,9 +122,9 @@ class _Search:
         self.newest = -1
         self.floor = known.start if known.end > known.start else end
         """All records of the key at or above it are known."""
-        self.replaced = False
-        """The replica shows a record that it was known not to hold."""
         low, high = max(start, known.start), self.known.end
+        self.replaced = any(low <= o < high and o not in known.offsets for o in asked.held.get(self.text, ()))
+        """The replica shows a record that it was known not to hold."""
         self._left = [o for o in known.offsets if low <= o < high]
         self._foreign = [o for o in known.foreign if low <= o < high][:_FOREIGN]
         self._never = frozenset(self._foreign)
@@ -163,22 +164,22 @@ class _Search:
         return KeyShown(None, self.floor <= start, self.newest, max(start, self.floor))
 
 
-def newest_of_keys(keys: Collection[Key], start: int, end: int) -> Generator[Any, Any, KeysShown]:
-    """Find the newest visible record of each key in ``[start, end)`` of one replica.
+def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, KeysShown]:
+    """Find the newest visible record of each key on one replica.
 
     Yields `Held`, `Stretch`, `Replaced` and `Points`; the last may be answered by text as well: why no more is read.
 
     Args:
         keys: to look for.
-        start: the log start.
-        end: the last stable offset.
+        asked: where: from the log start up to the last stable offset.
 
     Returns:
         What is known of each key. A key is missing where its newest record cannot be named yet, and not complete where
         there may be one below its ``complete_from``; ``error`` then says why.
     """
+    start, end = asked.start, asked.end
     known: Mapping[Key, Known] = yield Held(frozenset(keys), end)
-    searches = [_Search(key, known.get(key, Known()), start, end) for key in sorted(keys)]
+    searches = [_Search(key, known.get(key, Known()), asked) for key in sorted(keys)]
     # A replica that shows less than was read of it: it was restarted a moment ago, or its log is another one.
     ahead = [s for s in searches if known.get(s.key, Known()).end > end]
     pointed = [s for s in searches if s not in ahead and s.known.end > max(s.known.start, start)]
@@ -191,10 +192,11 @@ def newest_of_keys(keys: Collection[Key], start: int, end: int) -> Generator[Any
     if (left := (yield from _points(pointed, key_bytes))) is not None:
         why = why or left
         pointed = [s for s in pointed if s.is_over]
-    if replaced := [s for s in pointed if s.replaced]:
-        yield Replaced(frozenset(s.key for s in replaced))
-        unknown += [_Search(s.key, Known(), start, end) for s in replaced]
-        pointed = [s for s in pointed if not s.replaced]
+    if any(s.replaced for s in pointed):
+        # What was known of the other keys was of the log that is gone as well.
+        yield Replaced(frozenset(s.key for s in pointed))
+        unknown += [_Search(s.key, Known(), asked) for s in pointed]
+        pointed = []
     complete = list(pointed)
     for heads in (ahead, unknown, [s for s in pointed if s.visible is None and s.floor > start]):
         if not heads:

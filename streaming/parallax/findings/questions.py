@@ -11,6 +11,9 @@ not.
 and the accused, asked before them, does not, was not deleted in between. A value that the accused shows, asked after
 them, had been deleted before. Each is asked where the leader epochs end of what those before it show.
 
+*A difference that accuses nobody: again, where another that shows the same has come further.* The one to be asked last
+may be frozen or away, and what another shows is as good: that one is asked last in its place.
+
 *Each replica: where its log ends, then its open transactions, then where its log ends once more.* Each of the three is
 needed, for a replica goes on replicating between two requests:
 
@@ -45,6 +48,7 @@ from parallax.findings.answers import (
     CoordinatorAnswer,
     KeyShown,
     MarkerShown,
+    RecordShown,
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim
@@ -74,7 +78,7 @@ from parallax.findings.requests import (
     Whereabouts,
 )
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import UNKNOWN, FindingKind, IsolationLevel
+from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 _ASKED_AGAIN = 3
 """How often the accused is asked again at most until it has passed where another replica's log ended."""
@@ -121,11 +125,7 @@ class Reading:
 
     @cached_property
     def _offsets_of_key(self) -> dict[str, set[int]]:
-        found: dict[str, set[int]] = {}
-        for shown in (self.answer.committed, self.answer.uncommitted):
-            for offset, record in shown.items():
-                found.setdefault(record.key_hash, set()).add(offset)
-        return found
+        return _offsets_of_keys(self.answer.committed, self.answer.uncommitted)
 
     @cached_property
     def _markers_at(self) -> dict[int, list[MarkerShown]]:
@@ -174,7 +174,28 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
         answers |= {name: replace(said, gone=gone[name], pivot=pivot) for name, said in found.items()}
     for name in gone.keys() - answers.keys():
         answers[name] = Answers({}, leader=where.leader, gone=gone[name], asked_at_ms=asked_at_ms)
+    further: dict[int, list[Claim]] = {}
+    for claim in claims:
+        if (beside := _further_beside(claim, answers[claim.suspect_id])) is not None:
+            further.setdefault(beside, []).append(claim.asked_last(beside))
+    for pivot, asked in further.items():
+        found = yield from _asked(asked, where, asked_at_ms)
+        answers |= {name: replace(said, pivot=pivot) for name, said in found.items()}
     return [answers[claim.suspect_id] for claim in claims]
+
+
+def _further_beside(claim: Claim, answers: Answers) -> int | None:
+    """Another replica to be asked last of a difference without direction: one that shows the very same value.
+
+    The one that was asked last may be frozen, or away: how far that has come says nothing of those beside it.
+    """
+    own = answers.replicas.get(claim.pivot)
+    if claim.broker != NOBODY or own is None:
+        return None
+    shown = claim.offset if own.error is not None else UNKNOWN if own.live is None else own.live.offset
+    beside = [a for _, a in sorted(answers.replicas.items()) if a.live is not None and a.live.offset == shown]
+    furthest = max(beside, key=lambda a: a.last_stable_offset, default=own)
+    return furthest.broker if furthest.last_stable_offset > own.last_stable_offset else None
 
 
 def _asked(
@@ -321,7 +342,8 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     for offset in sorted(wants.aborted_from):
         if marks.log_start_offset <= offset <= marks.log_end_offset:
             aborted[offset] = yield Aborted(offset)
-    keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset)) if wants.keys else KeysShown()
+    of_keys = _offsets_of_keys(committed.records)
+    keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset, of_keys)) if wants.keys else KeysShown()
     cleaned: Marks | None = (yield Ends()) if wants.keys else None
     ends: dict[int, tuple[int, int] | None] = {}
     for epoch in sorted(wants.epochs | {epoch - 1 for epoch in wants.epochs if epoch > 0}):
@@ -349,6 +371,15 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     )
     key_bytes = {**committed.key_bytes, **uncommitted.key_bytes, **keys.key_bytes}
     return Reading(answer, aborted, keys.keys, key_bytes, keys.error)
+
+
+def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
+    """By a key's hash, the offsets of its records."""
+    found: dict[str, set[int]] = {}
+    for records in shown:
+        for offset, record in records.items():
+            found.setdefault(record.key_hash, set()).add(offset)
+    return found
 
 
 def _knows(ends: Mapping[int, tuple[int, int] | None], epoch: int) -> bool:

@@ -222,7 +222,7 @@ class ReplicaProbe:
                 return f"what one probe may read of broker {self._broker} (findings.max_scan_bytes) is spent"
             return self.answer(asked)
 
-        return driven(newest_of_keys(self._wants.keys, request.start, request.end), answer)
+        return driven(newest_of_keys(self._wants.keys, request), answer)
 
     def _held(self, request: Held) -> dict[Key, Known]:
         """Return what the views recorded and what probes and scans have read, of the log that the replica has now.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from parallax.findings.answers import KeyShown, MarkerShown, RecordShown
@@ -232,10 +232,15 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The newest visible record of each of ``wants.keys`` in ``[start, end)``. Answered by `KeysShown`."""
+    """The newest visible record of each of ``wants.keys`` in ``[start, end)``. Answered by `KeysShown`.
+
+    Attributes:
+        held: by a key's hash as text, offsets of records that the replica has just shown.
+    """
 
     start: int
     end: int
+    held: Mapping[str, Collection[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

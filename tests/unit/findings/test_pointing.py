@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from parallax.findings.answers import RecordShown
 from parallax.findings.keys import Key
 from parallax.findings.pointing import Held, Known, Replaced, Stretch, StretchShown, newest_of_keys
 from parallax.findings.questions import driven
-from parallax.findings.requests import KeysShown, Points, PointsShown
+from parallax.findings.requests import Keys, KeysShown, Points, PointsShown
 
 KEY, OTHER = (0, 5), (0, 6)
 
@@ -34,8 +34,9 @@ class Log:
     """After so many steps no more points are read."""
     asked: list[Any] = field(default_factory=list)
 
-    def find(self, start: int, end: int, *keys: Key) -> KeysShown:
-        return driven(newest_of_keys(keys or (KEY,), start, end), self.answer)
+    def find(self, start: int, end: int, *keys: Key, held: Collection[int] = ()) -> KeysShown:
+        asked = Keys(start, end, {shown(0).key_hash: held} if held else {})
+        return driven(newest_of_keys(keys or (KEY,), asked), self.answer)
 
     def answer(self, request: Any) -> Any:
         self.asked.append(request)
@@ -171,6 +172,26 @@ def test_a_log_that_shows_what_only_others_were_recorded_to_show_is_another_log_
     assert key.visible is not None
     assert key.visible.offset == 70
     assert Replaced(frozenset({KEY})) in log.asked
+    assert log.stretches == [(0, 100)]
+
+
+@pytest.mark.parametrize(
+    ("held", "is_another"), [((60,), True), ((10, 60), True), ((10,), False), ((5,), False), ((100,), False)]
+)
+def test_a_log_that_has_just_shown_what_it_was_known_not_to_hold_is_another_log(
+    held: tuple[int, ...], is_another: bool
+) -> None:
+    log = Log(dict.fromkeys((5, 10, *held), (KEY, "none")), {KEY: Known(7, 100, (20, 10))})
+    key = log.find(0, 101, held=held).keys[KEY]
+    assert key.visible is not None
+    assert (key.visible.offset, key.complete) == (max(10, *held), True)
+    assert (Replaced(frozenset({KEY})) in log.asked) is is_another
+
+
+def test_of_another_log_nothing_counts_that_was_known_of_any_key() -> None:
+    log = Log({60: (KEY, "none"), 70: (OTHER, "none")}, {KEY: Known(0, 100, (10,)), OTHER: Known(0, 100, (20,))})
+    found = log.find(0, 100, KEY, OTHER, held=(60,)).keys
+    assert {k: v.visible.offset for k, v in found.items() if v.visible} == {KEY: 60, OTHER: 70}
     assert log.stretches == [(0, 100)]
 
 

@@ -32,7 +32,7 @@ from parallax.findings.requests import (
     Where,
     Whereabouts,
 )
-from parallax.model import FindingKind, Rule, TopicPartition
+from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
 
 KEY = (0, 5)
 FROZEN = Claim("s", Rule.PROGRESS, FindingKind.READ_COMMITTED_FROZEN, "t", 0, 2, 10, 7, 10)
@@ -217,6 +217,44 @@ def test_of_a_key_that_the_accused_shows_its_last_answer_counts_and_of_one_that_
     assert [a.replicas[2].high_watermark for a in (first, second)] == [3, 1]
 
 
+DIFFERS = replace(
+    VALUE,
+    kind=FindingKind.VISIBILITY_MISMATCH,
+    broker=NOBODY,
+    recorded=Recorded(sides={"no value at offset 10": (1,), "value at offset 10": (2, 3)}, pivot=2),
+)
+
+
+def at(broker: int, stable: int, offset: int) -> Reading:
+    read = showing(broker, offset)
+    return replace(read, answer=ReplicaAnswer(broker, last_stable_offset=stable))
+
+
+@pytest.mark.parametrize(
+    ("claim", "own", "other", "instead"),
+    [
+        (DIFFERS, at(2, 20, 10), at(3, 30, 10), 3),
+        (DIFFERS, Reading(ReplicaAnswer(2, error="down")), at(3, 30, 10), 3),
+        (DIFFERS, at(2, 30, 10), at(3, 30, 10), NOBODY),
+        (DIFFERS, at(2, 20, 10), at(3, 30, 9), NOBODY),
+        (DIFFERS, Reading(ReplicaAnswer(2, error="down")), at(3, 30, 9), NOBODY),
+        (DIFFERS, at(2, 20, 10), Reading(ReplicaAnswer(3, last_stable_offset=30)), NOBODY),
+        (DIFFERS, Reading(ReplicaAnswer(2, last_stable_offset=20)), at(3, 30, 10), NOBODY),
+        (replace(DIFFERS, broker=2), at(2, 20, 10), at(3, 30, 10), NOBODY),
+    ],
+    ids=["behind", "away", "as far", "shows an older one", "away, and an older one", "none", "shows none", "accused"],
+)
+def test_where_nobody_is_accused_another_that_shows_the_value_and_has_come_further_is_asked_last(
+    claim: Claim, own: Reading, other: Reading, instead: int
+) -> None:
+    shown = {2: own, 3: other, 1: Reading(ReplicaAnswer(1, last_stable_offset=40))}
+    asked, (answers,) = put([claim], **{f"ask{n}": shown for n in range(1, 7)})
+    assert answers.pivot == instead
+    again = [] if instead == NOBODY else [(3,), (1, 2), (3,)]
+    assert brokers(asked)[-3:] == again or not again
+    assert len(brokers(asked)) <= (6 if again else 3)
+
+
 def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
     claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
     gone = Reading(ReplicaAnswer(2, open_transactions=()))
@@ -352,6 +390,19 @@ def test_of_a_transaction_the_ends_of_the_log_are_asked_before_and_after_what_is
     asked, read = requests_of(VALUE, Marks(50, 40, 0, 60))
     assert [type(a) for a in asked].count(Ends) == 1
     assert (read.answer.open_transactions, read.answer.open_error) == (None, "not asked")
+
+
+def test_what_a_replica_has_just_shown_of_keys_goes_with_the_question_for_them() -> None:
+    def answer(request: Any) -> Any:
+        asked.append(request)
+        if isinstance(request, Points):
+            return PointsShown({o: RecordShown(o, "none", key_hash="a") for o in request.offsets})
+        return Marks(50, 40, 0, 60) if isinstance(request, Ends) else KeysShown()
+
+    asked: list[Any] = []
+    others = replace(VALUE, offset=12), replace(VALUE, offset=45)
+    driven(reading(2, wanted([VALUE, *others], (1, 2), keys=True)), answer)
+    assert [a for a in asked if isinstance(a, Keys)] == [Keys(0, 40, {"a": {10, 12}})]
 
 
 def test_of_a_key_the_last_stable_offset_is_asked_once_more_when_it_was_read() -> None:

@@ -47,7 +47,7 @@ def open_everywhere(
     # Where it is the only one, the others were given up, and with them who had ended it.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
         return None
-    if not has_ended and (not case.live_only or case.claim.renamed or case.end_replaced):
+    if not has_ended and (not _was_found(case) or case.claim.renamed or case.end_replaced or _goes_on(case)):
         return None
     reason = f"the transaction at offset {held.start_offset} has ended and is open on every replica"
     if case.absent:
@@ -55,6 +55,20 @@ def open_everywhere(
     if case.absent and not case.claim.spread:
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides={"open": past})
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
+
+
+def _was_found(case: Case) -> bool:
+    """Whether a finding stands on the claim: of a suspect that goes by what is live alone nothing was proven."""
+    return case.live_only and not case.claim.freed
+
+
+def _goes_on(case: Case) -> bool:
+    """Whether it may be another transaction, which goes on: the coordinator says so, and no end marker is known.
+
+    What held the accused back may have been cut, and nobody who knows of it be left.
+    """
+    coordinator = case.answers.coordinator
+    return case.claim.marker_offset == UNKNOWN and coordinator is not None and coordinator.is_ongoing
 
 
 def hanging(where: str) -> Decision:
@@ -126,6 +140,8 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
         return decision if decision.resolution is not Resolution.HEALED else _healed(case, decision, is_lost=is_lost)
     if claim.kind in TRANSACTION_KINDS and decision.resolution in _ENDED:
         return decision
+    if claim.kind in OPEN_KINDS and decision.is_unsettled:
+        return decision  # It holds nobody back any more, and nobody knows how it ought to have ended.
     return _of_one_that_had_spread(case, decision, wrong)
 
 
@@ -218,6 +234,8 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
         claim.producer_id, claim.transaction_start_offset, claim.marker_offset
     ):
         return True
+    if claim.kind in OPEN_KINDS:
+        return False  # How it has ended is another matter.
     if claim.key is None:
         shown = answer.committed.get(offset)
         is_shown = shown is not None and shown.outcome != ABORTED

@@ -124,6 +124,10 @@ def _of_a_truncated_log(case: Case) -> Decision:
     unsure = case.absent and not case.live_only and not is_gone
     if unsure and decision.verdict is Verdict.DISMISSED:
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
+    is_one_sided = decision.verdict is Verdict.CONFIRMED and decision.kind not in _OPEN and len(decision.sides) < 2
+    if is_gone and (is_one_sided or decision.is_unsettled):
+        # That they had differed was by that end marker: all that show an outcome now show the same.
+        return case.unproven(f"{decision.reason}; the end marker at offset {mark} was truncated", Resolution.UNPROVEN)
     if decision.verdict is Verdict.CONFIRMED and decision.kind in _OPEN and is_gone:
         # Who shows the marker has ended the transaction in that log, and is no witness of another one.
         others = [a for a in case.others if not has_marker(a, mark)]
