@@ -141,3 +141,33 @@ def test_a_log_that_was_replaced_unnoticed_does_not_lack_what_it_shows() -> None
         f"sync; stop 4; end 3 1; write -1 0 93037; {again * 3}start 4; sync; audit"
     )
     assert life.found() == [("read_committed_frozen", 4, "confirmed")]
+
+
+@pytest.mark.parametrize("new", [1, 2, 3])
+@pytest.mark.parametrize("restart", ["", "kill; "], ids=["goes on", "is restarted"])
+def test_a_log_that_was_cut_and_has_grown_again_is_reported_once_and_where_it_was_cut(new: int, restart: str) -> None:
+    """It is noticed twice: its end lies below the position, and at the next record its leader epochs begin below."""
+    life = Life().after("lead 1; write -1 1 1; write -1 2 1; sync; stop 3; " + "write -1 3 3; " * 6 + "sync; round")
+    life.after("usurp 3; " + "write -1 4 4; " * new + f"start 1; start 2; {LOOKS}; {restart}")
+    for _ in range(2):
+        found = [e for e in life.world.monitor.lifecycle.standing() if e.kind == "log_truncated"]
+        assert sorted((e.broker, e.offset) for e in found) == [(1, 2), (2, 2)]
+        life.after(f"write -1 4 6; {LOOKS}")
+    life.world.settle()
+
+
+def test_what_a_second_election_cuts_of_the_same_leader_epoch_below_the_first_is_a_finding_of_its_own() -> None:
+    """3 was away since offset 2 of the epoch, 2 since offset 4: each is elected, 2 before 3."""
+    begun = "lead 1; write -1 1 1; write -1 2 1; sync; stop 3; write -1 3 3; write -1 3 4; sync; stop 2; "
+    life = Life().after(begun + "write -1 1 5; write -1 1 6; sync; round; usurp 2; start 1; " + LOOKS)
+
+    def cut() -> list[tuple[int, int]]:
+        standing = life.world.monitor.lifecycle.standing()
+        return sorted((e.broker, e.offset) for e in standing if e.kind == "log_truncated")
+
+    assert cut() == [(1, 4)]
+    life.after(
+        f"usurp 3; write -1 4 4; start 1; start 2; {LOOKS}; write -1 4 5; write -1 4 6; write -1 4 7; {LOOKS}", 2
+    )
+    assert cut() == [(1, 2), (1, 4), (2, 2)]
+    life.world.settle()

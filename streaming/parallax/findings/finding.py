@@ -120,7 +120,7 @@ def made(
         leans_on: the findings because of which a suspect is dismissed.
         left: what a finding that has ended leaves to be judged (`parallax.findings.left`).
     """
-    claim = _of_the_tombstone(claim, decision, answers)
+    claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = _recorded(claim, decision, answers, status).as_json()
@@ -207,6 +207,16 @@ def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Cla
         marker_offset=UNKNOWN,
         recorded=replace(claim.recorded, leader_epoch=first.leader_epoch, end_epoch=UNKNOWN),
     )
+
+
+def _of_the_cut(claim: Claim, answers: Answers) -> Claim:
+    """The claim on a truncated log, at the place where the leader epoch that was read ends in it now.
+
+    Where its reader noticed it by the log's end, that had grown by then, or the log was truncated again since.
+    """
+    accused = answers.replicas.get(claim.broker)
+    end = None if accused is None else accused.epoch_ends.get(claim.lost_epoch)
+    return claim if end is None or end >= claim.offset else replace(claim, offset=end)
 
 
 def _recorded(claim: Claim, decision: Decision, answers: Answers, status: FindingStatus) -> Recorded:

@@ -274,6 +274,7 @@ class Judging:
         known_as = known_as or self._undirected_before(task, claim, decision, before)
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
         same = same or self._ended_with_others(claim, decision, before)
+        same = same or self._cut_before(task, claim, decision, before)
         if same:
             is_new = task.finding_id is None and not decision.has_spread
             ended = decision.resolution if is_new else Resolution.EXPLAINED
@@ -385,6 +386,24 @@ class Judging:
             and {other.kind, decision.kind} <= _ENDED_WRONGLY
             and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
             and other.transaction_start_offset < claim.transaction_start_offset
+        }
+
+    def _cut_before(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+        """The finding by which all that a truncated log has lost by a suspect is lost; none where there is none.
+
+        A log that has grown again is noticed by its end first, and by its leader epochs at the next record.
+        """
+        if task.finding_id is not None or decision.kind is not FindingKind.LOG_TRUNCATED or claim.lost_epoch == UNKNOWN:
+            return {}
+        standing = dict(self._ledger.cuts(claim.place))
+        standing |= {e.finding_id: claim_of(e) for e in before if e.stands and e.place == claim.place}
+        return {
+            name: Cause(other.broker, other.kind)
+            for name, other in standing.items()
+            if (other.kind, other.broker, other.lost_epoch) == (decision.kind, decision.accused, claim.lost_epoch)
+            and name != claim.finding_id(self.cluster_id)
+            and other.offset <= claim.offset
+            and claim.lost_to <= other.lost_to
         }
 
     def _goes_by_what_is_live(self, task: Task) -> bool:

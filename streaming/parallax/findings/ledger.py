@@ -14,7 +14,7 @@ from parallax.findings.incident import incident_named, is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.findings.sides import sides_differ
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
 
 HANDLED = 100_000
 """Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""
@@ -60,6 +60,7 @@ class Ledger:
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
+        self._cuts: dict[TopicPartition, dict[str, Claim]] = {}
         self._keys: dict[tuple[TopicPartition, Key], dict[str, Finding]] = {}
         self._undirected: dict[tuple[TopicPartition, int], dict[str, Finding]] = {}
         self._undirected_keys: dict[tuple[TopicPartition, Key], dict[str, Finding]] = {}
@@ -98,6 +99,7 @@ class Ledger:
         self._note_undirected(event)
         self._standing[event.finding_id] = event
         self._note_transaction(event)
+        self._note_cut(event)
         self._note_key(event)
         freed: list[Claim] = []
         if known is not None and event.finding_id in self._leaning and explains_less(known, event):
@@ -159,6 +161,11 @@ class Ledger:
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
+    def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
+        """Return what the findings about truncated logs of a partition that stand claim, by their id."""
+        there = self._cuts.get(place, {})
+        return {name: claim for name, claim in there.items() if self._standing[name].stands}
+
     def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
         """The findings that accuse a replica about a key's value, and that are still looked at."""
         return list(self._keys.get((place, key), {}).values())
@@ -184,6 +191,7 @@ class Ledger:
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)
+            _forget(self._cuts, finding.place, finding_id)
             self._forget_key(finding)
             self._forget_undirected(finding)
 
@@ -205,6 +213,10 @@ class Ledger:
 
     def _forget_transaction(self, event: Finding) -> None:
         _forget(self._transactions, event.place, event.finding_id)
+
+    def _note_cut(self, event: Finding) -> None:
+        if event.kind is FindingKind.LOG_TRUNCATED:
+            self._cuts.setdefault(event.place, {})[event.finding_id] = claim_of(event)
 
     def _note_key(self, event: Finding) -> None:
         self._forget_key(event)

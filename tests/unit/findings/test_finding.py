@@ -1,13 +1,16 @@
-"""What an event says of a finding: whether consumers see it."""
+"""What an event says of a finding: whether consumers see it, and where a log was truncated."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import pytest
 
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict
-from parallax.findings.finding import is_exposed
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.findings.finding import claim_of, is_exposed, made
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
 
@@ -102,3 +105,18 @@ def test_consumers_of_a_frozen_leader_see_a_deleted_value_that_it_shows_as_well(
     sides = {"no value": (3,), "value at offset 3": (2,)}
     decision = Decision(Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED, "", accused=2, sides=sides)
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
+
+
+@pytest.mark.parametrize(
+    ("ends", "named"), [({4: 20}, 20), ({4: 40}, 30), ({4: None}, 30), ({}, 30)], ids=["below", "above", "none", "not"]
+)
+def test_a_truncated_log_is_named_by_where_the_epoch_ends_that_it_was_read_in(
+    ends: dict[int, int | None], named: int
+) -> None:
+    recorded = Recorded(epochs={2: "4"}, shown_to={2: "50"})
+    claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, 30, recorded=recorded)
+    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
+    answers = Answers({2: ReplicaAnswer(2, epoch_ends=ends)})
+    event = made("f", FindingStatus.CONFIRMED, claim, decision, answers, None, datetime.now(UTC))
+    assert (event.offset, claim_of(event).offset, claim_of(event).lost_to) == (named, named, 50)
+    assert f"truncated to offset {named}:" in event.summary
