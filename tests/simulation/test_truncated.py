@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.finding import Finding
+from parallax.findings.incidents import ALONE
 from tests.simulation.test_regressions import OF_FOUR, STANDARD, looked_at_again, parse
 from tests.simulation.world import World
 
@@ -22,8 +23,9 @@ def cleaned(by: int, times: int) -> str:
 class Life:
     """One history; a property that does not hold raises."""
 
-    def __init__(self, *, four: bool = False) -> None:
-        self.world = World(replace(OF_FOUR if four else STANDARD, unclean=True, wipes=True, reassigns=True))
+    def __init__(self, *, four: bool = False, alone: int = ALONE) -> None:
+        profile = OF_FOUR if four else STANDARD
+        self.world = World(replace(profile, unclean=True, wipes=True, reassigns=True, alone=alone))
 
     def after(self, text: str, looks: int = 0) -> Life:
         for op in parse(text.strip().strip(";")):
@@ -171,3 +173,57 @@ def test_what_a_second_election_cuts_of_the_same_leader_epoch_below_the_first_is
     )
     assert cut() == [(1, 2), (1, 4), (2, 2)]
     life.world.settle()
+
+
+def test_a_suspect_that_was_cleared_is_not_found_to_have_spread_when_it_is_asked_about_again() -> None:
+    """Its transaction goes on: nobody had proven that it has ended, and a restart proves nothing."""
+    life = Life().after(
+        "stop 2; stop 3; write -1 90 80; write -1 90 99; write -1 90 96; round; usurp 2; write -1 0 -1; "
+        "write 1 0 81813; round; wipe 1 1; start 3; tick 200; write -1 90 54; sync; round; tick 2001; round"
+    )
+    assert life.found() == []
+    life.after("kill; sync; tick 150; round; tick 150; round")
+    assert life.found() == []
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["aborted", "committed"])
+def test_a_freeze_that_had_spread_is_over_once_nobody_holds_it_open_though_nobody_knows_how_it_ought_to_have_ended(
+    end: int,
+) -> None:
+    """Cold: 2 lacks an ABORT that 1 and 3 have cleaned, and which were copied from it; then it is ended by hand."""
+    aged = "".join(f"write -1 90 {n}; sync; clean 1; clean 3; tick 2001; " for n in range(6))
+    life = Life().after(
+        f"lead 1; write -1 4 4; write -1 1 8; write 0 1 9; sync; stop 2; end 0 0; sync; tick 5001; {aged}"
+        "start 2; sync; cold; round; tick 400; round; tick 400; round; tick 400; round"
+    )
+    life.after("lead 2; sync; wipe 1 1; sync; wipe 3 1; sync; round; tick 400; round", 1)
+    assert life.found() == [("read_committed_frozen", 2, "spread")]
+    life.world.cluster.writers[0].open = True
+    life.after(f"end 0 {end}; sync; {LOOKS}", 3)
+    assert life.found() == [("read_committed_frozen", 2, "unsettled")]
+
+
+@pytest.mark.parametrize("alone", [0, 16], ids=["of many", "by itself"])
+@pytest.mark.parametrize(("value", "end"), [(9, 0), (-1, 1)], ids=["rolled back", "a deletion"])
+def test_an_outcome_whose_end_marker_was_cut_is_no_finding_where_all_show_the_same(
+    value: int, end: int, alone: int
+) -> None:
+    life = Life(alone=alone).after(
+        ROLLED_BACK.format(value=value, end=end, also="") + cleaned(1, 7) + TURNED.format(other=1 - end)
+    )
+    life.after(
+        f"usurp 3; write -1 4 4; end 0 {1 - end}; write -1 1 55; write -1 2 7; write -1 3 7; start 2; start 1; {LOOKS}",
+        2,
+    )
+    assert life.found() == []
+
+
+def test_who_holds_what_the_leader_holds_is_accused_no_more_while_those_that_had_the_end_marker_are_away() -> None:
+    """1 had missed an ABORT, and 4, elected uncleanly, never had it: both hold the transaction open."""
+    life = Life(four=True).after(
+        "write 3 0 -1; sync; stop 1; stop 4; end 3; sync; tick 2001; write -1 90 30; clean 2; tick 2001; write -1 90 2; "
+        "sync; clean 2; tick 2001; write -1 90 29; clean 2; write 3 1 68152; end 3 1; start 1; sync; round; round; round"
+    )
+    assert life.found() == [("aborted_record_committed", 1, "confirmed")]
+    life.after(f"usurp 4; start 1; sync; {LOOKS}; {LOOKS}", 5)
+    assert life.found() == [("read_committed_frozen", 1, "spread")]
