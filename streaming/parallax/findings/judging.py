@@ -273,7 +273,7 @@ class Judging:
         known_as = self._deleted_before(task, claim, decision, answers, before)
         known_as = known_as or self._undirected_before(task, claim, decision, before)
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
-        same = same or self._ended_with_others(claim, decision, before)
+        same = same or self._ended_with_others(claim, decision, before) or self._spread_before(task, decision, before)
         same = same or self._cut_before(task, claim, decision, before)
         if same:
             is_new = task.finding_id is None and not decision.has_spread
@@ -404,6 +404,24 @@ class Judging:
             and name != claim.finding_id(self.cluster_id)
             and other.offset <= claim.offset
             and claim.lost_to <= other.lost_to
+        }
+
+    def _spread_before(self, task: Task, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+        """The finding that says of all replicas that they hold a suspect's transaction open; none where there is none.
+
+        Each of them is suspected by itself, and it is one loss.
+        """
+        claim = task.claim
+        if task.finding_id is not None or not decision.has_spread or decision.kind not in OPEN_KINDS:
+            return {}
+        standing = list(self._ledger.causes(claim.place).items())
+        standing += [(e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place]
+        about = claim.producer_id, claim.transaction_start_offset
+        return {
+            name: Cause(other.broker, other.kind)
+            for name, other in standing
+            if other.spread and other.broker != claim.broker and other.kind in OPEN_KINDS
+            if (other.producer_id, other.transaction_start_offset) == about
         }
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
