@@ -227,3 +227,14 @@ def test_who_holds_what_the_leader_holds_is_accused_no_more_while_those_that_had
     assert life.found() == [("aborted_record_committed", 1, "confirmed")]
     life.after(f"usurp 4; start 1; sync; {LOOKS}; {LOOKS}", 5)
     assert life.found() == [("read_committed_frozen", 1, "spread")]
+
+
+@pytest.mark.parametrize("alone", [0, 16], ids=["of many", "by itself"])
+def test_a_value_that_somebody_is_accused_of_is_no_difference_of_outcome_without_direction_as_well(alone: int) -> None:
+    """3 had lost its index, which explained that they differ; 1 missed the deletion of the same key."""
+    life = Life(four=True, alone=alone).after(
+        "lead 2; write -1 1 6; write 0 1 5; sync; end; sync; stop 3; unindex 3 9; start 3; stop 1; write -1 1 -1; "
+        "sync; round; tick 200; write -1 90 67; clean 2; tick 2001; write -1 90 20; sync; clean 2; clean 3"
+    )
+    life.world.settle()
+    assert life.found() == [("deleted_record_resurrected", 1, "confirmed")]

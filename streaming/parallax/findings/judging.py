@@ -573,7 +573,8 @@ class Judging:
         """The findings that accuse replicas about the key of a difference that accuses nobody, by their ids."""
         if claim.key is None or decision.accused != NOBODY or decision.verdict is not Verdict.CONFIRMED:
             return {}
-        if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE:
+        # Of a record that was ended otherwise by some, only the value of its key may differ by now.
+        if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and decision.sides.keys() <= {ABORTED, COMMITTED}:
             return {}
         incidents = self._incidents.wrong_about(claim.place, claim.key)
         found = self._about_the_key(task, claim, before, _accuses_by_proof)
