@@ -221,8 +221,9 @@ def test_an_outcome_whose_end_marker_was_cut_is_no_finding_where_all_show_the_sa
 def test_who_holds_what_the_leader_holds_is_accused_no_more_while_those_that_had_the_end_marker_are_away() -> None:
     """1 had missed an ABORT, and 4, elected uncleanly, never had it: both hold the transaction open."""
     life = Life(four=True).after(
-        "write 3 0 -1; sync; stop 1; stop 4; end 3; sync; tick 2001; write -1 90 30; clean 2; tick 2001; write -1 90 2; "
-        "sync; clean 2; tick 2001; write -1 90 29; clean 2; write 3 1 68152; end 3 1; start 1; sync; round; round; round"
+        "write 3 0 -1; sync; stop 1; stop 4; end 3; sync; tick 2001; write -1 90 30; clean 2; tick 2001; "
+        "write -1 90 2; sync; clean 2; tick 2001; write -1 90 29; clean 2; write 3 1 68152; end 3 1; start 1; sync; "
+        "round; round; round"
     )
     assert life.found() == [("aborted_record_committed", 1, "confirmed")]
     life.after(f"usurp 4; start 1; sync; {LOOKS}; {LOOKS}", 5)
