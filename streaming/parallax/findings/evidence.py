@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from parallax.findings.sides import VALUE
 from parallax.model import NOBODY, UNKNOWN
@@ -100,6 +100,14 @@ class _Proof(_Part):
     replicas: dict[_BrokerId, _Replica] = {}
 
 
+class _Differing(_Part):
+    offset: int
+    producer_id: int = UNKNOWN
+    key: Annotated[list[int], Field(min_length=2, max_length=2)]
+    sides: _Sides
+    pivot: int
+
+
 class _Evidence(_Part):
     asked_at_ms: int = 0
     leader: int = NOBODY
@@ -109,6 +117,8 @@ class _Evidence(_Part):
     incident: _Incident | str = _Incident()
     """Of an incident what it counts; of a finding that has become part of one that one's id."""
     proofs: list[_Proof] = []
+    shown_by: list[int] = []
+    differing: list[_Differing] = []
 
 
 def check_form(evidence: Mapping[str, Any]) -> None:

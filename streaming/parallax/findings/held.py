@@ -142,9 +142,14 @@ class Held:
         """The first of some rows that can be asked about together: with one replica to be asked last."""
         if not len(at):
             return at
-        pivots, dear = self.members.pivots[at], self.members.rows["producer_id"][at] >= 0
-        together = at[(pivots == pivots[0]) & (dear == dear[0])]
-        return together[: min(most, self.most) if dear[0] else most]
+        classes = self.classes(at)
+        together = at[classes == classes[0]]
+        return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
+
+    def classes(self, at: Array) -> Array:
+        """A number for each of some rows, alike for those that can be asked about together."""
+        classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
+        return classes
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
         """The members in some states that explain a claim on a value, as far as the claims themselves say."""
@@ -216,6 +221,14 @@ class Waiting(Held):
         """How many of them that have no verdict were raised by some time, milliseconds since 1970 UTC."""
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
+    def accusing(self, claim: Claim) -> list[Claim]:
+        """Those of them without a verdict that accuse somebody about the key of a claim that accuses nobody."""
+        group = self.group
+        is_about = claim.key is not None and claim.broker == NOBODY and group.place == claim.place
+        if not is_about or claim.key is None or group.broker == NOBODY or group.is_of_transactions:
+            return []
+        return [self.claim(at) for at in self.members.of_key(claim.key, *WAITING).tolist()]
+
     def next_page(self, number: int, now: float, _: Callable[[Finding], float]) -> Page | None:
         """The next page, if one is due: a new round begins when its time has come."""
         at = self.behind(WAITING)
@@ -271,7 +284,7 @@ class Proven(Held):
         reported_at: when the last event was written, by the monotonic clock.
         proofs: of single members; the last one says who leads.
         ended: how many of them are not wrong any more, by `Resolution`.
-        next_sample: the row with which the next sample begins.
+        sampled: how many of those that can be asked about together have been sampled, by what they have in common.
         beside: the brokers that have shown the same of any of them.
         restored_ms: when the event was decided that it was restored from after a restart, milliseconds since 1970 UTC.
         is_restored: it was, and has not been asked about as a whole since.
@@ -286,7 +299,7 @@ class Proven(Held):
     reported_at: float = -_NEVER
     proofs: list[Proof] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
-    next_sample: int = 0
+    sampled: dict[int, int] = field(default_factory=dict)
     beside: frozenset[int] = frozenset()
     restored_ms: int = UNKNOWN
     is_restored: bool = False
@@ -382,14 +395,31 @@ class Proven(Held):
         at, is_sample = self.alike(self.behind(_LOOKED_AT)), False
         if not len(at) and self.event is not None and now >= self.due and self.members.are(*_LOOKED_AT).any():
             self.due, is_sample = now + interval(self.event), True
-            at = np.flatnonzero(self.members.are(*_LOOKED_AT))
-            at = self.alike(np.roll(at, -(self.next_sample % len(at))), SAMPLE)
-            self.next_sample += len(at)
+            at = self._sample(np.flatnonzero(self.members.are(*_LOOKED_AT)))
         if not len(at):
             return None
         originals = self.members.claims(at)
         claims = [self.claim(row) for row in at.tolist()]
         return replace(self._page(number, at, claims, originals), is_sample=is_sample)
+
+    def _sample(self, at: Array) -> Array:
+        """Those of some rows whose turn it is: of the ones that can be asked about together, those asked least often.
+
+        Each goes through its own in turn, so that none is passed over for good.
+        """
+        classes = self.classes(at)
+        names, counts = (found.tolist() for found in np.unique(classes, return_counts=True))
+        rounds = {
+            name: self.sampled[name] / count for name, count in zip(names, counts, strict=True) if name in self.sampled
+        }
+        least = min(rounds.values(), default=0.0)
+        for name, count in zip(names, counts, strict=True):
+            self.sampled.setdefault(name, int(least * count))
+        chosen = min(names, key=lambda name: self.sampled[name] / counts[names.index(name)])
+        mine = at[classes == chosen]
+        taken = self.alike(np.roll(mine, -(self.sampled[chosen] % len(mine))), SAMPLE)
+        self.sampled[chosen] += len(taken)
+        return taken
 
     def claim(self, at: int) -> Claim:
         """What a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
@@ -450,7 +480,10 @@ class Proven(Held):
         self._fit(page, located, outcomes)
         self._note_gone(located, outcomes)
         if page.is_sample and any(outcome.gone and outcome.state is State.UNDECIDED for outcome in outcomes):
-            self.next_sample -= len(page.claims)  # The same ones have to be found gone once more.
+            # The same ones have to be found gone once more.
+            asked = self.classes(np.array([row for row in located if row >= 0], np.int64)[:1])
+            for name in asked.tolist():
+                self.sampled[name] = self.sampled.get(name, 0) - len(page.claims)
         for i, original, found in self._in_order(located, page.originals, outcomes):
             outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
             if not _says_something(rows["state"][i], outcome):

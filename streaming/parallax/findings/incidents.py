@@ -532,6 +532,7 @@ class Incidents:
         if not event.is_open:
             # An acknowledgement holds until it becomes worse.
             is_worse = proven.leads and not event.exposed
+            is_worse |= proven.tally.status is FindingStatus.SPREAD and not has_spread(event)
             return number > before or is_worse or (is_unsettled(event) and proven.tally.status is not _UNSETTLED)
         if number < before <= number + self._may_have_counted(proven):
             return False  # After a restart: the last event counted what is not proven again yet.
@@ -647,8 +648,12 @@ class Incidents:
         ]
 
     def awaited_by(self, claim: Claim) -> list[Claim]:
-        """The transactions that may explain a claim on a value, and that are suspected, or not reported yet."""
-        found = [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
+        """The transactions that may explain a claim on a value, and that are suspected, or not reported yet.
+
+        And who is suspected about the key of one that accuses nobody.
+        """
+        found = [one for waiting in self._waiting.values() for one in waiting.accusing(claim)]
+        found += [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
         unsaid = (proven for proven in self._proven.values() if not proven.stands)
         found += [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]

@@ -163,7 +163,7 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
         partition=claim.partition,
         broker=NOBODY,
         offset=one["offset"],
-        producer_id=one["producer_id"],
+        producer_id=one.get("producer_id", claim.producer_id),
         key_hash_hi=high,
         key_hash_lo=low,
         recorded=Recorded.parse(json.dumps(said)),

@@ -1,12 +1,14 @@
 """Upkeep of the suspects table: suspects that had their verdict long ago go, and many small files become one.
 
 A suspect stays for as long as it is the only record of what is still to be done: until an event of the findings table
-gives it a verdict, however old it is. So does one that was raised again since. What an incident counts has no event of
-its own, and stays as well.
+gives it a verdict, however old it is. So does one that was raised since the replicas were asked for that. What an
+incident counts has no event of its own, or one that says no more than that, and stays as well: what goes is what a
+start asks about no more (`parallax.findings.incident.decided`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -16,7 +18,8 @@ import structlog
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from parallax.findings.table import FINDINGS, SUSPECTS, table_uri
+from parallax.findings.incident import decided
+from parallax.findings.table import FINDINGS, SUSPECTS, read_events, table_uri
 from parallax.views import fencing
 from parallax.views.unused import remove_unused
 
@@ -36,17 +39,20 @@ def look_after_suspects(storage: str, oldest: date) -> int:
 
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was dropped.
+        FindingsTableError: an event cannot be read; nothing was dropped.
     """
     uri = table_uri(storage, SUSPECTS)
     try:
         table = DeltaTable(uri)
-        decided = _decided(DeltaTable(table_uri(storage, FINDINGS)))
     except TableNotFoundError:
         return 0
+    if not DeltaTable.is_deltatable(table_uri(storage, FINDINGS)):
+        return 0
+    decided_ms = decided(read_events(storage))
     before = datetime.combine(oldest, time(), UTC)
     condition = f"raised_at < '{before.isoformat()}'"
     old: Any = table.to_pyarrow_dataset().to_table(filter=pc.field("raised_at") < pa.scalar(before, _TIMESTAMP))
-    waiting = old.filter(_waits(old, decided))
+    waiting = old.filter(_waits(old, decided_ms))
     gone = old.num_rows - waiting.num_rows
     if gone:
         fencing.commit(lambda: table, lambda one, properties: _replace(one, waiting, condition, properties))
@@ -60,16 +66,10 @@ def look_after_suspects(storage: str, oldest: date) -> int:
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
-def _decided(findings: DeltaTable) -> Any:
-    """When each suspect that has a verdict got its last one."""
-    events: Any = findings.to_pyarrow_dataset().to_table(columns=["suspect_id", "decided_at"])
-    return events.group_by("suspect_id").aggregate([("decided_at", "max")])
-
-
-def _waits(suspects: Any, decided: Any) -> Any:
-    """Which suspects have no verdict, or were raised since they had their last one."""
-    at = pc.index_in(suspects["suspect_id"], decided["suspect_id"])
-    verdict = pc.take(decided["decided_at_max"], at)
+def _waits(suspects: Any, decided_ms: Mapping[str, int]) -> Any:
+    """Which suspects a start asks about: they have no verdict, or were raised since the last one was asked for."""
+    at = pc.index_in(suspects["suspect_id"], pa.array(list(decided_ms), pa.string()))
+    verdict: Any = pc.take(pa.array([ms * 1000 for ms in decided_ms.values()], _TIMESTAMP), at)
     return pc.fill_null(pc.greater_equal(suspects["raised_at"], verdict), True)
 
 

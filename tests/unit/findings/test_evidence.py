@@ -90,6 +90,11 @@ _SOUND: dict[str, Any] = _ANSWERS.evidence() | {
     "proofs": [{"offset": 17, "key_hash": "", "key": "k"} | _ANSWERS.evidence()],
 }
 
+_LEFT = _SOUND | {
+    "shown_by": [3],
+    "differing": [{"offset": 17, "producer_id": -1, "key": [0, 7], "sides": {"no value": [1]}, "pivot": 3}],
+}
+"""Of a finding that has ended and leaves something to be judged."""
 _PART = _SOUND | {"resolution": "part_of_incident", "incident": "bbbb", "spread": False, "unsettled": False}
 """Of a finding that has become part of an incident."""
 
@@ -120,7 +125,7 @@ def _places(document: Any) -> Iterator[tuple[Any, Any]]:
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
     """Evidence as it is written, of which a part or two are replaced, renamed or missing."""
-    document = copy.deepcopy(draw(st.sampled_from([_SOUND, _PART])))
+    document = copy.deepcopy(draw(st.sampled_from([_SOUND, _LEFT, _PART])))
     for _ in range(draw(st.integers(1, 2))):
         within, key = draw(st.sampled_from(list(_places(document))))
         how = draw(st.sampled_from(["replaced", "replaced", "replaced", "missing", "renamed"]))

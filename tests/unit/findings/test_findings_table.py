@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,10 +19,12 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import current
 from parallax.findings.happenings import Append
 from parallax.findings.incident import is_part_of_incident
+from parallax.findings.left import claims_left
 from parallax.findings.table import (
     SCHEMA,
     FindingsTable,
     FindingsTableError,
+    as_read,
     read_events,
     read_suspects,
     table_uri,
@@ -270,3 +273,13 @@ def test_whatever_a_life_writes_is_read_back_by_everybody(tmp_path: Path) -> Non
     numbered = FindingsTable(str(tmp_path)).append(written)
     assert read_events(str(tmp_path)) == numbered
     assert FindingsTable(str(tmp_path), strict=True).load() == numbered
+
+
+def test_what_an_end_leaves_is_read_of_an_earlier_version_and_refused_where_it_is_damaged() -> None:
+    left = {"offset": 17, "key": [0, 7], "sides": {"value at offset 17": [1], "no value": [2]}, "pivot": 1}
+    ended = replace(EVENT, status=FindingStatus.RESOLVED, kind=FindingKind.DELETED_RECORD_RESURRECTED)
+    read = as_read(replace(ended, sequence=1, evidence=json.dumps({"differing": [left]})))
+    assert [(claim.offset, claim.key) for claim in claims_left(read)] == [(17, (0, 7))]
+    for damage in ({"key": 5}, {"offset": [1]}, {"sides": 5}):
+        with pytest.raises(FindingsTableError, match="is damaged"):
+            as_read(replace(ended, sequence=1, evidence=json.dumps({"differing": [left | damage]})))

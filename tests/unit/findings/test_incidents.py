@@ -863,3 +863,68 @@ def _objects(root: object) -> int:
         seen.add(id(one))
         todo += gc.get_referents(one)
     return len(seen)
+
+
+def test_members_that_cannot_be_asked_about_together_are_looked_at_in_turn() -> None:
+    """Plain deletions and those of transactions in alternating blocks: the ones healed first, then the others."""
+
+    def deletion(key: int) -> Claim:
+        at = 1_000 + 2 * key
+        if key // 20 % 2 == 0:
+            return lost(key, offset=at)
+        return lost(key, offset=at, producer_id=7, transaction_start_offset=at, marker_offset=at + 1)
+
+    life = Flood()
+    for start in range(0, 80, 20):
+        life.suspect(*map(deletion, range(start, start + 20)))
+        life.settle(resurrected)
+    life.after(RECHECK_S, resurrected).after(RECHECK_S, resurrected)
+    assert life.counts == [80]
+    for _ in range(5):
+        life.after(RECHECK_S, lambda claim: healthy(claim) if claim.producer_id < 0 else resurrected(claim))
+    assert life.counts == [40]
+    for _ in range(5):
+        life.after(RECHECK_S, healthy)
+    assert life.open == []
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_an_acknowledged_incident_that_all_replicas_have_come_to_share_is_told_of_again(leader: int) -> None:
+    def led(claim: Claim) -> Answers:
+        return answers(claim, shown(3), NONE, leader=leader)
+
+    life = flood(range(100), led).after(RECHECK_S, led)
+    said = replace(acknowledged(life.table[-1], "known", "me", life.moment.at), sequence=len(life.table) + 1)
+    life.table.append(said)
+    life.do(News([said]))
+    for _ in range(300):
+        life.after(RECHECK_S, everywhere)
+    assert [event.status for event in life.open] == [FindingStatus.SPREAD]
+
+
+def test_a_difference_waits_for_who_is_suspected_about_its_key_with_many_others() -> None:
+    """After a restart, what a second outage has done to the keys of an incident is suspected, and was not asked about.
+
+    The tombstones that the incident names are over, and leave that the values of their keys differ.
+    """
+
+    def showing(offset_of: Callable[[int], int]) -> Callable[[Claim], Answers]:
+        return lambda claim: answers(claim, shown(offset_of(claim.key_hash_lo)), NONE)
+
+    first = [lost(key) for key in range(100)]
+    life = Flood()
+    life.suspect(*first)
+    life.settle(showing(lambda _: 3)).after(RECHECK_S, showing(lambda _: 3))
+    at = int(life.moment.at.timestamp() * 1000)
+    second = [lost(key, suspect_id=f"second-{key}", offset=6_000 + key, raised_at_ms=at) for key in range(100)]
+    now = showing(lambda key: 5_000 + key)
+    life.suspect(*second)
+    life.settle(now).after(RECHECK_S, now)
+    after = Flood(life.table, life.now + 5)
+    after.suspected_before(*first, *second)
+    for is_page in (True, False):
+        asked = [p for p in after.probes if (p.page is not None and p.page.is_proven) == is_page]
+        asked = asked if is_page else [p for p in asked if p.page is None]
+        after.probes = [p for p in after.probes if p not in asked]
+        after.do(Answered([(probe, [now(c) for c in probe.claims]) for probe in asked]))
+    assert [event.kind for event in after.open] == [RESURRECTED]

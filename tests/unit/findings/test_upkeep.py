@@ -89,3 +89,21 @@ def test_many_small_files_are_put_together(tmp_path: Path, monkeypatch: pytest.M
 
 def test_without_tables_there_is_nothing_to_do(tmp_path: Path) -> None:
     assert look_after_suspects(str(tmp_path), KEPT_FROM) == 0
+
+
+def test_those_that_a_start_asks_about_stay(tmp_path: Path) -> None:
+    """What has become part of an incident, and what was raised between the question and its answer."""
+    part, meanwhile, gone = suspect(1), suspect(2, OLD + timedelta(seconds=30)), suspect(3)
+    with_suspects(tmp_path, [part, meanwhile, gone], [])
+    asked = f'"asked_at_ms": {int(OLD.timestamp() * 1000) + 1}'
+    of_part = '{"resolution": "part_of_incident", "incident": "i"}'
+    table = FindingsTable(str(tmp_path))
+    table.append(
+        [
+            replace(DECIDED, suspect_id=part.suspect_id, status=FindingStatus.RESOLVED, evidence=of_part),
+            replace(DECIDED, finding_id="m", suspect_id=meanwhile.suspect_id, evidence=f"{{{asked}}}"),
+            replace(DECIDED, finding_id="g", suspect_id=gone.suspect_id, evidence=f"{{{asked}}}"),
+        ]
+    )
+    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 1
+    assert in_the_table(tmp_path) == {1, 2}
