@@ -175,6 +175,17 @@ def test_what_a_second_election_cuts_of_the_same_leader_epoch_below_the_first_is
     life.world.settle()
 
 
+def _frozen_with_an_unread_end(*, four: bool = False) -> Life:
+    """Cold: 2 lacks an ABORT that 1 and 3 have cleaned before anybody read it; a fourth has the first record alone."""
+    aged = "".join(f"write -1 90 {n}; sync; clean 1; clean 3; tick 2001; " for n in range(6))
+    life = Life(four=four).after(
+        f"lead 1; write -1 4 4; write 0 1 9; sync; {'stop 4; ' if four else ''}stop 2; end 0 0; sync; tick 5001; {aged}"
+        "start 2; sync; cold; round; tick 400; round; tick 400; round; tick 400; round"
+    )
+    assert life.found() == [("read_committed_frozen", 2, "confirmed")]
+    return life
+
+
 def test_a_suspect_that_was_cleared_is_not_found_to_have_spread_when_it_is_asked_about_again() -> None:
     """Its transaction goes on: nobody had proven that it has ended, and a restart proves nothing."""
     life = Life().after(
@@ -201,6 +212,46 @@ def test_a_freeze_that_had_spread_is_over_once_nobody_holds_it_open_though_nobod
     life.world.cluster.writers[0].open = True
     life.after(f"end 0 {end}; sync; {LOOKS}", 3)
     assert life.found() == [("read_committed_frozen", 2, "unsettled")]
+
+
+COPIED_FROM_FROZEN = "lead 2; sync; wipe 1 1; sync; wipe 3 1; sync; "
+GOES_ON = f"write 0 3 5; {LOOKS}"
+
+
+@pytest.mark.parametrize("restart", ["", "kill; "], ids=["goes on", "is restarted"])
+def test_a_freeze_that_has_spread_is_not_over_because_its_producer_writes_again(restart: str) -> None:
+    """1 and 3 had cleaned an ABORT that nobody read, and are copies of 2, which lacks it."""
+    life = _frozen_with_an_unread_end()
+    life.after(f"{COPIED_FROM_FROZEN}round; tick 400; round", 1)
+    assert life.found() == [("read_committed_frozen", 2, "spread")]
+    life.after(restart + GOES_ON, 3)
+    assert life.found() == [("read_committed_frozen", 2, "spread")]
+    assert not [e for e in life.world.monitor.events if e.status == "resolved"]
+    life.after(f"end 0 0; {LOOKS}", 3)
+    assert life.found() == [("read_committed_frozen", 2, "unsettled")]
+
+
+def test_a_freeze_has_not_healed_where_all_were_copied_from_it_before_a_look_and_its_producer_writes_again() -> None:
+    life = _frozen_with_an_unread_end().after(f"{COPIED_FROM_FROZEN}{GOES_ON}", 3)
+    assert "read_committed_frozen" in [kind for kind, _, status in life.found() if status in ("spread", "unsettled")]
+    assert not [e for e in life.world.monitor.events if e.status == "resolved"]
+    life.world.settle()
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen to go on", "not seen to go on"])
+def test_a_freeze_in_a_log_that_was_cut_accuses_nobody_whether_its_transaction_was_seen_to_go_on_or_not(
+    seen: bool,
+) -> None:
+    """4 never got the ABORT that 1 and 3 have cleaned, is elected uncleanly, and the producer goes on."""
+    life = _frozen_with_an_unread_end(four=True)
+    begun = "usurp 4; tick 100; write 0 4 4; write -1 2 7; start 2; start 1; start 3; "
+    life.after(f"{begun}{LOOKS if seen else 'sync'}", 3 * seen)
+    life.after(f"end 0 1; {LOOKS}", 3)
+    assert life.found() == [("read_committed_frozen", 2, "unsettled")]
+    again = "".join(f"write -1 {key} 6; " for key in (1, 4, 2, 90)) + "sync; clean 1; clean 2; clean 3; clean 4; "
+    life.after(f"tick 2001; {again}round; tick 2001; {again}{LOOKS}", 3)
+    assert life.found() == []
+    life.world.settle()
 
 
 @pytest.mark.parametrize("alone", [0, 16], ids=["of many", "by itself"])

@@ -42,13 +42,19 @@ def open_everywhere(
 
     Returns:
         None where one of the others does not hold it open, or none answers, or nothing says that it has ended. A
-        finding that had spread accuses nobody again because a replica does not answer: who answers holds it open.
+        finding that had spread accuses nobody again because a replica does not answer: who answers holds it open. Nor
+        is it over because the producer writes again: what had ended is part of what goes on then.
     """
     # Where it is the only one, the others were given up, and with them who had ended it.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
         return None
-    if not has_ended and (not _was_found(case) or case.claim.renamed or case.end_replaced or _goes_on(case)):
+    if not has_ended and (not _was_found(case) or case.claim.renamed or case.end_replaced):
         return None
+    if not has_ended and not case.claim.spread and _goes_on(case):
+        reason = (
+            f"the transaction at offset {held.start_offset} is open on every replica, and goes on by its coordinator"
+        )
+        return case.unproven(reason, Resolution.AGREED)
     reason = f"the transaction at offset {held.start_offset} has ended and is open on every replica"
     if case.absent:
         reason = f"{reason} that answered"
@@ -65,7 +71,8 @@ def _was_found(case: Case) -> bool:
 def _goes_on(case: Case) -> bool:
     """Whether it may be another transaction, which goes on: the coordinator says so, and no end marker is known.
 
-    What held the accused back may have been cut, and nobody who knows of it be left.
+    What held the accused back may have been cut, and nobody who knows of it be left. Or all were copied from the
+    accused, and the end is lost: the logs look alike.
     """
     coordinator = case.answers.coordinator
     return case.claim.marker_offset == UNKNOWN and coordinator is not None and coordinator.is_ongoing
