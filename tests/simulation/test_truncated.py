@@ -175,11 +175,16 @@ def test_what_a_second_election_cuts_of_the_same_leader_epoch_below_the_first_is
     life.world.settle()
 
 
-def _frozen_with_an_unread_end(*, four: bool = False) -> Life:
+COPIED_FROM_FROZEN = "lead 2; sync; wipe 1 1; sync; wipe 3 1; sync; "
+GOES_ON = f"write 0 3 5; {LOOKS}"
+
+
+def _frozen_with_an_unread_end(*, four: bool = False, also: str = "") -> Life:
     """Cold: 2 lacks an ABORT that 1 and 3 have cleaned before anybody read it; a fourth has the first record alone."""
     aged = "".join(f"write -1 90 {n}; sync; clean 1; clean 3; tick 2001; " for n in range(6))
     life = Life(four=four).after(
-        f"lead 1; write -1 4 4; write 0 1 9; sync; {'stop 4; ' if four else ''}stop 2; end 0 0; sync; tick 5001; {aged}"
+        f"lead 1; write -1 4 4; {also}write 0 1 9; sync; {'stop 4; ' if four else ''}stop 2; end 0 0; sync; tick 5001; "
+        f"{aged}"
         "start 2; sync; cold; round; tick 400; round; tick 400; round; tick 400; round"
     )
     assert life.found() == [("read_committed_frozen", 2, "confirmed")]
@@ -202,20 +207,11 @@ def test_a_freeze_that_had_spread_is_over_once_nobody_holds_it_open_though_nobod
     end: int,
 ) -> None:
     """Cold: 2 lacks an ABORT that 1 and 3 have cleaned, and which were copied from it; then it is ended by hand."""
-    aged = "".join(f"write -1 90 {n}; sync; clean 1; clean 3; tick 2001; " for n in range(6))
-    life = Life().after(
-        f"lead 1; write -1 4 4; write -1 1 8; write 0 1 9; sync; stop 2; end 0 0; sync; tick 5001; {aged}"
-        "start 2; sync; cold; round; tick 400; round; tick 400; round; tick 400; round"
-    )
-    life.after("lead 2; sync; wipe 1 1; sync; wipe 3 1; sync; round; tick 400; round", 1)
+    life = _frozen_with_an_unread_end(also="write -1 1 8; ").after(f"{COPIED_FROM_FROZEN}round; tick 400; round", 1)
     assert life.found() == [("read_committed_frozen", 2, "spread")]
     life.world.cluster.writers[0].open = True
     life.after(f"end 0 {end}; sync; {LOOKS}", 3)
     assert life.found() == [("read_committed_frozen", 2, "unsettled")]
-
-
-COPIED_FROM_FROZEN = "lead 2; sync; wipe 1 1; sync; wipe 3 1; sync; "
-GOES_ON = f"write 0 3 5; {LOOKS}"
 
 
 @pytest.mark.parametrize("restart", ["", "kill; "], ids=["goes on", "is restarted"])

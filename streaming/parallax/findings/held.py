@@ -224,8 +224,8 @@ class Waiting(Held):
     def accusing(self, claim: Claim) -> list[Claim]:
         """Those of them without a verdict that accuse somebody about the key of a claim that accuses nobody."""
         group = self.group
-        is_about = claim.key is not None and claim.broker == NOBODY and group.place == claim.place
-        if not is_about or claim.key is None or group.broker == NOBODY or group.is_of_transactions:
+        accuses = group.broker != NOBODY and not group.is_of_transactions
+        if not accuses or group.place != claim.place or claim.broker != NOBODY or claim.key is None:
             return []
         return [self.claim(at) for at in self.members.of_key(claim.key, *WAITING).tolist()]
 
@@ -299,7 +299,7 @@ class Proven(Held):
     reported_at: float = -_NEVER
     proofs: list[Proof] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
-    sampled: dict[int, int] = field(default_factory=dict)
+    sampled: Counter[int] = field(default_factory=Counter)
     beside: frozenset[int] = frozenset()
     restored_ms: int = UNKNOWN
     is_restored: bool = False
@@ -408,14 +408,11 @@ class Proven(Held):
         Each goes through its own in turn, so that none is passed over for good.
         """
         classes = self.classes(at)
-        names, counts = (found.tolist() for found in np.unique(classes, return_counts=True))
-        rounds = {
-            name: self.sampled[name] / count for name, count in zip(names, counts, strict=True) if name in self.sampled
-        }
-        least = min(rounds.values(), default=0.0)
-        for name, count in zip(names, counts, strict=True):
-            self.sampled.setdefault(name, int(least * count))
-        chosen = min(names, key=lambda name: self.sampled[name] / counts[names.index(name)])
+        counts = Counter(classes.tolist())
+        least = min((self.sampled[one] / counts[one] for one in counts if one in self.sampled), default=0.0)
+        for one, count in counts.items():
+            self.sampled.setdefault(one, int(least * count))
+        chosen = min(sorted(counts), key=lambda one: self.sampled[one] / counts[one])
         mine = at[classes == chosen]
         taken = self.alike(np.roll(mine, -(self.sampled[chosen] % len(mine))), SAMPLE)
         self.sampled[chosen] += len(taken)
@@ -481,9 +478,8 @@ class Proven(Held):
         self._note_gone(located, outcomes)
         if page.is_sample and any(outcome.gone and outcome.state is State.UNDECIDED for outcome in outcomes):
             # The same ones have to be found gone once more.
-            asked = self.classes(np.array([row for row in located if row >= 0], np.int64)[:1])
-            for name in asked.tolist():
-                self.sampled[name] = self.sampled.get(name, 0) - len(page.claims)
+            asked = np.array([row for row in located if row >= 0][:1], np.int64)
+            self.sampled.subtract(dict.fromkeys(self.classes(asked).tolist(), len(page.claims)))
         for i, original, found in self._in_order(located, page.originals, outcomes):
             outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
             if not _says_something(rows["state"][i], outcome):

@@ -376,8 +376,7 @@ class Judging:
         if (decision.verdict is not Verdict.CONFIRMED and not decision.has_spread) or claim.marker_offset == UNKNOWN:
             return {}
         accused = claim.broker if decision.has_spread else decision.accused
-        standing = list(self._ledger.causes(claim.place).items())
-        standing += [(e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place]
+        standing = _standing(self._ledger.causes(claim.place), claim, before)
         standing += [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
         return {
             name: Cause(other.broker, other.kind)
@@ -395,11 +394,9 @@ class Judging:
         """
         if task.finding_id is not None or decision.kind is not FindingKind.LOG_TRUNCATED or claim.lost_epoch == UNKNOWN:
             return {}
-        standing = dict(self._ledger.cuts(claim.place))
-        standing |= {e.finding_id: claim_of(e) for e in before if e.stands and e.place == claim.place}
         return {
             name: Cause(other.broker, other.kind)
-            for name, other in standing.items()
+            for name, other in _standing(self._ledger.cuts(claim.place), claim, before)
             if (other.kind, other.broker, other.lost_epoch) == (decision.kind, decision.accused, claim.lost_epoch)
             and name != claim.finding_id(self.cluster_id)
             and other.offset <= claim.offset
@@ -414,12 +411,10 @@ class Judging:
         claim = task.claim
         if task.finding_id is not None or not decision.has_spread or decision.kind not in OPEN_KINDS:
             return {}
-        standing = list(self._ledger.causes(claim.place).items())
-        standing += [(e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place]
         about = claim.producer_id, claim.transaction_start_offset
         return {
             name: Cause(other.broker, other.kind)
-            for name, other in standing
+            for name, other in _standing(self._ledger.causes(claim.place), claim, before)
             if other.spread and other.broker != claim.broker and other.kind in OPEN_KINDS
             if (other.producer_id, other.transaction_start_offset) == about
         }
@@ -659,6 +654,11 @@ class Judging:
         for task in self._tasks.suspects_of(claim.place):
             yield task.claim
         yield from self._incidents.awaited_by(claim)
+
+
+def _standing(known: Mapping[str, Claim], claim: Claim, before: Sequence[Finding]) -> list[tuple[str, Claim]]:
+    """What findings about a claim's partition claim that stand, with those that the same answers have called for."""
+    return [*known.items(), *((e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place)]
 
 
 def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers) -> Decision:

@@ -48,11 +48,10 @@ def look_after_suspects(storage: str, oldest: date) -> int:
         return 0
     if not DeltaTable.is_deltatable(table_uri(storage, FINDINGS)):
         return 0
-    decided_ms = decided(read_events(storage))
     before = datetime.combine(oldest, time(), UTC)
     condition = f"raised_at < '{before.isoformat()}'"
     old: Any = table.to_pyarrow_dataset().to_table(filter=pc.field("raised_at") < pa.scalar(before, _TIMESTAMP))
-    waiting = old.filter(_waits(old, decided_ms))
+    waiting = old.filter(_waits(old, decided(read_events(storage)))) if old.num_rows else old
     gone = old.num_rows - waiting.num_rows
     if gone:
         fencing.commit(lambda: table, lambda one, properties: _replace(one, waiting, condition, properties))

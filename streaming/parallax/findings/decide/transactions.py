@@ -27,11 +27,8 @@ from parallax.findings.decide.outcomes import ended
 from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.findings.decide.unproven_end import ended_somewhere, is_end_proven
-from parallax.kinds import TRANSACTION_KINDS
+from parallax.kinds import OPEN_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
-
-_OPEN = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
-"""The kinds of a transaction that is still open on the accused."""
 
 
 def transaction(case: Case) -> Decision:
@@ -54,7 +51,7 @@ def transaction(case: Case) -> Decision:
     held = _held(claim, accused)
     if held is not None:
         return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
-    if claim.kind in _OPEN and (gone := _held_no_more(case)) is not None:
+    if claim.kind in OPEN_KINDS and (gone := _held_no_more(case)) is not None:
         return gone
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
@@ -124,15 +121,11 @@ def _of_a_truncated_log(case: Case) -> Decision:
     unsure = case.absent and not case.live_only and not is_gone
     if unsure and decision.verdict is Verdict.DISMISSED:
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
-    is_one_sided = decision.verdict is Verdict.CONFIRMED and decision.kind not in _OPEN and len(decision.sides) < 2
-    if is_gone and (is_one_sided or decision.is_unsettled):
-        # That they had differed was by that end marker: all that show an outcome now show the same.
-        return case.unproven(f"{decision.reason}; the end marker at offset {mark} was truncated", Resolution.UNPROVEN)
-    if decision.verdict is Verdict.CONFIRMED and decision.kind in _OPEN and is_gone:
+    if decision.verdict is Verdict.CONFIRMED and decision.kind in OPEN_KINDS and is_gone:
         # Who shows the marker has ended the transaction in that log, and is no witness of another one.
         others = [a for a in case.others if not has_marker(a, mark)]
         return transaction(replace(case_without, others=others))
-    if decision.verdict is not Verdict.CONFIRMED or decision.kind in _OPEN:
+    if decision.verdict is not Verdict.CONFIRMED or decision.kind in OPEN_KINDS:
         return decision
     return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY, proof_truncated=is_gone)
 
