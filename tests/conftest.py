@@ -96,6 +96,7 @@ _DEBIAN = {
     "amtool": "prometheus-alertmanager",
     "openssl": "openssl",
     "chromium": "chromium",
+    "systemd-analyze": "systemd",
 }
 """Programs that tests start, and the packages that have them."""
 

@@ -1,0 +1,218 @@
+"""A systemd unit, a Helm chart and a user for Strimzi, each checked by its own tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from parallax.config import load
+from parallax.jars import cache_folder
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNIT = DEPLOY / "systemd" / "parallax.service"
+CHART = DEPLOY / "helm" / "parallax"
+HELM = "v3.19.4"
+KUBERNETES = "1.34"
+
+MOST_EXPOSED = 2.0
+"""In systemd's own points, of which 10 is a service without any protection."""
+
+
+def ran(*command: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **more)
+
+
+def test_systemd_has_nothing_to_say_against_the_unit(tmp_path: Path) -> None:
+    program = tmp_path / "parallax"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    unit = tmp_path / "parallax.service"
+    unit.write_text(UNIT.read_text().replace("/opt/parallax/bin/parallax", str(program)))
+    verified = ran("systemd-analyze", "verify", unit)
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+def test_the_unit_leaves_little_open() -> None:
+    said = ran("systemd-analyze", "security", "--offline=true", "--no-pager", UNIT).stdout
+    found = re.search(r"Overall exposure level for parallax\.service: ([\d.]+)", said)
+    assert found is not None, said
+    assert float(found[1]) < MOST_EXPOSED
+
+
+def test_the_user_of_the_unit_is_made_without_a_shell(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    made = ran("systemd-sysusers", f"--root={tmp_path}", DEPLOY / "systemd" / "parallax.sysusers")
+    assert made.returncode == 0, made.stderr
+    name, *_, home, shell = (tmp_path / "etc" / "passwd").read_text().strip().split(":")
+    assert (name, home, shell) == ("parallax", "/var/lib/parallax", "/usr/sbin/nologin")
+    assert re.search("^User=parallax$", UNIT.read_text(), re.MULTILINE)
+
+
+def test_strimzis_user_has_the_rights_of_the_document_and_no_more() -> None:
+    document = (ROOT / "docs" / "security.md").read_text()
+    rights = set()
+    for command in re.findall(r"kafka-acls\.sh (?:[^\n]|\n {6})*", document.split("| without |")[0]):
+        resource = "topic" if "--topic" in command else "transactionalId"
+        rights |= {(resource, operation) for operation in re.findall(r"--operation (\w+)", command)}
+    user = yaml.safe_load((DEPLOY / "strimzi" / "kafka-user.yaml").read_text())
+    acls = user["spec"]["authorization"]["acls"]
+    assert {(one["resource"]["type"], right) for one in acls for right in one["operations"]} == rights
+    assert ("topic", "Read") in rights
+
+
+def test_the_chart_ships_the_rules_and_dashboards_of_the_project_themselves() -> None:
+    shipped = {file.name: file.resolve() for file in (CHART / "files").iterdir()}
+    assert set(shipped) == {"parallax-rules.yaml", *(file.name for file in (ROOT / "dashboards").glob("*.json"))}
+    assert all(ROOT in file.parents and CHART not in file.parents for file in shipped.values())
+
+
+def test_the_chart_and_its_schema_know_the_same_values() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    def compare(value: Any, allowed: dict[str, Any], path: str) -> None:
+        if allowed.get("additionalProperties") is not False or not isinstance(value, dict):
+            return
+        known = set(allowed["properties"]) - {"global"}
+        if path != ".config":
+            assert known - set(value) <= {"initialDelaySeconds", "timeoutSeconds"}, path
+        assert set(value) <= known, path
+        for name, below in value.items():
+            compare(below, allowed["properties"][name], f"{path}.{name}")
+
+    compare(values, schema, "")
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, from its Go module where it is not on PATH."""
+    found = shutil.which("helm")
+    if found:
+        return Path(found)
+    kept = cache_folder() / f"helm-{HELM}"
+    if not (kept / "helm").exists():
+        built = ran("go", "install", f"helm.sh/helm/v3/cmd/helm@{HELM}", env=os.environ | {"GOBIN": str(kept)})
+        assert built.returncode == 0, built.stderr
+    return kept / "helm"
+
+
+def rendered(helm: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
+    return ran(helm, "template", "p", CHART, "--kube-version", KUBERNETES, *options)
+
+
+ALL = """
+image: {repository: registry.example.org/parallax}
+config: {kafka: {bootstrap.servers: "kafka:9092"}, topics: {include: [orders]}}
+existingSecret: parallax
+clusterCASecret: ca
+podMonitor: {enabled: true, additionalLabels: {release: prometheus}}
+prometheusRule: {enabled: true, additionalLabels: {release: prometheus}}
+dashboards: {enabled: true, annotations: {grafana_folder: Kafka}}
+networkPolicy: {enabled: true, ingressFrom: [{namespaceSelector: {}}], egress: [{ports: [{port: 9092}]}]}
+podDisruptionBudget: {enabled: true}
+extraEnv: [{name: PARALLAX_SPARK__DRIVER_MEMORY, value: 2g}]
+extraVolumes: [{name: more, emptyDir: {}}]
+extraVolumeMounts: [{name: more, mountPath: /more}]
+podLabels: {team: streams}
+podSecurityContext: null
+extraManifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}]
+"""
+
+
+def documents(result: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, Any]]]:
+    assert result.returncode == 0, result.stderr
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for document in yaml.safe_load_all(result.stdout):
+        if document:
+            by_kind.setdefault(document["kind"], []).append(document)
+    return by_kind
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("chosen", ["all", "strimzi"])
+def test_kubernetes_takes_what_the_chart_renders(helm: Path, tmp_path: Path, chosen: str) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(ALL if chosen == "all" else (DEPLOY / "strimzi" / "values.yaml").read_text())
+    linted = ran(helm, "lint", "--strict", CHART, "-f", values, "--kube-version", KUBERNETES)
+    assert linted.returncode == 0, linted.stdout
+    kinds = documents(rendered(helm, "-f", values))
+    own = {"PodMonitor", "PrometheusRule"}
+    for document in (one for kind, many in kinds.items() if kind not in own for one in many):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    settings = tmp_path / "parallax.yaml"
+    config = next(one for one in kinds["ConfigMap"] if "parallax.yaml" in one.get("data", {}))
+    text = config["data"]["parallax.yaml"].replace("/etc/parallax/secret", str(tmp_path))
+    (tmp_path / "password").write_text("secret")
+    settings.write_text(text)
+    assert str(load(settings).storage.path) == "/data"
+
+
+@pytest.mark.release
+def test_the_chart_renders_rules_and_dashboards_as_they_are(helm: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(ALL)
+    kinds = documents(rendered(helm, "-f", values))
+    (rule,) = kinds["PrometheusRule"]
+    assert rule["spec"] == yaml.safe_load((DEPLOY / "prometheus" / "parallax-rules.yaml").read_text())
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    boards = [one for one in kinds["ConfigMap"] if "grafana_dashboard" in one["metadata"].get("labels", {})]
+    shown = {name: json.loads(text) for board in boards for name, text in board["data"].items()}
+    assert shown == {file.name: json.loads(file.read_text()) for file in (ROOT / "dashboards").glob("*.json")}
+
+
+@pytest.mark.release
+def test_the_pod_has_no_rights_and_a_file_system_that_it_cannot_write(helm: Path) -> None:
+    pod = documents(rendered(helm, "-f", DEPLOY / "strimzi" / "values.yaml"))["StatefulSet"][0]["spec"]["template"][
+        "spec"
+    ]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not pod["automountServiceAccountToken"]
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/data", "/tmp"}
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    ("left_out", "named"),
+    [
+        ("image.repository", "image.repository"),
+        ("config.kafka", "bootstrap.servers"),
+        ("config.topics", "config.topics"),
+    ],
+)
+def test_what_the_chart_needs_is_named_where_it_is_missing(
+    helm: Path, tmp_path: Path, left_out: str, named: str
+) -> None:
+    given = yaml.safe_load(ALL)
+    *parents, last = left_out.split(".")
+    holder = given[parents[0]]
+    holder[last] = {} if isinstance(holder[last], dict) else ""
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(given))
+    refused = rendered(helm, "-f", values)
+    assert refused.returncode != 0
+    assert named in refused.stderr
+
+
+@pytest.mark.release
+def test_a_value_that_the_chart_does_not_know_is_refused(helm: Path) -> None:
+    refused = rendered(helm, "-f", DEPLOY / "strimzi" / "values.yaml", "--set", "persistance.size=1Gi")
+    assert refused.returncode != 0
+    assert "persistance" in refused.stderr
