@@ -26,6 +26,7 @@ _NOISE = re.compile(
 )
 _NOISE_OF = re.compile(r"NativeCodeLoader$|Utils$")
 """Loggers of which nothing is worth knowing but errors: names and addresses of this host, missing native code."""
+_CAUSE = "Caused by: "
 _CHARACTERS = 2000
 
 
@@ -58,12 +59,14 @@ class Chatter:
 
     Attributes:
         options: for ``subprocess.Popen``.
+        cause: the innermost cause of the last stack trace; empty where none was given.
     """
 
     def __init__(self) -> None:
         read, self._write = os.pipe()
+        self.cause = ""
         self.options: dict[str, Any] = {"stdout": self._write, "stderr": self._write}
-        self._thread = threading.Thread(target=_listen, args=(read,), name="spark-output", daemon=True)
+        self._thread = threading.Thread(target=self._listen, args=(read,), name="spark-output", daemon=True)
         self._thread.start()
 
     def started(self) -> None:
@@ -74,11 +77,12 @@ class Chatter:
         """Wait until all that was printed is logged, where those that print have ended."""
         self._thread.join(timeout_s)
 
-
-def _listen(read: int) -> None:
-    with os.fdopen(read, encoding="utf-8", errors="replace", newline="\n") as output:
-        for text in output:
-            line = heard(text)
-            if line is not None:
-                about = {"logger": line.logger} if line.logger else {}
-                getattr(log, line.level)("spark", said=line.text, **about)
+    def _listen(self, read: int) -> None:
+        with os.fdopen(read, encoding="utf-8", errors="replace", newline="\n") as output:
+            for text in output:
+                if text.startswith(_CAUSE):
+                    self.cause = text.removeprefix(_CAUSE).strip()[:_CHARACTERS]
+                line = heard(text)
+                if line is not None:
+                    about = {"logger": line.logger} if line.logger else {}
+                    getattr(log, line.level)("spark", said=line.text, **about)

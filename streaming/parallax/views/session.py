@@ -89,6 +89,10 @@ _LOCAL_CONF: Mapping[str, str] = {
 }
 
 
+class _JvmError(Exception):
+    """Spark's JVM did not start; its text is the cause."""
+
+
 _ALONE: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Nobody else on the network may reach a driver that needs nobody."""
 
@@ -138,6 +142,9 @@ def build_session(
     chosen = {**_CONF, **_of_storage(settings, storage)}
     try:
         given = _submitted(settings, storage) if is_submitted() else _own(settings, storage, jdk)
+        if given.items() >= _ALONE.items():
+            # Spark asks for this host's name before it asks for settings, and ends where nobody resolves it.
+            os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
         chosen |= given | settings.conf | dict(conf or {})
         if _JARS in given:
             chosen[_JARS] = given[_JARS]  # those of the settings, too
@@ -152,9 +159,9 @@ def build_session(
         spark.dataSource.register(KafkaReplicaSource)
         spark.dataSource.register(KafkaProgressSource)
         spark.dataSource.register(RecordingSource)
-    except PySparkRuntimeError as error:
+    except (PySparkRuntimeError, _JvmError) as error:
         raise SetupError(
-            f"Spark's JVM ({jdk.path}) did not start, for the reason it gives above ({error.getCondition()}); correct "
+            f"Spark's JVM ({jdk.path}) did not start, for the reason it gives above ({error}); correct "
             "spark.driver_memory, spark.driver_java_options or spark.conf, or set JAVA_HOME to a full JDK 17 or 21"
         ) from error
     except Exception as error:
@@ -252,10 +259,10 @@ def _start_jvm(conf: Mapping[str, str]) -> None:
         chatter.options["cwd"] = folder
     try:
         gateway = launch_gateway(SparkConf().setAll(list(conf.items())), chatter.options)
-    except PySparkRuntimeError:
+    except PySparkRuntimeError as error:
         chatter.started()
         chatter.ended()
-        raise
+        raise _JvmError(chatter.cause or str(error.getCondition())) from error
     chatter.started()
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
 

@@ -74,3 +74,12 @@ def test_what_a_process_prints_is_logged_until_it_ends() -> None:
         chatter.ended()
     assert [line["said"][:3] for line in logged] == ["aaa", "\ufffd", "y"]
     assert (logged[2]["log_level"], logged[2]["logger"]) == ("error", "X")
+
+
+def test_the_innermost_cause_of_a_stack_trace_is_kept() -> None:
+    chatter = Chatter()
+    trace = 'Exception in thread "main" a.B\n\tat c.D\nCaused by: e.F: outer\n\tat g.H\nCaused by: i.J: inner\n'
+    with subprocess.Popen([sys.executable, "-c", f"print({trace!r})"], **chatter.options):
+        chatter.started()
+    chatter.ended()
+    assert chatter.cause == "i.J: inner"

@@ -18,7 +18,7 @@ from parallax.errors import SetupError
 from parallax.views import session
 
 
-def started(settings: str) -> subprocess.CompletedProcess[str]:
+def started(settings: str, *before: str) -> subprocess.CompletedProcess[str]:
     """A process that starts Spark with these settings, and prints the error that a person is told."""
     program = (
         "from parallax.config import SparkSettings\n"
@@ -29,9 +29,15 @@ def started(settings: str) -> subprocess.CompletedProcess[str]:
         "except SetupError as error:\n"
         "    print(error)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    command = [*before, sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended
+
+
+def test_spark_starts_on_a_machine_whose_own_name_nobody_resolves() -> None:
+    unknown = ("unshare", "--uts", "sh", "-c", 'hostname nobody.invalid && exec "$@"', "sh")
+    assert started("driver_memory='512m'", *unknown).stdout == ""
 
 
 def test_an_option_of_sparks_that_cannot_be_is_one_line() -> None:

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds the image of Parallax with buildah, from a checkout: deploy/image/build.sh [TAG] [BASE]
+# BASE: an image of Debian 12; without one, a base is made by debootstrap (needs root).
+# Everything is inside: jars, compiled kernels, and what lets Spark start quickly. The container needs no network but the brokers.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+tag=${1:-parallax:latest}
+base=${2:-}
+python=${PYTHON:-$root/.venv/bin/python}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$python" -m pip wheel -q --no-deps --wheel-dir "$work/wheels" "$root"
+# Versions as locked. Hashes go: pip would ask for one of the wheel itself.
+grep -oE '^[a-z0-9][^ ;]*==[^ \\]+( ; [^\\]*[^ \\])?' "$root/requirements.lock" >"$work/constraints.txt"
+"$(dirname "$python")/parallax" fetch-jars
+mkdir "$work/cache"
+cp -r "${PARALLAX_CACHE:-$HOME/.cache/parallax}"/{delta,s3a,kafka}-* "$work/cache/"
+cp "$here/entrypoint.sh" "$work/"
+
+if [ -z "$base" ]; then
+  debootstrap --variant=minbase bookworm "$work/root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >&2
+  rm -rf "$work"/root/var/cache/apt/archives/*.deb "$work"/root/var/lib/apt/lists/*
+  container=$(buildah from scratch)
+  buildah add -q "$container" "$work/root" /
+  buildah config --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin --cmd /bin/bash "$container"
+  base=localhost/parallax-base:bookworm
+  buildah commit -q "$container" "$base"
+  buildah rm "$container" >/dev/null
+  rm -rf "$work/root"
+fi
+
+# BUILDAH_OPTIONS: for example --build-arg PIP_INDEX_URL=..., or --volume and PIP_CERT for an authority of your own.
+# shellcheck disable=SC2086
+buildah build ${BUILDAH_OPTIONS:-} --build-arg "BASE=$base" --layers -t "$tag" -f "$here/Containerfile" "$work"
