@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
@@ -40,9 +40,11 @@ from parallax.source.feedback import ALL, write_paused
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
+from parallax.views.chatter import SPARK_SAID
 from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key
 from parallax.views.pause import Paused, PauseWatch, called
+from parallax.views.room import Room, says_full
 from parallax.views.sink import PositionSeen
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ class Job:
         self._pauses: PauseWatch | None = None
         self._paused: Paused = {}
         self.state = MonitorState()
+        temporary = settings.spark.conf.get("spark.local.dir")
+        self.room = Room(settings.storage.path, temporary, self.state.update_storage_full)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -237,7 +241,11 @@ class Job:
             for spec in specs
         ]
         self._supervisor = Supervisor(
-            supervised, settings.supervisor, self._query_reported, last_resort=lambda: end_jvm(self._spark)
+            supervised,
+            settings.supervisor,
+            self._query_reported,
+            last_resort=lambda: end_jvm(self._spark),
+            outage=self.room,
         )
         self._supervisor.start()
 
@@ -539,11 +547,11 @@ def run_until_signal(settings: Settings, say: Say) -> None:
         JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or what
             started this one has ended.
     """
-    configure_logging()
+    job = Job(settings, say)
+    configure_logging(job.room)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    job = Job(settings, say)
     job.start()
     try:
         while not stop.wait(0.5) and job.lost is None:
@@ -576,14 +584,31 @@ class _Forgiving:
             self._stream.flush()
 
 
-def configure_logging() -> None:
-    """Log one JSON object a line to standard error; the libraries' chatter only from warnings on."""
+def _once(room: Room) -> Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]:
+    """What fails by a full disk is said by `Room` in one line, whoever else comes to notice it."""
+
+    def processor(_logger: Any, _level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        text = " ".join(map(str, event.values()))
+        if (says_full(text) or event.get("event") == SPARK_SAID) and room.caused(text):
+            raise structlog.DropEvent
+        return event
+
+    return processor
+
+
+def configure_logging(room: Room | None = None) -> None:
+    """Log one JSON object a line to standard error; the libraries' chatter only from warnings on.
+
+    Args:
+        room: says that a disk is full, so that nobody else has to.
+    """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
+            *([] if room is None else [_once(room)]),
             structlog.processors.JSONRenderer(default=str),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -1,4 +1,4 @@
-"""Keeps streaming queries alive: restart with backoff, and a deadline for making no progress.
+"""Keeps streaming queries alive: restart with backoff, a deadline for making no progress, and patience in an outage.
 
 Knows a query only by the few members of Spark's ``StreamingQuery`` that it uses, so it imports no Spark.
 """
@@ -42,6 +42,27 @@ class Query(Protocol):
     def exception(self) -> Any: ...  # noqa: D102
 
     def stop(self) -> None: ...  # noqa: D102
+
+
+class Outage(Protocol):
+    """What lets no query run for as long as it lasts, such as a full disk; it says so itself, once."""
+
+    def caused(self, error: str) -> bool:
+        """Whether it is why a query failed."""
+        ...
+
+    def lasts(self) -> bool:
+        """Whether it is not over yet."""
+        ...
+
+
+class _None:
+    def caused(self, error: str) -> bool:
+        del error
+        return False
+
+    def lasts(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True)
@@ -108,6 +129,9 @@ class Supervisor:
     Spark stops a query only once its thread returns, and what hangs in that thread need not return. So where stopping
     takes as long as the deadline as well, ``last_resort`` is called.
 
+    What fails by an outage is not the query's failure: it counts for nothing, neither towards its backoff nor against
+    its checkpoint, and the query is started again once the outage is over.
+
     Args:
         queries: what to run.
         settings: backoff and deadline.
@@ -115,6 +139,7 @@ class Supervisor:
         clock: monotonic seconds, for tests.
         draw: spreads the restarts, for tests.
         last_resort: ends whatever the queries run in: where one cannot be stopped, and where it does not even answer.
+        outage: what may let no query run.
     """
 
     def __init__(
@@ -125,8 +150,10 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
         draw: Random | None = None,
         last_resort: Callable[[], None] = lambda: None,
+        outage: Outage | None = None,
     ) -> None:
         self._last_resort = last_resort
+        self._outage = outage or _None()
         self._watches = [_Watch(spec, QueryReport(spec.name)) for spec in queries]
         self._settings = settings
         self._on_report = on_report or (lambda _: None)
@@ -190,7 +217,7 @@ class Supervisor:
     def _look_at(self, watch: _Watch) -> None:
         now = self._clock()
         if watch.query is None:
-            if now >= watch.retry_at:
+            if now >= watch.retry_at and not self._outage.lasts():
                 self._start(watch, now)
             return
         if not watch.query.isActive:
@@ -258,9 +285,12 @@ class Supervisor:
 
     def _failed(self, watch: _Watch, error: Any) -> None:
         watch.query = None
-        watch.failures += 1
         report = watch.report
         report.up, report.error = False, _one_line(error)
+        if self._outage.caused(str(error)):
+            watch.retry_at = self._clock()
+            return
+        watch.failures += 1
         report.restarts += 1
         settings = self._settings
         wait_ms = backoff(watch.failures, settings.restart_backoff_ms, settings.restart_backoff_max_ms, self._draw)

@@ -26,12 +26,16 @@ from parallax.views.positions import open_table
 from tests.e2e import guarded
 from tests.e2e.job_process import JobProcess, expected_places, places
 from tests.e2e.play import Part, play
+from tests.reasons import UNTIL_AUDITED
 
 pytestmark = pytest.mark.timeout(1500)
 
 COMPACTED = {"cleanup.policy": "compact"}
 QUICK = {"segment.ms": "500", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "1000"}
 """Cleaned within seconds."""
+
+BEFORE = "event-before"
+"""A topic that is minutes old, with a day's ``delete.retention.ms``, when the job first starts."""
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
@@ -57,6 +61,12 @@ def all_run(lab: Cluster) -> None:
 def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """The job; what a test calls healthy must have no finding in the end, however late."""
     lab.create_topic("consumed")
+    lab.create_topic(BEFORE, replicas=[1, 2, 3], config=COMPACTED)
+    written = LegacyTransactionalProducer(lab.bootstrap_servers, BEFORE)
+    for value in ("a", "b", None):
+        written.begin()
+        written.send(BEFORE, "k", value)
+        written.commit()
     admin.commit_offsets(lab, "first", "consumed", {0: 0})  # Kafka makes its topic of offsets at the first commit.
     lab.wait_isr(OFFSETS_TOPIC, {1, 2, 3})
     folder = tmp_path_factory.mktemp("job")
@@ -133,6 +143,11 @@ class Watched:
         """Offsets without verdict, of both views together."""
         return self.job.unknown(topic) or 0.0
 
+    def until_audited(self, topic: str) -> float:
+        """Offsets that only an audit can tell of, of both views together."""
+        asked = ({"topic": topic, "reason": str(reason)} for reason in UNTIL_AUDITED)
+        return sum(self.job.metric("parallax_unknown_offsets", **labels) or 0.0 for labels in asked)
+
     def finding(self, topic: str, kind: FindingKind, broker: int) -> Finding:
         """Wait for a finding."""
 
@@ -165,6 +180,19 @@ class Watched:
         finally:
             stop.set()
             thread.join(120)
+
+
+def test_a_first_start_and_a_new_topic_leave_nothing_unknown_that_no_cleaner_has_come_to(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    new = f"event-{topic}"
+    lab.create_topic(new, replicas=[1, 2, 3], config=COMPACTED)
+    end = watched.write(new, "a", None, *map(str, range(20)))
+    for name, compared in ((BEFORE, 6), (new, end)):
+        watched.compared(name, compared)
+        until(lambda name=name: watched.unknown(name) == 0.0, f"{name} to have no unknown offsets", timeout=120)  # type: ignore[misc]
+        assert watched.until_audited(name) == 0.0, f"{name}: every offset of it was shown"
+        watched.without_finding(name)
 
 
 def test_brokers_restart_one_by_one_and_leaders_move_under_traffic(lab: Cluster, watched: Watched, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from tests.e2e.job_process import JobProcess, Stream, await_exactly
 pytestmark = pytest.mark.timeout(1500)
 
 _GARBAGE = b"\x00garbage\xff" * 20
-_QUERIES = ("read_uncommitted", "read_committed", "progress", "compare")
+_RECORDING = ("read_uncommitted", "read_committed", "progress")
+_QUERIES = (*_RECORDING, "compare")
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +62,29 @@ def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
     stream = Stream(lab, f"stored-{topic}")
     job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total") or 0.0
+    # Where no disk can be mounted, a limit on what may be written stands for both, and looks like neither.
+    is_full = disk.mounted and trouble is Disk.full
+    said = job.log.stat().st_size
     with trouble(disk):
         stream.write()
         what = f"queries to fail on a disk that is {trouble.__name__}"
-        until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, what, timeout=120)
+        if is_full:
+            until(lambda: all(job.metric("parallax_query_up", query=q) == 0.0 for q in _RECORDING), what, timeout=120)
+            assert job.metric("parallax_storage_full") == 1.0
+            assert job.metric("parallax_query_restarts_total") == restarts, "it waits for room, and does not try"
+        else:
+            until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, what, timeout=120)
     stream.write()
     stream.await_recorded_once(job)
     until(lambda: job.metric("parallax_query_up") == 4.0, "all queries to run again", timeout=120)
     assert {query: set_aside(job, query) for query in _QUERIES} == dict.fromkeys(_QUERIES, 0.0), "the disk was to blame"
+    assert job.metric("parallax_storage_full") == 0.0
+    if is_full:
+        lines = [json.loads(line) for line in job.log.read_bytes()[said:].decode().splitlines() if line[:1] == "{"]
+        assert [line["event"] for line in lines if line["level"] != "info"] == [
+            "storage is full; recording has stopped",
+            "storage has room again; recording goes on",
+        ]
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from parallax.model import UnknownReason
 from tests.simulation.audits import settled
 from tests.simulation.history import BROKERS, RETENTION, TOMBSTONE, Op, profile
-from tests.simulation.world import GRACE, World
+from tests.simulation.kinds import generate
+from tests.simulation.world import GRACE, SEEING, World
 
 STANDARD = replace(profile(0, healthy=False), late=False, cap=None, brokers=BROKERS)
 PLAIN, FILLER = -1, 90
@@ -77,6 +79,29 @@ def test_what_was_watched_from_the_beginning_and_in_time_is_not(name: str) -> No
     world.apply(ROUND)
     coverage = world.monitor.coverage
     assert (coverage.unknown_for(FIRST), coverage.unknown_for(GAP)) == ((0, 0), (0, 0))
+
+
+@pytest.mark.parametrize("transactions", [False, True])
+def test_a_first_reading_of_logs_that_no_cleaner_has_come_to_leaves_nothing_unknown(*, transactions: bool) -> None:
+    world = World(STANDARD)
+    plain: list[Op] = [("write", PLAIN, key % 3, TOMBSTONE if key == 4 else key) for key in range(7)]
+    ended: list[Op] = [("write", 1, 2, 57), ("end", 1, 1, 0), ("write", 1, 2, 58), ("end", 1, 0, 0)]
+    for op in [*plain, *(ended if transactions else []), SYNC, ROUND, ("tick", 1, 0, 0), ROUND]:
+        world.apply(op)
+    coverage = world.monitor.coverage
+    assert (coverage.unknown_for(FIRST), coverage.unknown_for(GAP)) == ((0, 0), (0, 0))
+    assert all(up_to >= 7 for up_to in coverage.compared_up_to)
+
+
+@pytest.mark.parametrize("healthy", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_monitor_that_comes_in_the_middle_of_a_history_is_right_or_does_not_know(seed: int, *, healthy: bool) -> None:
+    p = replace(profile(seed, healthy), late=False)
+    ops = generate(p)
+    come_at = random.Random(seed).randrange(len(ops) // 4, 3 * len(ops) // 4)
+    world = World(p)
+    world.monitor = world._monitor(eventful=True)
+    world.run([op for n, op in enumerate(ops) if n >= come_at or op[0] not in SEEING])
 
 
 def test_a_record_that_never_got_its_end_marker_is_unknown_until_an_audit_finds_it_gone() -> None:

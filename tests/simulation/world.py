@@ -124,7 +124,7 @@ class World:
 
     def apply(self, op: Op) -> None:
         """Apply one operation and check what it confirmed."""
-        if op[0] in _SEEING and not self.profile.healthy:
+        if op[0] in SEEING and not self.profile.healthy:
             self.judge.note()  # What is suspected in it was read before anything moves on, and may be over then.
         self.begun = max(0, len(self.judge.moments) - 1)
         found = self.do(op)
@@ -696,5 +696,5 @@ def explain(p: Profile, ops: list[Op], error: Exception) -> str:
     return "\n".join(lines)
 
 
-_SEEING = frozenset({"round", "read", "probe", "audit"})
+SEEING = frozenset({"round", "read", "probe", "audit"})
 """In these something is read."""

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import structlog
 
 from parallax.config import SupervisorSettings
 from parallax.lab.waiting import until
@@ -323,3 +324,38 @@ def test_the_mark_of_a_query_that_was_started_again_counts_from_the_beginning(be
     seen = bench.report.last_progress
     bench.look_at(101)
     assert bench.report.last_progress != seen
+
+
+class Outage:
+    """Lasts for as long as the test says; whatever fails then fails by it."""
+
+    under_way = False
+
+    def caused(self, error: str) -> bool:
+        return self.under_way and bool(error)
+
+    def lasts(self) -> bool:
+        return self.under_way
+
+
+def test_what_an_outage_ends_waits_for_its_end_and_is_no_failure_of_the_query() -> None:
+    bench, outage, mended = Bench(), Outage(), []
+    query = Supervised("q", bench.start, mend=lambda failures, _: mended.append(failures))
+    supervisor = Supervisor([query], SETTINGS, bench.reported, clock=bench.clock, draw=Nominal(), outage=outage)
+
+    def look_at(now: float) -> None:
+        bench.clock.now = now
+        supervisor.look()
+
+    look_at(0)
+    outage.under_way = True
+    bench.started[0].die(OSError("No space left on device"))
+    with structlog.testing.capture_logs() as logged:
+        for now in range(1, 100):
+            look_at(now)
+    assert (len(bench.started), bench.report.up, bench.report.restarts, logged) == (1, False, 0, [])
+    assert bench.report.error == "No space left on device"
+    outage.under_way = False
+    look_at(100)
+    assert (len(bench.started), bench.report.up) == (2, True)
+    assert mended == [0, 0], "it says nothing against the checkpoint"

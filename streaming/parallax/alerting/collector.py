@@ -639,6 +639,12 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], renewed) for _, renewed in lease if renewed is not None],
     )
+    yield _gauge(
+        "storage_full",
+        "1 while nothing is recorded since the disk of storage.path, or that of Spark's temporary files, is full.",
+        (),
+        [([], int(snapshot.storage_full))],
+    )
     tables = sorted(snapshot.tables.items())
     label = ("table",)
     yield _gauge("table_files", "Files of the table after its last upkeep.", label, [([n], t.files) for n, t in tables])

@@ -125,6 +125,7 @@ class Snapshot:
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
     comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    storage_full: bool = False
 
     @property
     def heartbeat(self) -> float | None:
@@ -250,6 +251,7 @@ class MonitorState:
         self._maintained_at: float | None = None
         self._tables: dict[str, TableSize] = {}
         self._lease: tuple[int, Callable[[], float | None]] | None = None
+        self._storage_full = False
         self._audits = AuditState()
         self._initial = InitialReading()
         self._absences = Absences()
@@ -349,6 +351,11 @@ class MonitorState:
         with self._lock:
             self._lease = epoch, renewed_at
 
+    def update_storage_full(self, is_full: bool) -> None:
+        """Note whether a disk that the job writes to is full."""
+        with self._lock:
+            self._storage_full = is_full
+
     def update_maintenance(self, table: str, size: TableSize | None) -> None:
         """Count a run of a table's upkeep, by its result.
 
@@ -428,6 +435,7 @@ class MonitorState:
                 guard=self._guard,
                 paused=self._paused,
                 comparison_errors=dict(self._comparison_errors),
+                storage_full=self._storage_full,
             )
 
     def _touch(self, replica: Replica) -> None:

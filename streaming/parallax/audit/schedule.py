@@ -27,7 +27,7 @@ from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
 from parallax.findings.manager import FindingsManager
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition, UnknownReason
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.source.pace import Pace, TokenBucket
@@ -39,6 +39,13 @@ _WRITER = "audit"
 
 AGAIN_S = 3600.0
 """A partition that was audited since it was not read in time is left alone for so long, rates or not."""
+
+SOON_S = 300.0
+"""So long after an audit at most, an event that has made offsets of a partition unknown has it audited again."""
+
+EVENTS = frozenset({UnknownReason.BEFORE_FIRST_READING, UnknownReason.SKIPPED})
+"""Reasons that an event gives: a log was truncated (as by an unclean election) or replaced, a replica was added, the
+comparison began anew. The others come again by themselves, as where a retention is shorter than a reading takes."""
 
 MAX_TOGETHER = 32
 """Partitions of one such audit: the next ones have their turn after it."""
@@ -88,6 +95,11 @@ class Unread:
         self._due: dict[TopicPartition, float] = {}
         self._pause: dict[TopicPartition, float] = {}
         self._not_before: dict[TopicPartition, float] = {}
+        self._audited_at: dict[TopicPartition, float] = {}
+        self._events: dict[TopicPartition, int] = {}
+        """When the newest event of each partition was read, in milliseconds since 1970 UTC."""
+        self._begun: dict[TopicPartition, int] = {}
+        """The same by when the audit began that is under way."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
         """Take in coverages; a partition waits as long as a replica of it cannot be reached."""
@@ -99,12 +111,26 @@ class Unread:
                 self._due.setdefault(place, self._clock() + self._delay_s)
             else:
                 self._due.pop(place, None)
+            self._note_event(coverage)
+
+    def _note_event(self, coverage: Coverage) -> None:
+        """An event that no audit has begun after has its audit soon, however lately there was one."""
+        place = coverage.place
+        newest = max((span.since for span in coverage.unread if span.reason in EVENTS), default=UNKNOWN)
+        if newest <= self._events.get(place, UNKNOWN):
+            return
+        self._events[place] = newest
+        if place in self._audited_at:
+            soon = self._audited_at[place] + SOON_S
+            self._not_before[place] = min(self._not_before.get(place, soon), soon)
 
     def due(self) -> list[TopicPartition]:
-        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
+        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`. Their audit begins."""
         now = self._clock()
         ripe = [(at, p) for p, at in self._due.items() if max(at, self._not_before.get(p, 0.0)) <= now]
-        return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+        places = [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+        self._begun = {place: self._events.get(place, UNKNOWN) for place in places}
+        return places
 
     def next_at(self) -> float | None:
         """When the next one is due."""
@@ -114,14 +140,18 @@ class Unread:
         """Take in that partitions were audited; None where the audit broke off.
 
         A partition that had a verdict is not audited again within `AGAIN_S`, whatever is read too late by then; one
-        that had none is audited again after a pause that doubles up to that.
+        that had none is audited again after a pause that doubles up to that. An event makes either `SOON_S` at most,
+        one that was read while the audit ran as well.
         """
         settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
         for place in places:
-            self._due.pop(place, None)
+            due = self._due.pop(place, None)
             before = self._pause.get(place, _FIRST_PAUSE_S / 2)
             pause = AGAIN_S if place in settled else min(AGAIN_S, 2 * before)
             self._pause[place] = _FIRST_PAUSE_S / 2 if place in settled else pause
+            if due is not None and self._events.get(place, UNKNOWN) > self._begun.get(place, UNKNOWN):
+                pause, self._due[place] = min(pause, SOON_S), due
+            self._audited_at[place] = self._clock()
             self._not_before[place] = self._clock() + pause
 
 

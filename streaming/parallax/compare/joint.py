@@ -186,7 +186,7 @@ def _gathered(
     for name, dtype, blobs, more in (
         ("content", CONTENT, unmatched, new_rows),
         ("pending", PENDING, unmatched, new_rows),
-        ("unread", UNREAD, heads, 3 * new_rows),
+        ("unread", UNREAD, heads, np.zeros_like(new_rows)),
     ):
         mine = counts[:, _AT[name]]
         bounds = _bounds(mine + more)
@@ -194,6 +194,7 @@ def _gathered(
         start = blobs.start + _offset_of(name, counts)
         _copy(blobs.data, start, made.view(np.uint8), bounds[:-1] * dtype.itemsize, mine * dtype.itemsize)
         tables |= {name: made.view(plain(dtype)), f"{name}_at": bounds, f"{name}_rows": mine.copy()}
+    del tables["unread_rows"]
     return Tables(
         partition=partition.view(plain(PARTITION)),
         broker=brokers.table.view(plain(BROKER)),
@@ -216,7 +217,7 @@ def _packed(
 ) -> Quiet:
     counts = before[at].copy()
     counts[:, _AT["broker"]] = np.diff(states.broker_at)[at]
-    for name in ("content", "pending", "unread"):
+    for name in ("content", "pending"):
         counts[:, _AT[name]] = getattr(states, f"{name}_rows")[at]
     sizes = counts * _SIZES
     covered = covered[at]

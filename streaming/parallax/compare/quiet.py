@@ -1,8 +1,8 @@
 """The step of a partition of which nothing needs to be judged, compiled: for all partitions of a task in one call.
 
 A partition is *quiet* in a micro-batch where its replicas show plain records that agree, or nothing but how far they
-go: then a step moves numbers, lets records go that all have shown, and raises nothing. The kernel takes such a
-partition in exactly as `parallax.compare.step.step` would; as soon as it meets anything else, be it only something
+go: then a step moves numbers, lets records go that all have shown, raises nothing and leaves nothing unread. The kernel
+takes such a partition in exactly as `parallax.compare.step.step` would; as soon as it meets anything else, be it only something
 that it does not know, it leaves the partition to that step. It decides nothing: whatever could lead to a verdict is
 something else. A property test holds it against the step.
 
@@ -29,24 +29,26 @@ from parallax.compare.observations import (
 from parallax.compare.state import (
     BROKER,
     CONTENT,
+    FOLLOWED,
     NEVER,
+    NOT_BEGUN,
     NULL_KEY,
     PARTITION,
     PENDING,
     TOMBSTONE,
     UNREAD,
-    UNREAD_REASONS,
+    WHOLE_SO_FAR,
 )
-from parallax.compare.unread import APART_MS, DEFAULT_RETENTION_MS, LATELY, MAX_RANGES
+from parallax.compare.unread import APART_MS, DEFAULT_RETENTION_MS, LATELY
 from parallax.model import UNKNOWN, ReadEvent, UnknownReason
 from parallax.replica.kernel_cache import allow_read_only
 
 allow_read_only()
 
 _OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
-_BEFORE_FIRST_READING = UNREAD_REASONS.index(UnknownReason.BEFORE_FIRST_READING)
-_RETENTION_GAP = UNREAD_REASONS.index(UnknownReason.RETENTION_GAP)
 _NEVER = int(NEVER)
+_AT, _HIGH, _STABLE, _ANSWERS = range(4)
+"""Columns of what a replica said of itself last (`parallax.compare.unread._Said`)."""
 
 REASONS = tuple(UnknownReason)
 _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN = (
@@ -137,8 +139,8 @@ class Sets(NamedTuple):
 class Tables(NamedTuple):
     """The states of partitions, table by table. ``*_at``: where each one's rows begin, and where the last one's end.
 
-    ``content``, ``pending`` and ``unread`` have room for what is new behind each one's rows; ``*_rows`` is how many
-    rows of these it has. All are written to.
+    ``content`` and ``pending`` have room for what is new behind each one's rows; ``*_rows`` is how many rows of these it
+    has. All but ``unread`` are written to.
     """
 
     partition: Array
@@ -152,7 +154,6 @@ class Tables(NamedTuple):
     pending_rows: Array
     unread: Array
     unread_at: Array
-    unread_rows: Array
 
 
 class Limits(NamedTuple):
@@ -464,25 +465,25 @@ def _is_of_the_topic(p: Any, brokers: Array, ticks: Ticks, at: Any) -> bool:
 
 
 @_part
-def _apply_breaks(p: Any, brokers: Array, unread: Array, count: int, rows: Rows, of: Any) -> tuple[bool, int]:
-    """`apply_breaks`, of readers that begin or go on in the topic as it is; the rows that ``unread`` has then."""
+def _apply_breaks(p: Any, brokers: Array, rows: Rows, of: Any) -> bool:
+    """`apply_breaks`, of readers that begin or go on in the topic as it is."""
     is_quiet, is_named = _topic_is_the_same(p, rows, of)
     if is_quiet and is_named:
         is_quiet = _readers_are_of_the_topic(p, brokers, rows, of)
     if not is_quiet:
-        return False, count
+        return False
     for i in range(of[0], of[1]):
         if rows.kind[i] != POSITION or rows.event[i] == _OK:
             continue
         if rows.event[i] != _ADDED:
-            return False, count
+            return False
         view, offset = rows.level[i], rows.offset[i]
         if brokers[_slot(brokers, rows.broker[i])].position[view] == UNKNOWN:
-            begun = max(offset, _retained_from(p, brokers))
-            count = _add(unread, count, view, begun, p.floor[view], _BEFORE_FIRST_READING, rows.timestamp[i])
+            if max(offset, _retained_from(p, brokers)) < p.floor[view]:
+                return False
             if not _only_compacts(p):
                 p.floor[view] = max(p.floor[view], offset)
-    return True, count
+    return True
 
 
 @_part
@@ -513,24 +514,6 @@ def _readers_are_of_the_topic(p: Any, brokers: Array, rows: Rows, of: Any) -> bo
 
 
 # --- unread.py --------------------------------------------------------------------------------------------------------
-
-
-@_part
-def _add(unread: Array, count: int, view: int, start: int, end: int, reason: int, since: int) -> int:
-    """`add`; the rows that there are then."""
-    if start >= end:
-        return count
-    kept, low, high, at = 0, start, end, since
-    for i in range(count):
-        row = unread[i]
-        if row["view"] == view and row.reason == reason and row.start < end and start < row.end:
-            low, high, at = min(low, row.start), max(high, row.end), max(at, row.since)
-        else:
-            unread[kept] = unread[i]
-            kept += 1
-    unread[kept]["view"], unread[kept].reason = view, reason
-    unread[kept].start, unread[kept].end, unread[kept].since = low, high, at
-    return kept + 1
 
 
 @_part
@@ -583,10 +566,8 @@ def _sorted(times: Array, second: Array) -> Array:
 
 
 @_part
-def _follow_reading(
-    p: Any, brokers: Array, unread: Array, count: int, rows: Rows, of: Any, ticks: Ticks, at: Any, from_log_start: bool
-) -> int:
-    """`take_in`; the rows that ``unread`` has then."""
+def _follow_reading(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, from_log_start: bool) -> bool:
+    """`take_in`, where all is read in time or shown whole."""
     first = at[1] - at[0]
     # Index of the tick, or behind the ticks of the position row: at one time the ticks come first.
     events = np.empty(first + of[1] - of[0], np.int64)
@@ -599,27 +580,31 @@ def _follow_reading(
             events[n], times[n] = i, rows.timestamp[i]
             n += 1
     if n == 0:
-        return count
+        return True
     retention = _retention(p, ticks, at)
-    said = np.empty((len(brokers), 3), np.int64)
+    said = np.empty((len(brokers), 4), np.int64)
+    came_to = np.empty((len(brokers), 2), np.int64)
     for slot in range(len(brokers)):
-        said[slot, 0], said[slot, 1] = brokers[slot].reported_at, brokers[slot].stable_told
-        said[slot, 2] = brokers[slot].reachable
+        said[slot, _AT], said[slot, _HIGH] = brokers[slot].reported_at, brokers[slot].high_watermark
+        said[slot, _STABLE], said[slot, _ANSWERS] = brokers[slot].stable_told, brokers[slot].reachable
+        for view in range(2):
+            came_to[slot, view] = brokers[slot].position[view]
     for k in _sorted(times[:n], times[:n]):
         if k < first:
             _tick(p, brokers, said, ticks, events[k], retention)
-        else:
-            count = _position(p, brokers, said, unread, count, rows, of, events[k], retention, from_log_start)
-    return count
+        elif not _position(p, brokers, said, came_to, rows, of, events[k], retention, from_log_start):
+            return False
+    return True
 
 
 @_part
 def _tick(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: int) -> None:
     slot = _slot(brokers, ticks.broker[i])
     answered = ticks.reachable[i] and ticks.last_stable_offset[i] != UNKNOWN
-    said[slot, 2] = answered
+    said[slot, _ANSWERS] = answered
     if answered:
-        said[slot, 0], said[slot, 1] = ticks.observed_at[i], ticks.last_stable_offset[i]
+        said[slot, _AT], said[slot, _HIGH] = ticks.observed_at[i], ticks.high_watermark[i]
+        said[slot, _STABLE] = ticks.last_stable_offset[i]
         if ticks.broker[i] == ticks.leader[i]:
             _bound(p, brokers, said, ticks, i, retention)
 
@@ -628,20 +613,44 @@ def _tick(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: 
 def _bound(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: int) -> None:
     at, policy_at, within = ticks.observed_at[i], ticks.policy_at[i], retention // LATELY
     now = policy_at if policy_at != UNKNOWN and at - policy_at > max(within, APART_MS) else at
-    since, stable, members, lately = now, UNKNOWN, 0, 0
-    for slot in range(len(brokers)):
-        if brokers[slot].member:
-            members += 1
-            if said[slot, 2] and said[slot, 0] != UNKNOWN and said[slot, 0] >= at - within:
-                lately += 1
-            since, stable = min(since, said[slot, 0]), max(stable, said[slot, 1])
     for view in range(2):
         bound_at, end = now, ticks.high_watermark[i]
-        if view == READ_COMMITTED and members and lately == members:
-            bound_at, end = since, stable
+        if view == READ_COMMITTED and _all_reported(brokers, said, at, retention):
+            bound_at, end = _end(brokers, said, now, view)
         if p.next_bound_at[view] == UNKNOWN or now - p.next_bound_at[view] > retention:
             p.next_bound_at[view], p.next_bound[view] = bound_at, end
         _promote(p, view)
+
+
+@_part
+def _all_reported(brokers: Array, said: Array, at: int, retention: int) -> bool:
+    members = 0
+    for slot in range(len(brokers)):
+        if brokers[slot].member:
+            members += 1
+            if not said[slot, _ANSWERS] or said[slot, _AT] == UNKNOWN or said[slot, _AT] < at - retention // LATELY:
+                return False
+    return members > 0
+
+
+@_part
+def _end(brokers: Array, said: Array, now: int, view: int) -> tuple[int, int]:
+    """`_ends`, of one view."""
+    since, end = now, UNKNOWN
+    for slot in range(len(brokers)):
+        if brokers[slot].member:
+            since = min(since, said[slot, _AT])
+            end = max(end, said[slot, _HIGH if view == READ_UNCOMMITTED else _STABLE])
+    return since, end
+
+
+@_part
+def _bound_by_readings(p: Any, brokers: Array, said: Array, at: int, retention: int) -> None:
+    for view in range(2):
+        is_bound = p.bound_at[view] != UNKNOWN or p.next_bound_at[view] != UNKNOWN
+        if not is_bound and _all_reported(brokers, said, at, retention):
+            p.next_bound_at[view], p.next_bound[view] = _end(brokers, said, at, view)
+            _promote(p, view)
 
 
 @_part
@@ -649,14 +658,13 @@ def _position(
     p: Any,
     brokers: Array,
     said: Array,
-    unread: Array,
-    count: int,
+    came_to: Array,
     rows: Rows,
     of: Any,
     i: int,
     retention: int,
     from_log_start: bool,
-) -> int:
+) -> bool:
     slot, view, at, stable = (
         _slot(brokers, rows.broker[i]),
         rows.level[i],
@@ -664,26 +672,42 @@ def _position(
         rows.last_stable_offset[i],
     )
     begun = brokers[slot].begun
+    _bound_by_readings(p, brokers, said, at, retention)
     if stable != UNKNOWN:
-        said[slot, 0], said[slot, 1], said[slot, 2] = at, stable, 1
+        said[slot, _AT], said[slot, _HIGH] = at, rows.high_watermark[i]
+        said[slot, _STABLE], said[slot, _ANSWERS] = stable, 1
     shown = rows.high_watermark[i] if view == READ_UNCOMMITTED else stable
-    if not begun[view] and shown != UNKNOWN:
+    if begun[view] != FOLLOWED and shown != UNKNOWN:
         end = min(shown, _in_time_from(p, view, at, retention))
-        start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i, brokers[slot].position[view])
-        count = _add(unread, count, view, start, end, _BEFORE_FIRST_READING, at)
-        begun[view] = True
-        _has_begun(p, view, end)
-    if not begun[READ_COMMITTED] and 0 <= stable <= rows.log_start_offset[i]:
-        begun[READ_COMMITTED] = True
-        _has_begun(p, READ_COMMITTED, stable)
-    if p.read_to[view] != UNKNOWN:
-        late = min(rows.offset[i], _in_time_from(p, view, at, retention), p.strict_from)
-        count = _add(unread, count, view, p.read_to[view], late, _RETENTION_GAP, at)
-        if late > p.read_to[view] and view == READ_UNCOMMITTED:
-            p.hidden_to = max(p.hidden_to, late)
+        start = came_to[slot, view]
+        if begun[view] == NOT_BEGUN:
+            start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i, start)
+        reached = min(rows.offset[i], end)
+        if not _shows_all(rows, of, i, start, reached) or (reached < end and not from_log_start):
+            return False
+        begun[view] = WHOLE_SO_FAR if reached < end else FOLLOWED
+        _is_read_to(p, view, end)
+    if begun[READ_COMMITTED] == NOT_BEGUN and 0 <= stable <= rows.log_start_offset[i]:
+        begun[READ_COMMITTED] = FOLLOWED
+        _is_read_to(p, READ_COMMITTED, stable)
+    came_to[slot, view] = max(came_to[slot, view], rows.offset[i])
+    if p.read_to[view] == UNKNOWN:
+        return True
+    late = min(rows.offset[i], _in_time_from(p, view, at, retention), p.strict_from)
+    is_known: bool = late <= p.read_to[view] or _shows_all(rows, of, i, p.read_to[view], late)
     p.read_to[view] = max(p.read_to[view], rows.offset[i])
     _promote(p, view)
-    return count
+    return is_known
+
+
+@_part
+def _shows_all(rows: Rows, of: Any, i: int, start: int, end: int) -> bool:
+    """Of plain records, which come in order."""
+    come_to = start
+    for j in range(of[0], of[1]):
+        if rows.kind[j] == RECORD and rows.level[j] == rows.level[i] and rows.broker[j] == rows.broker[i]:
+            come_to += rows.offset[j] == come_to
+    return come_to >= end
 
 
 @_part
@@ -697,12 +721,10 @@ def _lowest(rows: Rows, of: Any, i: int, left: int) -> int:
 
 
 @_part
-def _has_begun(p: Any, view: int, known_from: int) -> None:
+def _is_read_to(p: Any, view: int, offset: int) -> None:
     if p.read_to[view] == UNKNOWN:
-        p.read_to[view] = known_from
+        p.read_to[view] = offset
         _promote(p, view)
-        if view == READ_UNCOMMITTED:
-            p.hidden_to = max(p.hidden_to, known_from)
 
 
 # --- rules/progress.py and rules/log_start.py -------------------------------------------------------------------------
@@ -990,7 +1012,7 @@ def _why_open(brokers: Array, members: int, view: int) -> int:
 @_part
 def _cut(states: Tables, k: int, view: int, lowest: int, end: int, covered: Any, spans: Array) -> None:
     """`_unread`: adds the ranges of a view to ``spans``."""
-    rows = states.unread[states.unread_at[k] : states.unread_at[k] + states.unread_rows[k]]
+    rows = states.unread[states.unread_at[k] : states.unread_at[k + 1]]
     edges = np.empty(2 * len(rows), np.int64)
     n = 0
     for i in range(len(rows)):
@@ -1049,7 +1071,6 @@ def _one(
     """`step`, in its order."""
     p = states.partition[k]
     brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
-    unread = states.unread[states.unread_at[k] : states.unread_at[k + 1]]
     was_known = p.deletes != UNKNOWN
     if not _is_plain(brokers, states, k):
         return False
@@ -1058,18 +1079,17 @@ def _one(
     if not _take_in_deletes(p, ticks, at):
         return False
     _take_in_policy(p, brokers, ticks, at, limits.compacted)
-    is_quiet, count = _apply_breaks(p, brokers, unread, states.unread_rows[k], rows, of)
-    if not is_quiet or not _take_in_rows(p, brokers, states, k, rows, of, limits.from_log_start):
+    if not _apply_breaks(p, brokers, rows, of) or not _take_in_rows(p, brokers, states, k, rows, of, limits.from_log_start):
         return False
-    count = _follow_reading(p, brokers, unread, count, rows, of, ticks, at, limits.from_log_start)
-    states.unread_rows[k] = count
+    if not _follow_reading(p, brokers, rows, of, ticks, at, limits.from_log_start):
+        return False
     _take_in_positions(p, brokers, rows, of)
     if not _observe(p, brokers, ticks, at, limits.grace_ms):
         return False
     _follow_heads(p, brokers, rows, of, ticks, at, was_known)
     if at[0] < at[1] and _only_compacts(p) and not _observe_heads(p, brokers, limits.grace_ms):
         return False
-    if not _let_go(p, brokers, states, k) or count > MAX_RANGES:
+    if not _let_go(p, brokers, states, k):
         return False
     return bool(states.content_rows[k] <= limits.content and states.pending_rows[k] <= limits.pending)
 
@@ -1130,8 +1150,8 @@ _SAMPLE = (
 )
 
 _FROZEN = (
-    *(_OK, _ADDED, _BEFORE_FIRST_READING, _RETENTION_GAP, _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _NEVER, UNKNOWN),
-    *(APART_MS, DEFAULT_RETENTION_MS, LATELY, MAX_RANGES, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
+    *(_OK, _ADDED, _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _NEVER, UNKNOWN, NOT_BEGUN, FOLLOWED, WHOLE_SO_FAR),
+    *(APART_MS, DEFAULT_RETENTION_MS, LATELY, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
 )
 
 take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogil=True)(_kernel(_FROZEN))

@@ -80,7 +80,7 @@ BROKER = np.dtype(
         ("shown", "<i8", (2,)),
         ("topic_id", "<i8", (2,)),
         ("topic_at", "<i8"),
-        ("begun", "?", (2,)),
+        ("begun", "u1", (2,)),
         ("high_watermark", "<i8"),
         ("last_stable_offset", "<i8"),
         ("log_start_offset", "<i8"),
@@ -98,7 +98,7 @@ BROKER = np.dtype(
 """One row a replica; its index is the replica's bit in the masks.
 
 ``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in; ``begun``:
-what it held before it was first read has been noted (compare/unread.py). ``topic_id`` by view: as its reader told it
+`NOT_BEGUN`, `FOLLOWED` or `WHOLE_SO_FAR`. ``topic_id`` by view: as its reader told it
 last; ``topic_at``: what it had said of itself by then was of a topic that had the name before; -1 where there was none.
 ``stable_told``: its last stable offset as reported last, by progress or by a position row, at ``reported_at``; beside
 it, ``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
@@ -106,6 +106,10 @@ it, ``last_stable_offset`` is as of the last tick of progress, at ``observed_at`
 differing records that is under way has come to (rules/content.py), and ``mismatch_side``: the mask of the replicas that
 showed the same there.
 """
+
+NOT_BEGUN, FOLLOWED, WHOLE_SO_FAR = 0, 1, 2
+"""How far a view of a replica has come with what the replica held before it was first read (compare/unread.py): not
+read yet; through, and noted if it was not shown whole; under way, and every offset has been shown so far."""
 
 CONTENT = np.dtype([("offset", "<i8"), ("fingerprint", "<i8"), ("shown", "<u4")])
 """read_uncommitted: who showed which record at an offset that not every replica has passed."""

@@ -5,7 +5,10 @@ And which were left behind without verdict: an audit that reads them settles bot
 The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, and touches nothing at or above a
 replica's last stable offset. So what a reader passes within that time after it was written has been shown to it, or is
 explained by something that was. A *bound* (time, offset) says that no replica showed the offset, or a later one, at
-that time: what lies from there on was written after it. See docs/theory.md, "What is unknown".
+that time: what lies from there on was written after it.
+
+What a reader passes later is known only if the replica shows every offset of it: then nothing was cleaned there.
+See docs/theory.md, "What is unknown".
 """
 
 from __future__ import annotations
@@ -17,15 +20,26 @@ from operator import itemgetter
 import numpy as np
 
 from parallax.compare.observations import (
+    ABORT,
+    COMMIT,
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    RECORD,
     VIEWS,
     Array,
     ProgressRows,
     ViewRows,
 )
-from parallax.compare.state import NEVER, UNREAD, UNREAD_REASONS, PartitionState
+from parallax.compare.state import (
+    FOLLOWED,
+    NEVER,
+    NOT_BEGUN,
+    UNREAD,
+    UNREAD_REASONS,
+    WHOLE_SO_FAR,
+    PartitionState,
+)
 from parallax.model import UNKNOWN, UnknownReason
 
 DEFAULT_RETENTION_MS = 86_400_000
@@ -44,9 +58,10 @@ its rows once all of a micro-batch was read. One that is later still was dated b
 
 @dataclass(slots=True)
 class _Said:
-    """The last report of a replica on itself: when, its last stable offset, and whether it answered."""
+    """The last report of a replica on itself: when, how far consumers of each level are shown it, and if it answered."""
 
     at: int
+    high: int
     stable: int
     reachable: bool
 
@@ -77,6 +92,9 @@ class _Clock:
         known = (one for one in bounds if one[0] != UNKNOWN and ahead <= at - one[0] <= retention)
         return min((offset for _, offset in known), default=NEVER)
 
+
+_HELD = (RECORD, COMMIT, ABORT)
+"""Kinds of rows that are of one offset that the replica holds."""
 
 _CLOCK = tuple(field.name for field in fields(_Clock))
 
@@ -182,10 +200,11 @@ class _Follower:
         self._retention = retention
         self._from_log_start = from_log_start
         brokers = state.brokers
-        known = (brokers[name].tolist() for name in ("reported_at", "stable_told", "reachable"))
+        known = (brokers[name].tolist() for name in ("reported_at", "high_watermark", "stable_told", "reachable"))
         self._said = [_Said(*last) for last in zip(*known, strict=True)]
         self._members = np.flatnonzero(brokers["member"]).tolist()
         self._begun = brokers["begun"].tolist()
+        self._positions = brokers["position"].tolist()
         by_view = zip(*(state.partition[name][0].tolist() for name in _CLOCK), strict=True)
         self._clocks = [_Clock(*numbers) for numbers in by_view]
         self._strict_from = int(state.partition["strict_from"][0])
@@ -204,7 +223,7 @@ class _Follower:
         said = self._said[tick.slot]
         said.reachable = tick.answered
         if tick.answered:
-            said.at, said.stable = at, tick.last_stable_offset
+            said.at, said.high, said.stable = at, tick.high_watermark, tick.last_stable_offset
             if tick.leads:
                 self._bound(at, tick)
 
@@ -217,59 +236,102 @@ class _Follower:
         # Ticks are dated by a clock that may have been ahead when it was started (`SteadyClock`); the settings, which
         # were asked for before, by the one that dates what is read.
         now = tick.policy_at if tick.policy_at != UNKNOWN and at - tick.policy_at > max(lately, APART_MS) else at
-        members = [self._said[slot] for slot in self._members]
         bounds = {READ_UNCOMMITTED: (now, tick.high_watermark), READ_COMMITTED: (now, tick.high_watermark)}
-        if members and all(one.reachable and one.at != UNKNOWN and one.at >= at - lately for one in members):
-            since = min(now, *(one.at for one in members))
-            bounds[READ_COMMITTED] = since, max(one.stable for one in members)
+        if self._all_reported(at):
+            bounds[READ_COMMITTED] = self._ends(now)[READ_COMMITTED]
         for view, (since, end) in bounds.items():
             clock = self._clocks[view]
             if clock.next_bound_at == UNKNOWN or now - clock.next_bound_at > self._retention:
                 clock.next_bound_at, clock.next_bound = since, end
             clock.promote()
 
+    def _all_reported(self, at: int) -> bool:
+        """Whether all replicas answer, and have said lately how far they go."""
+        lately = at - self._retention // LATELY
+        members = [self._said[slot] for slot in self._members]
+        return bool(members) and all(m.reachable and m.at != UNKNOWN and m.at >= lately for m in members)
+
+    def _ends(self, now: int) -> dict[int, tuple[int, int]]:
+        """By view, how far the replicas went by their last reports, and since when at least none went further."""
+        members = [self._said[slot] for slot in self._members]
+        since = min(now, *(m.at for m in members))
+        return {
+            READ_UNCOMMITTED: (since, max(m.high for m in members)),
+            READ_COMMITTED: (since, max(m.stable for m in members)),
+        }
+
+    def _bound_by_readings(self, at: int) -> None:
+        """Before a tick has ever said how far a view goes: what its replicas' own readings have said together."""
+        views = [v for v in VIEWS if self._clocks[v].bound_at == self._clocks[v].next_bound_at == UNKNOWN]
+        if views and self._all_reported(at):
+            ends = self._ends(at)
+            for view in views:
+                self._clocks[view].next_bound_at, self._clocks[view].next_bound = ends[view]
+                self._clocks[view].promote()
+
     def position(self, at: int, position: _Position) -> None:
+        self._bound_by_readings(at)
         if position.last_stable_offset != UNKNOWN:
-            self._said[position.slot] = _Said(at, position.last_stable_offset, True)
+            self._said[position.slot] = _Said(at, position.high_watermark, position.last_stable_offset, True)
         self._begin(at, position)
         self._pass(at, position)
+        positions = self._positions[position.slot]
+        positions[position.view] = max(positions[position.view], position.offset)
 
     def _begin(self, at: int, position: _Position) -> None:
-        """The first reading of a replica: what it held before, nobody has followed."""
+        """What a replica held before it was first read nobody has followed; it is known if it is shown whole.
+
+        A log that was never cleaned is, from its start on; it may take several steps to come to the end of it.
+        """
         begun, view, stable = self._begun[position.slot], position.view, position.last_stable_offset
         shown = position.high_watermark if view == READ_UNCOMMITTED else stable
-        if not begun[view] and shown != UNKNOWN:
+        if begun[view] != FOLLOWED and shown != UNKNOWN:
             end = min(shown, self._clocks[view].in_time_from(at, self._retention))
-            add(self._state, view, self._start(position), end, UnknownReason.BEFORE_FIRST_READING, at)
-            self._has_begun(position.slot, view, end)
+            start = self._start(position)
+            came_to = start if begun[view] == NOT_BEGUN else self._positions[position.slot][view]
+            reached = min(position.offset, end)
+            is_whole = _shows_all(self._rows, position.row, came_to, reached)
+            # Where readers begin at the log end, no later step knows where that was.
+            if not is_whole or (reached < end and not self._from_log_start):
+                add(self._state, view, start, end, UnknownReason.BEFORE_FIRST_READING, at)
+                if all(of_replica[view] != FOLLOWED for of_replica in self._begun):
+                    self._hide(view, end)
+                begun[view] = FOLLOWED
+            else:
+                begun[view] = WHOLE_SO_FAR if reached < end else FOLLOWED
+            self._is_read_to(view, end)
         if not begun[READ_COMMITTED] and 0 <= stable <= position.log_start_offset:
             # Nothing is committed yet, so that there is nothing to read: it is followed from its beginning.
-            self._has_begun(position.slot, READ_COMMITTED, stable)
+            begun[READ_COMMITTED] = FOLLOWED
+            self._is_read_to(READ_COMMITTED, stable)
 
     def _start(self, position: _Position) -> int:
         if self._from_log_start:
             return position.log_start_offset
         mine = (self._rows.view == position.view) & (self._rows.broker == self._rows.broker[position.row])
         # One that comes back with another log is read on where the one before was left, though nothing be left there.
-        left = int(self._state.brokers["position"][position.slot, position.view])
+        left = self._positions[position.slot][position.view]
         return int(self._rows.offset[mine].min(initial=NEVER if left == UNKNOWN else left))
 
-    def _has_begun(self, slot: int, view: int, known_from: int) -> None:
-        self._begun[slot][view] = True
+    def _is_read_to(self, view: int, offset: int) -> None:
+        """Where the first of a view's readings begins to be followed; what lies below is said by `_begin`."""
         clock = self._clocks[view]
         if clock.read_to == UNKNOWN:
-            clock.read_to = known_from
+            clock.read_to = offset
             clock.promote()
-            self._hide(view, known_from)
 
     def _pass(self, at: int, position: _Position) -> None:
-        """Where a reader has come further than any before: was it in time?"""
+        """Where a reader has come further than any before: was it in time, or is it shown whole?
+
+        Before any replica has been read, nothing has been passed: a row that says nothing of its log begins nothing.
+        """
         clock, offset = self._clocks[position.view], position.offset
-        if clock.read_to != UNKNOWN:
-            late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
+        if clock.read_to == UNKNOWN:
+            return
+        late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
+        if late > clock.read_to and not _shows_all(self._rows, position.row, clock.read_to, late):
             add(self._state, position.view, clock.read_to, late, UnknownReason.RETENTION_GAP, at)
-            if late > clock.read_to:
-                self._hide(position.view, late)
+            self._hide(position.view, late)
         clock.read_to = max(clock.read_to, offset)
         clock.promote()
 
@@ -277,6 +339,18 @@ class _Follower:
         """What lies below was passed too late by all, its end markers too."""
         if view == READ_UNCOMMITTED:
             self._hidden_to = max(self._hidden_to, late)
+
+
+def _shows_all(rows: ViewRows, at: int, start: int, end: int) -> bool:
+    """Whether the reader of a position row was given something at each offset of a range, by the rows of this step.
+
+    A batch that the cleaner has emptied shows nothing of what it held.
+    """
+    if start >= end:
+        return True
+    mine = (rows.view == rows.view[at]) & (rows.broker == rows.broker[at]) & np.isin(rows.kind, _HELD)
+    offsets = rows.offset[mine & (rows.offset >= start) & (rows.offset < end)]
+    return len(offsets) >= end - start and len(np.unique(offsets)) == end - start
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:

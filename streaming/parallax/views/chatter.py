@@ -15,6 +15,9 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
+SPARK_SAID = "spark"
+"""The event of these lines."""
+
 _LOGGED = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ([^:]+): (.*)")
 """A line of Spark's default log4j profile."""
 _LEVELS = {"WARN": "warning", "ERROR": "error", "FATAL": "critical"}
@@ -27,6 +30,8 @@ _NOISE = re.compile(
 _NOISE_OF = re.compile(r"NativeCodeLoader$|Utils$")
 """Loggers of which nothing is worth knowing but errors: names and addresses of this host, missing native code."""
 _CAUSE = "Caused by: "
+_SUPERVISED = re.compile(r"Query .* terminated with error$")
+"""The supervisor says which query failed, and how."""
 _CHARACTERS = 2000
 
 
@@ -47,7 +52,7 @@ def heard(line: str) -> Line | None:
     """What a printed line says; None where it is not worth a line of the log."""
     if (found := _LOGGED.match(line)) is not None:
         level, logger, text = found.groups()
-        is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger))
+        is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger)) or _SUPERVISED.match(text)
         return None if is_noise else Line(_LEVELS[level], logger, text[:_CHARACTERS])
     if _NOISE.match(line) or _OF_A_TRACE.match(line):
         return None
@@ -85,4 +90,4 @@ class Chatter:
                 line = heard(text)
                 if line is not None:
                     about = {"logger": line.logger} if line.logger else {}
-                    getattr(log, line.level)("spark", said=line.text, **about)
+                    getattr(log, line.level)(SPARK_SAID, said=line.text, **about)

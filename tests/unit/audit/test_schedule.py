@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from parallax.audit import schedule as schedule_module
 from parallax.audit.confirm import Confirmed
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import PAUSE_S, SETTLE_S
-from parallax.audit.schedule import AGAIN_S, MAX_TOGETHER, AuditSchedule, CaughtUp
+from parallax.audit.schedule import AGAIN_S, EVENTS, MAX_TOGETHER, SOON_S, AuditSchedule, CaughtUp
 from parallax.audit.spot import Checked
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
@@ -141,6 +142,52 @@ class TestUnread:
         assert not schedule.run_due()
         runs.now = 60 + AGAIN_S + 1
         assert schedule.run_due()
+
+    @pytest.mark.parametrize("result", [Result.CONSISTENT, Result.UNKNOWN])
+    @pytest.mark.parametrize("reason", sorted(EVENTS))
+    def test_what_an_event_has_made_unknown_is_audited_within_minutes_however_lately_there_was_one(
+        self, reason: UnknownReason, result: Result
+    ) -> None:
+        runs = Runs(result=result)
+        schedule = runs.schedule(unread_delay_s=60)
+        schedule.observe([unread(UNREAD)])
+        runs.now = 60
+        assert schedule.run_due()
+        schedule.observe([unread()])
+        runs.now = 90
+        schedule.observe([unread(replace(UNREAD, reason=reason, since=90_000))])
+        runs.now = 60 + SOON_S
+        assert schedule.run_due()
+        schedule.observe([unread(replace(UNREAD, reason=reason, since=90_000))])
+        runs.now += SOON_S
+        assert schedule.run_due() == (result is Result.UNKNOWN), "what was settled is no event any more"
+
+    @pytest.mark.parametrize("reason", [UnknownReason.RETENTION_GAP, UnknownReason.DEFERRED])
+    def test_what_comes_again_and_again_is_audited_once_an_hour(self, reason: UnknownReason) -> None:
+        runs = Runs()
+        schedule = runs.schedule(unread_delay_s=60)
+        for minute in range(180):
+            runs.now = 60.0 * minute
+            schedule.observe([unread(replace(UNREAD, reason=reason, since=60_000 * minute))])
+            schedule.run_due()
+        assert len(runs.ran) == 3
+
+    def test_an_event_that_was_read_while_an_audit_ran_has_one_of_its_own_within_minutes(self) -> None:
+        runs = Runs()
+
+        def audit(source: str, places: Sequence[TopicPartition]) -> AuditReport:
+            schedule.observe([unread(replace(UNREAD, since=60_000 + len(runs.ran)))])
+            return runs(source, places)
+
+        schedule = AuditSchedule(
+            *(0.0, audit, runs.reports.append, runs.failed), unread_delay_s=60, clock=lambda: runs.now
+        )
+        schedule.observe([unread(UNREAD)])
+        runs.now = 60
+        assert schedule.run_due()
+        runs.now = 60 + SOON_S
+        assert schedule.run_due()
+        assert len(runs.ran) == 2
 
     def test_one_that_was_settled_meanwhile_is_not_audited(self) -> None:
         runs = Runs()

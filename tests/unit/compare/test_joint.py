@@ -174,6 +174,21 @@ def test_replicas_that_agree_are_quiet_from_their_beginning_on() -> None:
     assert ways.last["t"].coverage.compared_up_to == (100, 100)
 
 
+def test_a_backlog_that_is_shown_whole_in_pieces_is_quiet_and_one_that_is_not_is_stepped_by_itself() -> None:
+    ways = BothWays()
+
+    def piece(start: int, end: int, kept: range, at: int) -> list[Row]:
+        rows = [record(n, f"K{n}", "V") for n in kept]
+        more = {"high_watermark": 9, "last_stable_offset": 9}
+        return [r for b in BROKERS for v in (RU, RC) for r in shown(v, b, rows, end, at, **more)]
+
+    first = [*tick(0, everywhere(9)), *piece(0, 4, range(4), 5)]
+    assert ways.feed({"whole": first, "cleaned": first}) == {"whole", "cleaned"}
+    assert ways.feed({"whole": piece(4, 9, range(4, 9), 9), "cleaned": piece(4, 9, range(5, 9), 9)}) == {"whole"}
+    assert ways.last["whole"].coverage.unread == ()
+    assert [(s.start, s.end) for s in ways.last["cleaned"].coverage.unread] == [(0, 9), (0, 9)]
+
+
 def test_records_wait_together_for_the_replica_that_is_read_later() -> None:
     ways = BothWays()
     rows = [record(n, f"K{n}", "V") for n in range(3)]
@@ -275,8 +290,11 @@ def test_a_clock_that_was_ahead_is_seen_through_both_ways(ahead: int, asked: boo
         ticks = [{**row, "retention_ms": 24 * hour} for row in told((at + ahead) * hour, end, **policy)]
         return [*ticks, *(row for b in BROKERS for row in both(b, [], end, at * hour + 5))]
 
+    spans: Any = ()
     for at, end in ((0, 0), (12, 5), (24, 9), (76, 20), (77, 21)):
-        assert ways.feed({"t": of(at, end)}) == {"t"}
+        is_quiet = ways.feed({"t": of(at, end)}) == {"t"}
+        before, spans = spans, ways.last["t"].coverage.unread
+        assert is_quiet == (before == spans), "what leaves something unread is stepped by itself"
     gaps = [span for span in ways.last["t"].coverage.unread if span.reason is UnknownReason.RETENTION_GAP]
     assert gaps or not asked, "else nobody knows how far it was ahead"
 
@@ -339,7 +357,8 @@ def test_a_replica_that_comes_back_is_read_on_both_ways(*, earliest: bool) -> No
     ways.feed({"t": agreeing(100, 105, 10)})
     ways.feed({"t": [row | {"replicas": (1, 2)} for row in tick(1_000, everywhere(105))]})
     ways.feed({"t": tick(2_000, everywhere(105))})
-    assert ways.feed({"t": [row for b in BROKERS for row in both(b, [], 109, 2_500)]}) == {"t"}
+    came = ways.feed({"t": [row for b in BROKERS for row in both(b, [], 109, 2_500)]})
+    assert came == (set() if earliest else {"t"}), "what leaves something unread is stepped by itself"
     told = [(span.start, span.end) for span in ways.last["t"].coverage.unread if span.view == RU]
     assert (min(told)[0], max(end for _, end in told)) == (0 if earliest else 100, 105)
 

@@ -10,8 +10,21 @@ import pytest
 from parallax.compare import unread
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import UnreadRange
-from parallax.model import UnknownReason
-from tests.unit.compare.history import BROKERS, RC, RU, Comparison, Row, both, everywhere, filler, shown, tick
+from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
+from tests.unit.compare.history import (
+    BROKERS,
+    RC,
+    RU,
+    Comparison,
+    Row,
+    both,
+    commit,
+    everywhere,
+    filler,
+    record,
+    shown,
+    tick,
+)
 
 FIRST, GAP = UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP
 HOUR = 3_600_000
@@ -366,6 +379,115 @@ class TestFirstReading:
         comparison.feed(progress(40, 200 + written), read(41, 200 + written))
         comparison.feed(progress(50, 200 + written))
         assert unknown(comparison, FIRST) == (200 + written - first,) * 2
+
+
+def added(at: int, broker: int) -> list[Row]:
+    """The rows by which the readers of a replica begin, which say nothing of its log."""
+    unsaid = {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1}
+    event = ReadEvent.PARTITION_ADDED
+    return [row for view in (RU, RC) for row in shown(view, broker, [], 0, at, event=event, **unsaid)]
+
+
+def showing(at: int, span: tuple[int, int], end: int, brokers: tuple[int, ...] = BROKERS, **more: Any) -> list[Row]:
+    """Readers of both levels that are shown every offset of a range, of logs that go to ``end``."""
+    rows = [filler(n) for n in range(*span) if n not in more.get("cleaned", ())]
+    ends = {"high_watermark": end, "last_stable_offset": more.get("stable", end)}
+    return [r for b in brokers for v in (RU, RC) for r in shown(v, b, rows, span[1], at, **ends)]
+
+
+@pytest.mark.parametrize("begins", [True, False], ids=["with the row that begins a reader", "without it"])
+class TestAHealthyFirstStart:
+    """A topic of minutes that no cleaner has come to, with a retention of a day."""
+
+    T = 1_000_000
+    DAY = 24 * HOUR
+
+    def begun(self, begins: bool) -> list[Row]:
+        return [row for b in BROKERS for row in added(self.T, b)] if begins else []
+
+    def test_nothing_is_unknown_where_every_offset_is_shown(self, begins: bool) -> None:
+        comparison = Comparison()
+        comparison.feed(self.begun(begins), progress(self.T, 30, self.DAY), showing(self.T + 300, (0, 40), 40))
+        comparison.feed(progress(self.T + 5000, 50, self.DAY), showing(self.T + 5300, (40, 60), 60))
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    def test_nor_where_the_readings_are_recorded_before_the_first_progress(self, begins: bool) -> None:
+        comparison = Comparison()
+        comparison.feed(self.begun(begins), showing(self.T + 300, (0, 40), 40))
+        comparison.feed(showing(self.T + 3000, (40, 45), 45), progress(self.T + 5000, 48, self.DAY))
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    def test_nor_where_the_log_is_read_in_pieces(self, begins: bool) -> None:
+        comparison = Comparison()
+        comparison.feed(self.begun(begins), progress(self.T, 30, self.DAY), showing(self.T + 300, (0, 10), 40))
+        assert ranges(comparison) == []
+        for n in (1, 2, 3):
+            comparison.feed(showing(self.T + 300 + n, (10 * n, 10 * n + 10), 40))
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    def test_nor_where_the_readers_have_an_end_marker_for_an_offset(self, begins: bool) -> None:
+        comparison = Comparison()
+        rows = [record(0, "K", "V", pid=7, outcome=Outcome.COMMITTED), commit(1, 7), filler(2)]
+        whole = [r for b in BROKERS for v in (RU, RC) for r in shown(v, b, rows, 3, self.T + 300)]
+        comparison.feed(self.begun(begins), progress(self.T, 3, self.DAY), whole)
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    @pytest.mark.parametrize("hole", [0, 5, 29])
+    def test_what_lies_below_is_unknown_as_soon_as_one_offset_is_not_shown(self, hole: int, begins: bool) -> None:
+        comparison = Comparison()
+        lacking = showing(self.T + 300, (0, 40), 40, (2,), cleaned=(hole,))
+        whole = showing(self.T + 300, (0, 40), 40, (1, 3))
+        comparison.feed(self.begun(begins), progress(self.T, 30, self.DAY), lacking, whole)
+        assert ranges(comparison) == ranges(comparison, RU) == [(0, 30, FIRST)]
+
+    def test_it_is_unknown_too_where_it_was_shown_whole_by_earlier_pieces(self, begins: bool) -> None:
+        comparison = Comparison()
+        comparison.feed(self.begun(begins), progress(self.T, 30, self.DAY), showing(self.T + 300, (0, 10), 40))
+        comparison.feed(showing(self.T + 400, (10, 40), 40, cleaned=(25,)))
+        assert ranges(comparison) == ranges(comparison, RU) == [(0, 30, FIRST)]
+
+    def test_a_hole_above_what_was_written_before_is_none(self, begins: bool) -> None:
+        """What was written since the first look cannot have been cleaned away within the retention."""
+        comparison = Comparison()
+        comparison.feed(
+            self.begun(begins), progress(self.T, 30, self.DAY), showing(self.T + 300, (0, 40), 40, cleaned=(30, 35))
+        )
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    def test_what_is_written_after_all_have_been_read_is_in_time_though_no_progress_is_recorded_yet(
+        self, begins: bool
+    ) -> None:
+        comparison = Comparison()
+        comparison.feed(self.begun(begins), read(self.T + 300, 1563))
+        comparison.feed(progress(self.T + 5000, 1578, self.DAY), read(self.T + 3000, 1585))
+        assert ranges(comparison) == ranges(comparison, RU) == [(0, 1563, FIRST)]
+
+    def test_a_replica_that_is_first_read_long_after_the_others_is_known_if_it_is_shown_whole(
+        self, begins: bool
+    ) -> None:
+        comparison = Comparison()
+        comparison.feed(self.begun(begins), progress(self.T, 30, down=(3,)), showing(self.T, (0, 30), 30, (1, 2)))
+        for n in range(1, 5):
+            at = self.T + n * HOUR // 2
+            comparison.feed(progress(at, 30 + n, down=(3,)), showing(at, (29 + n, 30 + n), 30 + n, (1, 2)))
+        comparison.feed(progress(at, 34), showing(at, (0, 34), 34, (3,)))
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+
+class TestShownWhole:
+    def test_what_is_read_too_late_is_known_where_every_offset_is_shown(self, watched: Comparison) -> None:
+        watched.feed(progress(2 * HOUR, 10), showing(2 * HOUR, (0, 10), 10))
+        assert ranges(watched) == ranges(watched, RU) == []
+
+    @pytest.mark.parametrize("hole", [0, 9])
+    def test_and_is_a_gap_where_one_is_not(self, watched: Comparison, hole: int) -> None:
+        watched.feed(progress(2 * HOUR, 10), showing(2 * HOUR, (0, 10), 10, cleaned=(hole,)))
+        assert ranges(watched) == ranges(watched, RU) == [(0, 10, GAP)]
+
+    def test_an_emptied_end_marker_shows_nothing(self, watched: Comparison) -> None:
+        rows = [filler(0), {"kind": RowKind.EMPTIED, "offset": 1, "producer_id": 7}, filler(2)]
+        watched.feed(progress(2 * HOUR, 3), *(shown(RC, b, rows, 3, 2 * HOUR) for b in BROKERS))
+        assert ranges(watched) == [(0, 3, GAP)]
 
 
 class TestRanges:

@@ -24,6 +24,7 @@ from parallax.views.chatter import Chatter, Line, heard
         "26/11/23 12:29:10 INFO SparkContext: Running Spark\n",
         "Starting Streaming TransformWithStateInPandas Python worker.\n",
         "Streaming TransformWithStateInPandas Python worker Completed execution of UDF: <bound method at 0x7ef>\n",
+        "26/11/23 12:29:05 ERROR MicroBatchExecution: Query progress [id = 5, runId = 7] terminated with error\n",
         "\tat org.apache.spark.sql.execution.QueryExecution.run(QueryExecution.scala:1)\n",
         "Caused by: java.io.IOException: No space left on device\n",
         "\t... 12 more\n",
@@ -39,8 +40,8 @@ def test_what_is_said_at_each_start_and_what_goes_on_about_a_line_is_left_out(li
     ("line", "said"),
     [
         (
-            "26/11/23 12:29:05 ERROR MicroBatchExecution: Query compare terminated with error\n",
-            Line("error", "MicroBatchExecution", "Query compare terminated with error"),
+            "26/11/23 12:29:05 ERROR MicroBatchExecution: Query compare cannot be planned\n",
+            Line("error", "MicroBatchExecution", "Query compare cannot be planned"),
         ),
         ("26/11/23 12:29:05 WARN TaskSetManager: Lost task: x\n", Line("warning", "TaskSetManager", "Lost task: x")),
         ("26/11/23 12:29:05 ERROR Utils: Aborting task\n", Line("error", "Utils", "Aborting task")),

@@ -1,0 +1,158 @@
+"""Whether the disks that a job writes to have room; what failed for want of it waits, and one line says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from parallax.stores import is_remote, rust_path
+
+log = structlog.get_logger(__name__)
+
+_SAID = re.compile(r"No space left on device|Disk quota exceeded|\b(os error|[Ee]rrno) (28|122)\b")
+"""How Python, Java, Rust and Arrow say ENOSPC and EDQUOT."""
+
+NEEDED = 64 << 20
+"""Bytes that have to be free before anything is tried again: some micro-batches of a busy job."""
+
+_LEAST = 1 << 20
+"""With less than this free, whatever fails is laid to the disk."""
+
+_FILES = 1000
+"""The same as `NEEDED`, of files (inodes)."""
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
+"""How long is waited where an error speaks of a full disk and the disk of room: under a quota, or after a large file."""
+
+_LOOKED_S = 1.0
+_AGAIN_S = 60.0
+
+Free = Callable[[str], tuple[int, int]]
+"""(folder) -> bytes and files that can still be written there."""
+
+
+def says_full(text: str) -> bool:
+    """Whether an error says that a disk is full, or a quota used up."""
+    return _SAID.search(text) is not None
+
+
+def free(folder: str) -> tuple[int, int]:
+    """Bytes and files that this process can still write in a folder; a file system that counts no files has many.
+
+    Raises:
+        OSError: it cannot be asked.
+    """
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else _FILES
+
+
+class Room:
+    """The disks of ``storage.path`` and of Spark's temporary files, and whether one of them is full.
+
+    An episode begins with the first thing that fails for want of room, and is over once there is some again. It is told
+    of by one line at its beginning and one at its end. May be used by any thread.
+
+    Args:
+        storage: ``storage.path``; of an object store only the temporary files count.
+        temporary: ``spark.local.dir``; None for Python's and Java's own.
+        on_change: called with whether a disk is full, when that changes.
+        clock: monotonic seconds, for tests.
+        look: tells what is free, for tests.
+    """
+
+    def __init__(
+        self,
+        storage: str,
+        temporary: str | None = None,
+        on_change: Callable[[bool], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        look: Free = free,
+    ) -> None:
+        first = (temporary or tempfile.gettempdir()).split(",")[0]
+        self._places = {f"{first} (Spark's temporary files, spark.local.dir)": first}
+        if not is_remote(storage):
+            self._places = {f"{storage} (storage.path)": rust_path(storage), **self._places}
+        self._on_change = on_change
+        self._clock = clock
+        self._look = look
+        self._lock = threading.RLock()
+        self._since: float | None = None
+        self._full = next(iter(self._places))
+        self._until = self._looked_at = float("-inf")
+        self._ended_at = float("-inf")
+        self._wait_s = _FIRST_WAIT_S
+
+    def caused(self, error: str) -> bool:
+        """Whether something failed since a disk is full; if so, an episode is under way from now on.
+
+        Args:
+            error: what is said of it; of which the disk is the cause if it says so, or if next to nothing is free.
+        """
+        with self._lock:
+            looks = {place: self._free(place) for place in self._places}
+            place = min(looks, key=lambda one: (looks[one][1] >= _FILES, looks[one][0]))
+            size, files = looks[place]
+            if not says_full(error) and size >= _LEAST and files > 0:
+                return False
+            if self._since is None:
+                self._begin(place, size, files)
+            return True
+
+    def lasts(self) -> bool:
+        """Whether an episode is under way; it is over once there is room, or it is time for another try."""
+        with self._lock:
+            now = self._clock()
+            if self._since is None or now - self._looked_at < _LOOKED_S:
+                return self._since is not None
+            self._looked_at = now
+            size, files = self._free(self._full)
+            if now < self._until or size < NEEDED or files < _FILES:
+                return True
+            log.warning("storage has room again; recording goes on", place=self._full, after_s=round(now - self._since))
+            self._since, self._ended_at = None, now
+            self._on_change(False)
+            return False
+
+    def _begin(self, place: str, size: int, files: int) -> None:
+        now = self._clock()
+        self._since = self._looked_at = self._until = now
+        self._full = place
+        free_now: dict[str, object] = {"free": _mib(size), "needed": _mib(NEEDED)}
+        if files < _FILES:
+            free_now = {"free_files": files, "needed_files": _FILES}
+        elif size >= NEEDED:
+            # The disk has room, and still refuses: nobody can be asked when it will not.
+            again = now - self._ended_at < _AGAIN_S
+            self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S) if again else _FIRST_WAIT_S
+            self._until = now + self._wait_s
+            free_now = {"free": _mib(size), "tried_again_in_s": round(self._wait_s)}
+        what = "make room on that disk (or raise its quota); the job then goes on by itself, with what brokers still hold"
+        log.error("storage is full; recording has stopped", place=place, **free_now, what=what)
+        self._on_change(True)
+
+    def _free(self, place: str) -> tuple[int, int]:
+        """What is free at a place; all that is needed where that cannot be asked."""
+        try:
+            return self._look(_existing(self._places[place]))
+        except OSError:
+            return NEEDED, _FILES
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"
+
+
+def _existing(folder: str) -> str:
+    """A folder, or the nearest above it that is there."""
+    path = Path(folder).absolute()
+    return str(next(one for one in (path, *path.parents) if one.exists()))
+
+
+__all__ = ["NEEDED", "Room", "free", "says_full"]
