@@ -170,7 +170,9 @@ class Broker:
     def _metadata(self) -> Any:
         kind = MetadataResponse.MetadataResponseBroker
         brokers = [kind(node_id=1, host="127.0.0.1", port=self.lives_at, rack=None)]
-        return MetadataResponse(throttle_time_ms=0, brokers=brokers, cluster_id=self.cluster, controller_id=1, topics=[])
+        return MetadataResponse(
+            throttle_time_ms=0, brokers=brokers, cluster_id=self.cluster, controller_id=1, topics=[]
+        )
 
 
 @contextmanager

@@ -114,7 +114,9 @@ class TestWhereAnotherClusterAnswers:
         with broker() as one:
             one.cluster = "of-b"
             made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{one.port}", "cluster.id": "of-a"}))
-            with pytest.raises(OtherCluster, match=r"no broker of cluster of-a answered \(127\.0\.0\.1:\d+ belongs to "):
+            with pytest.raises(
+                OtherCluster, match=r"no broker of cluster of-a answered \(127\.0\.0\.1:\d+ belongs to "
+            ):
                 made.ask_metadata([], Deadline(2000))
             assert made.addresses == {}
             made.close()
@@ -147,7 +149,9 @@ class TestWhereAnotherClusterAnswers:
             one.on_fetch = closing_once
             pool.exchange(1, NOTHING, Deadline(2000))
             one.cluster = "of-b"
-            with pytest.raises(OtherCluster, match=r"^broker 1: 127\.0\.0\.1:\d+ belongs to cluster of-b, not to small"):
+            with pytest.raises(
+                OtherCluster, match=r"^broker 1: 127\.0\.0\.1:\d+ belongs to cluster of-b, not to small"
+            ):
                 pool.exchange(1, RECORDS, Deadline(2000))
             assert len(fetched) == 1, "that of the connection on which the own cluster had answered"
 

@@ -39,7 +39,9 @@ def test_the_first_start_binds_a_storage_and_it_stays_bound(tmp_path: Path, clus
     assert bound_to(str(tmp_path / "data")) is None
     assert settled(of(tmp_path, a.port)).kafka["cluster.id"] == "of-a"
     assert bound_to(str(tmp_path / "data")) == "of-a"
-    assert settled(of(tmp_path, b.port)).kafka["cluster.id"] == "of-a", "and so cluster B is refused by every connection"
+    assert settled(of(tmp_path, b.port)).kafka["cluster.id"] == "of-a", (
+        "and so cluster B is refused by every connection"
+    )
 
 
 def test_addresses_of_two_clusters_bind_nothing(tmp_path: Path, clusters: list[Broker]) -> None:
@@ -79,7 +81,9 @@ def test_a_cluster_without_an_id_binds_nothing(tmp_path: Path, clusters: list[Br
 def test_settings_that_name_another_cluster_than_the_storage_are_refused(tmp_path: Path) -> None:
     bind(str(tmp_path / "data"), "of-a")
     for take in (with_cluster, settled):
-        with pytest.raises(ConfigError, match=r"kafka\.cluster\.id: is of-b, and storage\.path belongs to cluster of-a"):
+        with pytest.raises(
+            ConfigError, match=r"kafka\.cluster\.id: is of-b, and storage\.path belongs to cluster of-a"
+        ):
             take(of(tmp_path, 1, **{"cluster.id": "of-b"}))
 
 
