@@ -100,7 +100,7 @@ class ReplicaClient:
         return self._connections.identity.cluster_id or ""
 
     def clusters(self, *, timeout_ms: float | None = None) -> dict[Address, str | ReplicaError]:
-        """Ask every address of ``bootstrap.servers``, and of each broker seen so far, by itself.
+        """Ask every address of ``bootstrap.servers``, and each that a broker advertises now, by itself.
 
         Returns:
             By address, those of ``bootstrap.servers`` first: the id of the cluster that answers there, or why nobody

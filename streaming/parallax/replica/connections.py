@@ -50,6 +50,7 @@ class Connections:
         self._idle: dict[Target, list[Connection]] = {}
         self._failed_at: dict[Address, float] = {}
         self._stale: set[int] = set()
+        self._advertised: tuple[Address, ...] = ()
         self.addresses: dict[int, Address] = {}
         self.identity = Identity(options.cluster_id)
 
@@ -140,7 +141,9 @@ class Connections:
         return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
-        """Ask every address by itself, all at the same time: those that were given, and those of brokers seen so far.
+        """Ask every address by itself, all at the same time: those that were given, and those in the last metadata.
+
+        An address that a broker had once may be anybody's by now, and is asked no more.
 
         Args:
             timeout_ms: how long each of them has, in milliseconds.
@@ -150,7 +153,7 @@ class Connections:
             `OtherCluster` where it is another one than that of this client.
         """
         with self._lock:
-            addresses = list(dict.fromkeys([*self._options.bootstrap, *self.addresses.values()]))
+            addresses = list(dict.fromkeys([*self._options.bootstrap, *self._advertised]))
         with ThreadPoolExecutor(_ASKED_AT_A_TIME, thread_name_prefix="address") as pool:
             return dict(zip(addresses, pool.map(lambda a: self._cluster_at(a, timeout_ms), addresses), strict=True))
 
@@ -159,7 +162,7 @@ class Connections:
         exchange = Exchange(self, address, requests.metadata([]))
         try:
             exchange.send(deadline)
-            return str(exchange.receive(deadline).cluster_id or "")
+            return str(self._learnt(exchange.receive(deadline)).cluster_id or "")
         except ReplicaError as error:
             return error
         except OSError as error:
@@ -167,12 +170,16 @@ class Connections:
 
     def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
         """Metadata from the first address that answers; what it says of the brokers is remembered."""
-        response = self.ask_any(requests.metadata(topics), deadline)
+        return self._learnt(self.ask_any(requests.metadata(topics), deadline))
+
+    def _learnt(self, metadata: Any) -> Any:
+        """Metadata, once where the brokers are has been taken from them."""
         with self._lock:
-            for broker in response.brokers:
-                self.addresses[broker.node_id] = (broker.host, broker.port)
+            self._advertised = tuple((broker.host, broker.port) for broker in metadata.brokers)
+            for broker, address in zip(metadata.brokers, self._advertised, strict=True):
+                self.addresses[broker.node_id] = address
                 self._stale.discard(broker.node_id)
-        return response
+        return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
         """An idle connection to the target, or a new one."""

@@ -168,6 +168,29 @@ class TestWhereAnotherClusterAnswers:
         assert first == "small"
         assert [type(error) for error in wrong] == [OtherCluster, NotABroker, Unreachable]
 
+    def test_an_address_that_no_broker_has_any_more_is_anybodys(self) -> None:
+        with broker() as one, broker() as other, connections(one) as pool:
+            one.lives_at, other.cluster = other.port, "of-b"
+            pool.ask_metadata([], Deadline(2000))
+            assert [type(answer) for answer in pool.ask_each(2000).values()] == [str, OtherCluster]
+            one.lives_at = one.port
+            pool.ask_metadata([], Deadline(2000))
+            assert list(pool.ask_each(2000).values()) == ["small"]
+
+
+def test_an_address_that_says_tls_is_spoken_to_by_tls() -> None:
+    said: list[bytes] = []
+
+    def hear(connection: socket.socket) -> None:
+        said.append(connection.recv(3))
+
+    with server(hear) as (_, port):
+        made = Connections(parse({"bootstrap.servers": f"SSL://127.0.0.1:{port}"}))
+        with pytest.raises(Unreachable):
+            made.ask_metadata([], Deadline(2000))
+        made.close()
+    assert said[0][:2] == b"\x16\x03", "a handshake of TLS (RFC 8446, 5.1)"
+
 
 def test_a_controller_is_called_one_and_the_setting_is_named() -> None:
     with broker() as one, connections(one) as pool:
