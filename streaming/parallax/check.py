@@ -121,11 +121,13 @@ def _addresses(found: Mapping[Address, str | ReplicaError], given: Collection[Ad
     """
     for (host, port), answer in found.items():
         about = f"address {host}:{port}"
-        if isinstance(answer, OtherCluster | NotABroker):
-            yield Line(about, Result.WRONG, f"{answer.problem}; correct kafka.bootstrap.servers, or its listeners.")
+        if isinstance(answer, OtherCluster):
+            hint = "correct kafka.bootstrap.servers, or what the broker advertises."
+            yield Line(about, Result.WRONG, f"{answer.problem}; {hint}")
+        elif isinstance(answer, NotABroker):
+            yield Line(about, Result.WRONG, f"{answer.problem}.")
         elif isinstance(answer, ReplicaError) and (host, port) in given:
-            problem = f"{answer.problem}: the job can start by the other addresses, and no more by this one."
-            yield Line(about, Result.NOTE, problem)
+            yield Line(about, Result.NOTE, f"{answer.problem}; the job uses the other addresses meanwhile.")
 
 
 def _jdk() -> Line:

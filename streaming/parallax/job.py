@@ -23,7 +23,7 @@ from parallax.alerting.webhook.sender import Webhooks
 from parallax.audit.result import AuditReport
 from parallax.cluster_watch import ClusterWatch
 from parallax.compare.suspect import Coverage
-from parallax.config import Settings
+from parallax.config import ConfigError, Settings
 from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
@@ -552,18 +552,20 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
         say: is told where a lease has to run out first.
 
     Returns:
-        The id of the cluster that it belonged to before; None where it belonged to none.
+        The id of the cluster that it belonged to before; None where it belonged to none, or nobody can tell.
 
     Raises:
         JobError: a job runs on it, or nothing is there.
-        ConfigError: that is no cluster's id, or the storage cannot be read or written.
+        ConfigError: that is no cluster's id, or the storage cannot be written.
     """
     if not is_remote(path) and not Path(rust_path(path)).is_dir():
         raise JobError(f"storage.path: {path} is not there yet; the first start of a job makes it and binds it")
     lock = lock_storage(path)
     lease = take_lease(path, say) if lock is None else None
+    before = None
     try:
-        before = bound_to(path)
+        with contextlib.suppress(ConfigError):  # this is what mends a binding that cannot be read
+            before = bound_to(path)
         bind(path, cluster_id)
     finally:
         if lock is not None:

@@ -143,7 +143,7 @@ class TestWhereAnotherClusterAnswers:
     ) -> None:
         events = [event for event in read_events(job.storage) if event.topic == finding.topic]
         log = len(job.log.read_text())
-        probes = job.metric("parallax_probes_total") or 0.0
+        probes, marks = job.metric("parallax_probes_total") or 0.0, high_watermarks(job, finding.topic)
         with ExitStack() as stack:
             for proxy in proxies.of.values():
                 stack.enter_context(proxy.leading_to(other.brokers[1].port))
@@ -154,6 +154,7 @@ class TestWhereAnotherClusterAnswers:
                 timeout=120,
             )
             until(lambda: (job.metric("parallax_probes_total") or 0.0) > probes, "the finding's recheck", timeout=120)
+            assert high_watermarks(job, finding.topic) == marks
             for command in (["audit", "--dry-run"], ["audit", "--from", "tables"], ["guard", "hold", finding.topic]):
                 assert_refused_as_of(command, job.config, lab, other)
             checked = CliRunner().invoke(app, ["check", "-c", str(job.config)])
@@ -216,6 +217,11 @@ class TestWhereAnotherClusterAnswers:
         refused = CliRunner().invoke(app, ["storage", "bind", "--cluster", "x", "-c", str(job.config)])
         assert refused.exit_code == 2
         assert "is in use by the job with pid" in refused.output
+
+
+def high_watermarks(job: JobProcess, topic: str) -> dict[str, float]:
+    shown = (s for s in job.samples() if s.name == "parallax_replica_high_watermark" and s.labels["topic"] == topic)
+    return {sample.labels["broker_id"]: sample.value for sample in shown}
 
 
 def assert_refused_as_of(command: list[str], config: Path, own: Cluster, other: Cluster) -> None:

@@ -245,6 +245,13 @@ def test_a_storage_is_moved_to_another_cluster_and_both_are_said(tmp_path: Path)
         assert json.loads(ended.stdout) == {"storage": str(tmp_path), "cluster_id": cluster, "before": before}
 
 
+def test_a_binding_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "cluster.json").write_text("{")
+    ended = CliRunner().invoke(app, ["storage", "bind", "--data", str(tmp_path), "--cluster", "one"])
+    assert (ended.exit_code, ended.output) == (0, f"{tmp_path} belongs to cluster one\n")
+
+
 @pytest.mark.parametrize(
     ("folder", "cluster", "says"), [("gone", "one", "gone is not there yet"), (".", "a b", "--cluster: a cluster's id")]
 )
