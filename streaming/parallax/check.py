@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,11 +30,13 @@ from parallax.model import TopicPartition
 from parallax.moments import FOREVER_MS
 from parallax.preflight import by_broker, check_folder, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
-from parallax.replica.errors import ReplicaError, Unauthorized
+from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized
+from parallax.replica.options import Address, parse
 from parallax.replica.types import Greeting, ProducerState
 from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.tls import of_server
+from parallax.views.binding import with_cluster
 from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
 from parallax.views.objects import Objects, StoreError
@@ -91,7 +93,13 @@ def check(settings: Settings) -> Iterator[Line]:
     yield from _workers(settings)
     yield from _absences(settings)
     yield from _paused(settings.storage.path)
-    with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
+    try:
+        bound = with_cluster(settings)
+        client = ReplicaClient(bound.kafka, timeout_ms=settings.read.request_timeout_ms)
+    except ConfigError as error:
+        yield Line("cluster", Result.WRONG, f"{one_line(error)}.")
+        return
+    with closing(client):
         try:
             known = client.metadata()
             if settings.topics.include:
@@ -100,7 +108,26 @@ def check(settings: Settings) -> Iterator[Line]:
             yield Line("cluster", Result.WRONG, one_line(error))
             return
         yield Line("cluster", Result.FINE, f"its id is {client.cluster_id}, and it shows {len(known)} topics.")
+        yield from _addresses(client.clusters(), parse(settings.kafka).bootstrap)
         yield from _cluster(client, settings, known)
+
+
+def _addresses(found: Mapping[Address, str | ReplicaError], given: Collection[Address]) -> Iterator[Line]:
+    """Which addresses lead to somebody else, and which of those in the settings to nobody.
+
+    Args:
+        found: what each address answered by itself.
+        given: those of ``bootstrap.servers``; of the others, brokers' own, each broker's line says that it is away.
+    """
+    for (host, port), answer in found.items():
+        about = f"address {host}:{port}"
+        if isinstance(answer, OtherCluster):
+            hint = "correct kafka.bootstrap.servers, or what the broker advertises."
+            yield Line(about, Result.WRONG, f"{answer.problem}; {hint}")
+        elif isinstance(answer, NotABroker):
+            yield Line(about, Result.WRONG, f"{answer.problem}.")
+        elif isinstance(answer, ReplicaError) and (host, port) in given:
+            yield Line(about, Result.NOTE, f"{answer.problem}; the job uses the other addresses meanwhile.")
 
 
 def _jdk() -> Line:
@@ -233,7 +260,11 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
     silent: set[int] = set()
     addresses = client.brokers()
     for broker, places in sorted(by_broker(topics, settings).items()):
-        host, port = addresses.get(broker, ("?", 0))
+        if broker not in addresses:
+            yield _ghost(broker, places)
+            silent.add(broker)
+            continue
+        host, port = addresses[broker]
         line, answers, shown = _broker(client, broker, f"{host}:{port}", places)
         yield line
         if shown is not None and shown.certificate_ends is not None:
@@ -258,6 +289,14 @@ def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicM
                 f"audit.topics: topic {name!r} is not on the cluster, or DESCRIBE on it is missing: no audit runs."
             )
             yield Line("audit", Result.NOTE, problem)
+
+
+def _ghost(broker: int, places: Sequence[TopicPartition]) -> Line:
+    """A broker that partitions are assigned to, and that the cluster does not have."""
+    shown = _some([f"{place.topic}-{place.partition}" for place in places])
+    problem = f"it is no live broker of the cluster, and {shown} are assigned to it: their replicas there are absent"
+    hint = "start it, or, if it is gone for good, reassign them (kafka-reassign-partitions.sh)."
+    return Line(f"broker {broker}", Result.UNKNOWN, f"{problem}; {hint}")
 
 
 def _broker(
@@ -302,7 +341,7 @@ def _topics(
     yield from _guard(client, settings, topics, configs, silent)
     found = _open_transactions(client, topics, silent)
     hidden = _hidden_transactions(client, found)
-    away = _longest_outage(settings.storage.path)
+    outages = _outages(settings.storage.path)
     for topic in sorted(topics, key=lambda t: t.name):
         about = f"topic {topic.name}"
         if (missing := refused.get(topic.name)) is not None:
@@ -313,7 +352,7 @@ def _topics(
             right = "its settings cannot be read" if given is None else one_line(given)
             yield Line(about, Result.WRONG, f"{right}; without DESCRIBE_CONFIGS its logs are taken for compacted.")
         else:
-            yield Line(about, *_exposure(topic, given, away))
+            yield Line(about, *_exposure(topic, given, outages))
         if numbers := found.get(topic.name):
             yield Line(
                 about, Result.FINE, f"it is transactional; transactions of {len(numbers)} producers are open now."
@@ -397,19 +436,19 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _longest_outage(storage: str) -> tuple[timedelta, int]:
-    """The longest outage that is recorded, and of which broker; none of nobody where nothing can be read."""
+def _outages(storage: str) -> Mapping[int, timedelta]:
+    """The longest outage that is recorded of each broker; none where nothing can be read."""
     from deltalake.exceptions import DeltaError
     from pyarrow import ArrowException
 
     try:
-        found = longest_outages(storage)
+        return longest_outages(storage)
     except (DeltaError, OSError, ArrowException):
-        found = {}
-    return max(((outage, broker) for broker, outage in found.items()), default=(timedelta(), -1))
+        return {}
 
 
-def _exposure(topic: TopicMetadata, given: Mapping[str, str], away: tuple[timedelta, int]) -> tuple[Result, str]:
+def _exposure(topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, timedelta]) -> tuple[Result, str]:
+    hosting = {broker for partition in topic.partitions.values() for broker in partition.replicas}
     replicas = max((len(p.replicas) for p in topic.partitions.values()), default=0)
     count = f"{len(topic.partitions)} partitions"
     if given.get("remote.storage.enable") == "true":
@@ -424,7 +463,8 @@ def _exposure(topic: TopicMetadata, given: Mapping[str, str], away: tuple[timede
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
         f"delete.retention.ms ({_hours(kept)}) may miss tombstones and end markers for good."
     )
-    outage, broker = away
+    away = ((outage, broker) for broker, outage in outages.items() if broker in hosting)
+    outage, broker = max(away, default=(timedelta(), -1))
     if outage > kept:
         return Result.NOTE, f"{text} Broker {broker} was away for {_hours(outage)}: raise it, and audit the topic."
     return Result.FINE, text + (f" The longest outage that is recorded took {_hours(outage)}." if outage else "")

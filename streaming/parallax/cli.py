@@ -78,6 +78,8 @@ lab_app = typer.Typer(help="Three real local Kafka brokers and the scenarios tha
 app.add_typer(lab_app, name="lab", no_args_is_help=True)
 findings_app = typer.Typer(invoke_without_command=True)
 app.add_typer(findings_app, name="findings")
+storage_app = typer.Typer(help="What a job keeps on record, and which cluster that is of.")
+app.add_typer(storage_app, name="storage", no_args_is_help=True)
 guard_app = typer.Typer(help="What is held while a replica is away: show it, hold a topic, let go of it.")
 app.add_typer(guard_app, name="guard", no_args_is_help=True)
 
@@ -619,6 +621,25 @@ def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format)
         typer.echo(as_json([document(one, settings.kafka) for one in holds]))
         return
     typer.echo("\n".join(in_words(one, settings.kafka) for one in holds) or "nothing is held")
+
+
+@storage_app.command("bind")
+@one_line_errors
+def storage_bind(
+    cluster: Annotated[str, typer.Option("--cluster", help="The cluster's id, as `parallax check` shows it.")],
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Move a job's storage to another cluster: from its next start on the job takes answers of that one alone."""
+    from parallax.job import moved
+
+    path = _storage(config, data)
+    before = moved(path, cluster, say)
+    if output is Format.json:
+        typer.echo(as_json({"storage": path, "cluster_id": cluster, "before": before}))
+        return
+    typer.echo(f"{path} belongs to cluster {cluster}" + (f", and no more to {before}" if before else ""))
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]

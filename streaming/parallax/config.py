@@ -557,6 +557,7 @@ class Settings(BaseSettings):
             raise ValueError("must be a mapping of Kafka's options")
         if not value.get("bootstrap.servers"):
             raise ValueError("bootstrap.servers is missing; write host:port[,host:port]")
+        value = {**value, "bootstrap.servers": _joined(value["bootstrap.servers"])}
         for name in SECRETS:
             if not isinstance(value.get(name, ""), str):
                 raise ValueError(f"{name} is not text; write it in quotes, so that it is taken as it is")
@@ -639,6 +640,16 @@ def _as_text(name: yaml.Node, node: yaml.Node) -> yaml.Node:
     if node.tag not in _REWRITTEN or name.value in SECRETS:
         return node
     return yaml.ScalarNode("tag:yaml.org,2002:str", node.value, node.start_mark, node.end_mark)
+
+
+def _joined(servers: Any) -> Any:
+    """Addresses that are written as a list, as Kafka's clients take them."""
+    if not isinstance(servers, list):
+        return servers
+    for one in servers:
+        if not isinstance(one, str) or not is_text(one):
+            raise ValueError("bootstrap.servers holds what is no text; write [host:port, host:port], without spaces")
+    return ",".join(servers)
 
 
 def _option_text(value: Any) -> str:

@@ -26,7 +26,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from parallax.config import Settings, validate
+from parallax.config import ConfigError, Settings, validate
 from parallax.findings.finding import Finding, current
 from parallax.findings.report import as_document, key_text
 from parallax.findings.table import FindingsTableError, read_events
@@ -46,6 +46,7 @@ from parallax.output import as_json
 from parallax.output import console as console_of
 from parallax.replica.client import ReplicaClient
 from parallax.source.offsets import Reader
+from parallax.views.binding import bound_to
 
 DIVERGING_PREFIX = "demo."
 CONTROL_PREFIX = "control."
@@ -98,7 +99,10 @@ def run_demo(
     Raises:
         LabError: the brokers or a scenario failed.
         JobError: the job could not start.
+        ConfigError: ``data`` holds what a job has recorded of another cluster.
     """
+    if data is not None and bound_to(str(data)) is not None:
+        raise ConfigError(f"--data: {data} is the storage of another job; give a new folder")
     is_json = output == "json"
     if guard:  # what it does, and what is found, is told by the board
         quiet = [_not_told, *structlog.get_config()["processors"]]

@@ -21,8 +21,9 @@ from parallax.alerting.state import MonitorState
 from parallax.alerting.webhook.metrics import WebhookCollector
 from parallax.alerting.webhook.sender import Webhooks
 from parallax.audit.result import AuditReport
+from parallax.cluster_watch import ClusterWatch
 from parallax.compare.suspect import Coverage
-from parallax.config import Settings
+from parallax.config import ConfigError, Settings
 from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
@@ -40,6 +41,7 @@ from parallax.source.feedback import ALL, write_paused
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
+from parallax.views.binding import bind, bound_to, settled
 from parallax.views.chatter import SPARK_SAID
 from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key
@@ -75,6 +77,7 @@ class Job:
         self._lock_file: IO[str] | None = None
         self._lease: Lease | None = None
         self._client: ReplicaClient | None = None
+        self._clusters: ClusterWatch | None = None
         self._server: MetricsServer | None = None
         self._webhooks: Webhooks | None = None
         self._manager: FindingsManager | None = None
@@ -101,7 +104,9 @@ class Job:
 
         Raises:
             JobError: the storage path cannot be used, or another job uses it.
-            ReplicaError: the brokers do not answer, or a topic or broker that is named is not there.
+            ConfigError: the settings name another cluster than that of the storage, or several.
+            ReplicaError: the brokers do not answer, or are of another cluster than the storage; or a topic or broker
+                that is named is not there.
             SetupError: no JDK 17 or 21, jars that cannot be had, a folder that cannot be written, or Spark's JVM ended
                 while it was started.
             MetricsServerError: the port is taken.
@@ -125,6 +130,7 @@ class Job:
             self.state.update_lease(self._lease.epoch, lambda lease=self._lease: lease.renewed_at)  # type: ignore[misc]
             self._lease.start()
             take_over(storage, key, self._lease.epoch)
+        self._settings = settings = settled(settings)
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         self._client.pause(lambda broker: bool(self._paused.keys() & {broker, ALL}))
         self._pauses = PauseWatch(settings.storage.path, self._pauses_seen, self._pauses_unknown)
@@ -134,6 +140,8 @@ class Job:
             raise JobError(f"storage.path: {one_line(error)}; its files must be ones that can be written") from error
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
+        self._clusters = ClusterWatch(self._client, self.state.update_mismatches)
+        self._clusters.start()
         alerting = settings.alerting
         self._webhooks = Webhooks(alerting, settings.storage.path)
         self._server = MetricsServer(
@@ -299,6 +307,9 @@ class Job:
         if self._server is not None:
             self._server.close()
             self._server = None
+        if self._clusters is not None:
+            self._clusters.stop()
+            self._clusters = None
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -540,6 +551,38 @@ def take_over(path: str, key: str, epoch: int) -> None:
         ) from error
 
 
+def moved(path: str, cluster_id: str, say: Say) -> str | None:
+    """Bind a storage to a cluster while no job runs on it.
+
+    Args:
+        path: ``storage.path``.
+        cluster_id: of that cluster.
+        say: is told where a lease has to run out first.
+
+    Returns:
+        The id of the cluster that it belonged to before; None where it belonged to none, or nobody can tell.
+
+    Raises:
+        JobError: a job runs on it, or nothing is there.
+        ConfigError: that is no cluster's id, or the storage cannot be written.
+    """
+    if not is_remote(path) and not Path(rust_path(path)).is_dir():
+        raise JobError(f"storage.path: {path} is not there yet; the first start of a job makes it and binds it")
+    lock = lock_storage(path)
+    lease = take_lease(path, say) if lock is None else None
+    before = None
+    try:
+        with contextlib.suppress(ConfigError):  # this is what mends a binding that cannot be read
+            before = bound_to(path)
+        bind(path, cluster_id)
+    finally:
+        if lock is not None:
+            lock.close()
+        if lease is not None:
+            lease.release()
+    return before
+
+
 def run_until_signal(settings: Settings, say: Say) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
@@ -617,4 +660,13 @@ def configure_logging(room: Room | None = None) -> None:
     )
 
 
-__all__ = ["Job", "JobError", "configure_logging", "lock_storage", "run_until_signal", "take_lease", "take_over"]
+__all__ = [
+    "Job",
+    "JobError",
+    "configure_logging",
+    "lock_storage",
+    "moved",
+    "run_until_signal",
+    "take_lease",
+    "take_over",
+]

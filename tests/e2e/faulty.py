@@ -56,6 +56,7 @@ def faulty_job(folder: Path) -> Iterator[Faulty]:
                 read={"request_timeout_ms": 1500},
                 storage={"path": str(disk.folder / "data")},
                 supervisor={"restart_backoff_max_ms": 5000},
+                findings={"recheck_interval_s": 5},
                 alerting={"metrics_port": squatter.getsockname()[1]},
             )
             assert_refused(job)

@@ -100,6 +100,17 @@ class Proxy:
         finally:
             self._set(None)
 
+    @contextmanager
+    def leading_to(self, port: int) -> Iterator[None]:
+        """Lead elsewhere while the block runs, as an address that now belongs to somebody else."""
+        before, self._broker_port = self._broker_port, port
+        self._drop_all()
+        try:
+            yield
+        finally:
+            self._broker_port = before
+            self._drop_all()
+
     def close(self) -> None:
         """Stop listening and close every connection."""
         with self._changed:

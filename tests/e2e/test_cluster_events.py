@@ -10,7 +10,9 @@ from contextlib import contextmanager
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
+from parallax.cli import app
 from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
@@ -401,6 +403,10 @@ def test_topics_re_created_partitions_added_brokers_that_come_and_go(
     lab: Cluster, watched: Watched, topic: str
 ) -> None:
     name = f"event-{topic}"
+
+    def reachable(broker: int) -> float | None:
+        return watched.job.metric("parallax_broker_reachable", broker_id=str(broker))
+
     lab.create_topic(name, replicas=[1, 2, 3], config=COMPACTED)
     watched.compared(name, watched.write(name, *"abcde"))
     admin.recreate_topic(lab, name, replicas=[1, 2, 3], config=COMPACTED)
@@ -416,11 +422,19 @@ def test_topics_re_created_partitions_added_brokers_that_come_and_go(
     try:
         admin.reassign(lab, name, replicas=[1, 2, fourth])
         watched.compared(name, watched.write(name, "on the new broker"))
+        lab.kill_broker(fourth)
+        until(lambda: reachable(fourth) == 0.0, "the new broker to be reported as away", timeout=120)
+        until(lambda: fourth not in lab.admin.list_topics(timeout=5).brokers, "it to leave the metadata", timeout=60)
+        checked = CliRunner().invoke(app, ["check", "-c", str(watched.job.config)])
+        assert (
+            f"broker {fourth}: it is no live broker of the cluster, and {name}-0 are assigned to it" in checked.output
+        )
     finally:
         admin.reassign(lab, name, replicas=[1, 2, 3])
         lab.remove_broker(fourth)
     watched.compared(name, watched.write(name, "without it"))
     watched.without_finding(name)
+    until(lambda: reachable(fourth) is None, "what no partition is assigned to to be forgotten", timeout=120)
 
 
 def test_deleted_records_retention_and_a_changed_policy_are_no_divergence(

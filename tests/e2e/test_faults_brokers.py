@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
+from parallax.cli import app
+from parallax.findings.finding import Finding
+from parallax.findings.table import read_events
 from parallax.lab.cluster import Cluster
+from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
+from parallax.replica.client import ReplicaClient
+from parallax.views.binding import bound_to
 from tests.e2e.faulty import Faulty
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 from tests.e2e.proxy import Fault, Proxies
@@ -105,3 +119,140 @@ def test_after_all_brokers_were_away_a_divergence_is_found_once(
     stream.await_recorded_once(job)
     (finding,) = await_exactly(job, faulty.diverged())
     assert finding.broker == 2
+
+
+@pytest.fixture(scope="module")
+def finding(faulty: Faulty) -> Finding:
+    """What stands of the cluster that is watched."""
+    (finding,) = await_exactly(faulty.job, faulty.diverged())
+    return finding
+
+
+@pytest.fixture(scope="module")
+def other(finding: Finding) -> Iterator[Cluster]:
+    """Another cluster, with a broker of the same id and a topic of the same name."""
+    with Cluster(brokers=1, heap="192m") as other:
+        other.create_topic(finding.topic, replicas=[1], config={"cleanup.policy": "compact"})
+        PlainProducer(other.bootstrap_servers).send(finding.topic, "key", "of B")
+        yield other
+
+
+class TestWhereAnotherClusterAnswers:
+    def test_while_the_own_cluster_is_away_nothing_on_record_changes(
+        self, lab: Cluster, proxies: Proxies, job: JobProcess, finding: Finding, other: Cluster
+    ) -> None:
+        events = [event for event in read_events(job.storage) if event.topic == finding.topic]
+        log = len(job.log.read_text())
+        probes, marks = job.metric("parallax_probes_total") or 0.0, high_watermarks(job, finding.topic)
+        with ExitStack() as stack:
+            for proxy in proxies.of.values():
+                stack.enter_context(proxy.leading_to(other.brokers[1].port))
+            until(lambda: job.metric("parallax_cluster_mismatch") == 1.0, "the mismatch to be shown", timeout=120)
+            until(
+                lambda: all(reachable(job, broker) == 0.0 for broker in (1, 2, 3)),
+                "all reported as unreachable",
+                timeout=120,
+            )
+            until(lambda: (job.metric("parallax_probes_total") or 0.0) > probes, "the finding's recheck", timeout=120)
+            assert high_watermarks(job, finding.topic) == marks
+            for command in (["audit", "--dry-run"], ["audit", "--from", "tables"], ["guard", "hold", finding.topic]):
+                assert_refused_as_of(command, job.config, lab, other)
+            checked = CliRunner().invoke(app, ["check", "-c", str(job.config)])
+            assert f"belongs to cluster {other.cluster_id}, not to {lab.cluster_id}" in checked.output
+            assert checked.exit_code == 1
+        until(lambda: all(reachable(job, broker) == 1.0 for broker in (1, 2, 3)), "all to be reachable", timeout=120)
+        until(lambda: job.metric("parallax_cluster_mismatch") == 0.0, "the mismatch to be over", timeout=120)
+        stream = Stream(lab, f"hurt-after-{other.cluster_id}".replace("_", "-").lower())
+        stream.write()
+        stream.await_recorded_once(job)
+        assert [event for event in read_events(job.storage) if event.topic == finding.topic] == events
+        said = [line for line in job.log.read_text()[log:].splitlines() if "another cluster answers" in line]
+        assert [json.loads(line)["its_cluster"] for line in said] == [other.cluster_id] * len(proxies.of)
+
+    def test_at_one_address_the_others_are_watched_on(
+        self, lab: Cluster, proxies: Proxies, job: JobProcess, other: Cluster, topic: str
+    ) -> None:
+        stream = Stream(lab, f"hurt-{topic}")
+        with proxies.of[3].leading_to(other.brokers[1].port):
+            until(lambda: job.metric("parallax_cluster_mismatch") == 1.0, "the mismatch to be shown", timeout=120)
+            job.await_observed(stream.topic, stream.write(), 1)
+            until(lambda: reachable(job, 3) == 0.0, "broker 3 to be unreachable", timeout=120)
+            checked = CliRunner().invoke(app, ["check", "-c", str(job.config)])
+            assert f"address 127.0.0.1:{proxies.of[3].port}: 127.0.0.1:{proxies.of[3].port} belongs" in checked.output
+            assert checked.exit_code == 1
+        stream.await_recorded_once(job)
+
+    def test_a_storage_of_one_is_refused_at_the_other_each_way_round(
+        self, lab: Cluster, job: JobProcess, finding: Finding, other: Cluster, tmp_path: Path
+    ) -> None:
+        of_a = pointed(job.config, other, tmp_path / "a")
+        shutil.copytree(Path(job.storage), tmp_path / "a" / "data", ignore=shutil.ignore_patterns("job.lock"))
+        of_b = pointed(job.config, other, tmp_path / "b")
+        held = CliRunner().invoke(app, ["guard", "hold", finding.topic, "-c", str(of_b)])
+        assert held.exit_code == 0, held.output
+        assert bound_to(str(tmp_path / "b" / "data")) == other.cluster_id
+        of_b = pointed(job.config, lab, tmp_path / "b")
+        settings, files = [settings_of(one, finding.topic) for one in (lab, other)], recorded(tmp_path)
+        for config, own, pointed_at in ((of_a, lab, other), (of_b, other, lab)):
+            for command in (["guard", "release", finding.topic], ["guard", "hold", finding.topic]):
+                assert_refused_as_of(command, config, own, pointed_at)
+            command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(config)]
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            assert ended.returncode == 2
+            assert f"belongs to cluster {pointed_at.cluster_id}, not to {own.cluster_id}" in ended.stderr
+        assert [settings_of(one, finding.topic) for one in (lab, other)] == settings
+        after = recorded(tmp_path)
+        assert [name for name, data in files.items() if after.get(name) != data] == []
+
+    def test_a_command_moves_a_storage_that_no_job_uses(
+        self, lab: Cluster, job: JobProcess, other: Cluster, tmp_path: Path
+    ) -> None:
+        config = pointed(job.config, lab, tmp_path)
+        (tmp_path / "data").mkdir()
+        for cluster in (other, lab):
+            moved = CliRunner().invoke(app, ["storage", "bind", "--cluster", cluster.cluster_id, "-c", str(config)])
+            assert moved.exit_code == 0, moved.output
+            assert bound_to(str(tmp_path / "data")) == cluster.cluster_id
+        assert f"and no more to {other.cluster_id}" in moved.output
+        refused = CliRunner().invoke(app, ["storage", "bind", "--cluster", "x", "-c", str(job.config)])
+        assert refused.exit_code == 2
+        assert "is in use by the job with pid" in refused.output
+
+
+def high_watermarks(job: JobProcess, topic: str) -> dict[str, float]:
+    shown = (s for s in job.samples() if s.name == "parallax_replica_high_watermark" and s.labels["topic"] == topic)
+    return {sample.labels["broker_id"]: sample.value for sample in shown}
+
+
+def assert_refused_as_of(command: list[str], config: Path, own: Cluster, other: Cluster) -> None:
+    """A command ends in one line that names both clusters."""
+    ended = CliRunner().invoke(app, [*command, "-c", str(config)])
+    assert ended.exit_code == 2, ended.output
+    (line,) = ended.stderr.strip().splitlines()
+    assert f"bootstrap.servers: no broker of cluster {own.cluster_id} answered" in line
+    assert f"belongs to cluster {other.cluster_id}, not to {own.cluster_id}" in line
+    assert "parallax storage bind" in line
+
+
+def pointed(config: Path, cluster: Cluster, folder: Path) -> Path:
+    """A job's settings, at another cluster and another storage, with a guard that acts."""
+    document = yaml.safe_load(config.read_text())
+    document["kafka"] = {"bootstrap.servers": cluster.bootstrap_servers}
+    document["storage"] = {"path": str(folder / "data")}
+    document["alerting"] = {"metrics_port": 0}
+    document["guard"] = {"mode": "act", "min_free_percent": 0}
+    folder.mkdir(exist_ok=True)
+    written = folder / "parallax.yaml"
+    written.write_text(yaml.safe_dump(document))
+    return written
+
+
+def settings_of(cluster: Cluster, topic: str) -> Any:
+    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=30_000)) as client:
+        return client.own_configs(1, [topic], ["delete.retention.ms", "min.compaction.lag.ms", "retention.ms"])
+
+
+def recorded(folder: Path) -> dict[str, bytes]:
+    """What lies below it, but for the locks and what each start writes anew."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in ("job.lock", "paused.json"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -6,6 +6,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -26,6 +27,7 @@ from parallax.replica.client import FetchPosition, ReplicaClient, Watermarks
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import (
     DeadlineExceeded,
+    NotABroker,
     NotHosted,
     OffsetOutOfRange,
     ReplicaError,
@@ -525,3 +527,14 @@ def test_a_client_quota_slows_the_reading_down_and_ends_it_nowhere(kafka: Cluste
         client.close()
     # The quota counts over a window of eleven seconds, so that the first four megabytes come at once.
     assert took > 2, "the quota was in force"
+
+
+def test_a_controller_is_told_from_a_broker_that_is_too_old(kafka: Cluster) -> None:
+    controller = kafka.brokers[1].controller_port
+    with closing(ReplicaClient({"bootstrap.servers": f"127.0.0.1:{controller}"}, timeout_ms=30_000)) as client:
+        with pytest.raises(
+            Unreachable, match=rf"127\.0\.0\.1:{controller} is a KRaft controller, .*bootstrap\.servers"
+        ):
+            client.metadata()
+        (answer,) = client.clusters().values()
+    assert isinstance(answer, NotABroker)

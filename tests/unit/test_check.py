@@ -19,8 +19,9 @@ from parallax.guard.holds import Change, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import MissingRight, TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
-from parallax.replica.errors import Unauthorized, Unreachable
+from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionListing, TransactionListings
+from parallax.views.binding import bind
 from parallax.views.outages import longest, longest_outages
 from parallax.views.pause import pause
 from tests.pages import Job, progress
@@ -40,6 +41,7 @@ class Client:
     shows = Greeting((4, 2), None, None)
     may_alter = True
     tells_space = True
+    answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -49,6 +51,9 @@ class Client:
 
     def metadata(self, topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
         return {name: TopicMetadata(name, "A", {0: self.hosts}) for name in topics or ["orders", "__consumer_offsets"]}
+
+    def clusters(self) -> dict[tuple[str, int], str | ReplicaError]:
+        return dict(self.answers)
 
     def brokers(self) -> dict[int, tuple[str, int]]:
         return {1: ("one", 9092), 2: ("two", 9092)}
@@ -105,6 +110,53 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
     assert {line.result for line in found.values()} == {Result.FINE}
     assert "delete.retention.ms (24 h)" in found["topic orders"].text
     assert exit_code(list(found.values())) == 0
+
+
+def test_each_address_is_looked_at_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answers = {
+        ("one", 9092): "abc",
+        ("two", 9092): OtherCluster("two:9092 belongs to cluster def, not to abc", cluster_id="def"),
+        ("ctl", 9093): NotABroker("ctl:9093 is a KRaft controller"),
+        ("old", 9092): Unreachable("old:9092 Connection refused"),
+        ("own", 9092): Unreachable("own:9092 Connection refused"),
+    }
+    servers = ["one:9092", "two:9092", "ctl:9093", "old:9092"]
+    found = lines(monkeypatch, of(tmp_path, kafka={"bootstrap.servers": servers}), answers=answers)
+    said = {about: line.result for about, line in found.items() if about.startswith("address ")}
+    assert said == {
+        "address two:9092": Result.WRONG,
+        "address ctl:9093": Result.WRONG,
+        "address old:9092": Result.NOTE,
+    }, "a broker's own address is the broker's line"
+    assert "two:9092 belongs to cluster def, not to abc; correct" in found["address two:9092"].text
+
+
+def test_settings_that_name_another_cluster_than_the_storage_are_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bind(str(tmp_path / "data"), "abc")
+    settings = of(tmp_path, kafka={"bootstrap.servers": "one:9092", "cluster.id": "def"})
+    line = lines(monkeypatch, settings)["cluster"]
+    assert line.result is Result.WRONG
+    assert "kafka.cluster.id: is def, and storage.path belongs to cluster abc" in line.text
+
+
+def test_a_broker_that_is_assigned_to_and_not_there_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    line = lines(monkeypatch, settings, hosts=PartitionMetadata(1, 0, (1, 2, 4), (1, 2)))["broker 4"]
+    assert line.result is Result.UNKNOWN
+    assert "orders-0 are assigned to it" in line.text
+    assert "reassign them" in line.text
+
+
+def test_a_topic_is_held_against_the_outages_of_its_own_brokers(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    monkeypatch.setattr(module, "longest_outages", lambda _: {2: timedelta(hours=1), 4: timedelta(days=9)})
+    line = lines(monkeypatch, settings)["topic orders"]
+    assert line.result is Result.FINE
+    assert line.text.endswith("The longest outage that is recorded took 1 h.")
 
 
 def test_what_an_operator_does_not_want_read_is_noted(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:

@@ -235,3 +235,29 @@ def test_a_command_ends_threads_and_runs_what_is_registered_but_takes_no_interpr
     ended = subprocess.run([sys.executable, "-c", ENDING, *arguments], capture_output=True, text=True, check=False)
     assert ended.returncode == code, ended.stderr
     assert ended.stdout.splitlines()[-2:] == ["a thread's end", "at exit"]
+
+
+def test_a_storage_is_moved_to_another_cluster_and_both_are_said(tmp_path: Path) -> None:
+    asked = ["storage", "bind", "--data", str(tmp_path), "--format", "json", "--cluster"]
+    for cluster, before in (("one", None), ("two", "one")):
+        ended = CliRunner().invoke(app, [*asked, cluster])
+        assert ended.exit_code == 0, ended.output
+        assert json.loads(ended.stdout) == {"storage": str(tmp_path), "cluster_id": cluster, "before": before}
+
+
+def test_a_binding_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "cluster.json").write_text("{")
+    ended = CliRunner().invoke(app, ["storage", "bind", "--data", str(tmp_path), "--cluster", "one"])
+    assert (ended.exit_code, ended.output) == (0, f"{tmp_path} belongs to cluster one\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "cluster", "says"), [("gone", "one", "gone is not there yet"), (".", "a b", "--cluster: a cluster's id")]
+)
+def test_what_cannot_be_bound_is_one_line(tmp_path: Path, folder: str, cluster: str, says: str) -> None:
+    ended = CliRunner().invoke(app, ["storage", "bind", "--data", str(tmp_path / folder), "--cluster", cluster])
+    assert ended.exit_code == 2
+    (line,) = ended.stderr.splitlines()
+    assert says in line
+    assert not (tmp_path / "gone").exists()

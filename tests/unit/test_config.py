@@ -57,6 +57,21 @@ def test_every_wrong_setting_stands_in_one_line() -> None:
         assert option in text
 
 
+def test_addresses_may_be_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "parallax.yaml"
+    rest = "topics: {include: [a]}\nstorage: {path: x}\n"
+    path.write_text(f"kafka:\n  bootstrap.servers:\n    - SSL://b:9092\n    - c:9092\n{rest}")
+    assert load(path).kafka == {"bootstrap.servers": "SSL://b:9092,c:9092"}
+    monkeypatch.setenv("PARALLAX_KAFKA", '{"bootstrap.servers": ["d:1", "e:2"]}')
+    assert load(path).kafka == {"bootstrap.servers": "d:1,e:2"}
+
+
+@pytest.mark.parametrize("servers", [[{"b": 9092}], [9092], [None], [["b:1"]]])
+def test_a_list_of_what_is_no_address_is_named(servers: list[object]) -> None:
+    with pytest.raises(ConfigError, match=r"kafka: bootstrap\.servers holds what is no text; write \[host:port"):
+        validate({**MINIMAL, "kafka": {"bootstrap.servers": servers}})
+
+
 def test_missing_bootstrap_servers_are_named() -> None:
     with pytest.raises(ConfigError, match=r"bootstrap\.servers is missing"):
         validate({**MINIMAL, "kafka": {"security.protocol": "PLAINTEXT"}})

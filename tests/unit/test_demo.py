@@ -20,6 +20,7 @@ from parallax import demo
 from parallax.cli import app
 from parallax.findings.finding import Finding
 from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
+from parallax.views.binding import bind
 
 sys.path.append(str(Path(__file__).parent / "findings"))
 from test_findings_table import EVENT
@@ -133,3 +134,10 @@ def test_with_a_guard_both_halves_are_shown_side_by_side_and_settings_count(
     assert all(line in ended.stdout for line in wrong)
     document = json.loads(play([], [found], "--guard", "--format", "json").stdout)
     assert (document["not_as_it_should_be"], document["held"]) == (wrong, Watch.held)
+
+
+def test_the_folder_of_an_earlier_demo_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    bind(str(tmp_path), "earlier")
+    ended = CliRunner().invoke(app, ["demo", "--data", str(tmp_path)])
+    assert ended.exit_code == 2
+    assert ended.output == f"parallax: --data: {tmp_path} is the storage of another job; give a new folder\n"

@@ -484,6 +484,12 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
         [([str(b)], float(up)) for b, up in sorted(snapshot.reachable.items())],
     )
     yield _gauge(
+        "cluster_mismatch",
+        "1 while another cluster than the storage's answers at an address of bootstrap.servers or of a broker; else 0.",
+        (),
+        [([], float(bool(snapshot.mismatches)))],
+    )
+    yield _gauge(
         "reading_paused_timestamp_seconds",
         "Since when an operator does not want the broker read; broker_id is all where that is said of all of them.",
         ("broker_id",),

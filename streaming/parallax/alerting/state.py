@@ -124,6 +124,7 @@ class Snapshot:
     absences: Absences = field(default_factory=Absences)
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
+    mismatches: Mapping[str, str] = field(default_factory=dict)
     comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
     storage_full: bool = False
 
@@ -242,6 +243,7 @@ class MonitorState:
         self._has_progress = self._has_positions = False
         self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
+        self._assigned: dict[TopicPartition, frozenset[int]] = {}
         self._refusals = Refusals()
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
@@ -257,6 +259,12 @@ class MonitorState:
         self._absences = Absences()
         self._guard: GuardStatus | None = None
         self._paused: Paused = {}
+        self._mismatches: Mapping[str, str] = {}
+
+    def update_mismatches(self, mismatches: Mapping[str, str]) -> None:
+        """Take in the addresses (``host:port``) at which another cluster answers, and its id."""
+        with self._lock:
+            self._mismatches = dict(mismatches)
 
     def update_paused(self, paused: Paused) -> None:
         """Take in which brokers an operator does not want read."""
@@ -277,6 +285,8 @@ class MonitorState:
                 broker = int(row["broker"])
                 answered[broker] = answered.get(broker, False) or _has_answered(row)
                 replica = str(row["topic"]), int(row["partition"]), broker
+                if row.get("replicas"):
+                    self._assigned[TopicPartition(*replica[:2])] = frozenset(row["replicas"])
                 if self._initial.observe(replica, row):
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                 if row["reachable"]:
@@ -434,6 +444,7 @@ class MonitorState:
                 absences=self._absences,
                 guard=self._guard,
                 paused=self._paused,
+                mismatches=self._mismatches,
                 comparison_errors=dict(self._comparison_errors),
                 storage_full=self._storage_full,
             )
@@ -470,6 +481,14 @@ class MonitorState:
             if offset >= 0 and (not self._has_positions or (replica, isolation) not in self._positions):
                 self._positions[replica, isolation] = offset
 
+    def _hosting(self) -> set[int]:
+        """The brokers that partitions are assigned to, by what was reported last."""
+        found = set()
+        for topic, partition, broker in self._replicas:
+            if broker in self._assigned.get(TopicPartition(topic, partition), (broker,)):
+                found.add(broker)
+        return found
+
     def _forget(self, now: float) -> None:
         if abs(now - self._forgot_at) < _FORGET_EVERY_S:
             return
@@ -480,6 +499,9 @@ class MonitorState:
         self._refusals.forget(now - _FORGET_AFTER_S)
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)
+        self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
+        hosting = self._hosting()
+        self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}
         self._absences = self._absences.of(alive)
         self._coverage = {
             place: c

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,7 +23,8 @@ from parallax.output import console, error_line, output, waiting
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.source.survey import check_brokers
-from parallax.stores import is_remote, rust_path, set_environment
+from parallax.stores import is_remote, rust_path
+from parallax.views.binding import with_cluster
 from parallax.views.hash_key import hash_key
 
 
@@ -65,6 +65,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
     """
     _check(flags, settings)
     _log_warnings_only()
+    settings = with_cluster(settings)
     rate = settings.audit.max_bytes_per_second if flags.max_bytes_per_second is None else flags.max_bytes_per_second
     with ExitStack() as stack:
         to = stack.enter_context(output(flags.file))
@@ -143,7 +144,6 @@ def _audit(
     from parallax.audit.run import Audit
     from parallax.views.session import build_session
 
-    set_environment(settings.storage.path, settings.spark.conf, os.environ)
     try:
         key = hash_key(settings.storage.path, settings.read)
     except OSError as error:

@@ -15,6 +15,8 @@ from parallax.guard.table import GuardTable
 from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.replica.options import protocol_of
+from parallax.views.binding import settled
 
 _POLICY = "cleanup.policy"
 _ROUND_S = 0.1
@@ -102,7 +104,7 @@ def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
     if not kafka or "bootstrap.servers" not in kafka:
         return text
     said = f"--bootstrap-server {kafka['bootstrap.servers']}"
-    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
+    if protocol_of(kafka) != "PLAINTEXT":
         said += " --command-config admin.properties"
     return text.replace(BROKERS, said)
 
@@ -127,8 +129,10 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
     Raises:
         GuardCommandError: it was not done in time, or may not be done; there is no such topic, or it is not held.
         GuardTableError: the events cannot be read or written.
-        ReplicaError: no broker answers.
+        ConfigError: the settings name another cluster than that of the storage, or several.
+        ReplicaError: no broker answers, or none of the storage's cluster.
     """
+    settings = settled(settings)
     act = settings.guard.model_copy(update={"mode": "act"})
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         found = client.metadata(sorted(topics))  # nothing is put on record while no broker answers

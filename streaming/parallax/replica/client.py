@@ -94,10 +94,19 @@ class ReplicaClient:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id; asked for once."""
-        if self._connections.cluster_id is None:
+        """The id of the cluster that every answer is from; asked for once, empty where it has none."""
+        if self._connections.identity.cluster_id is None:
             self.metadata([])
-        return self._connections.cluster_id or ""
+        return self._connections.identity.cluster_id or ""
+
+    def clusters(self, *, timeout_ms: float | None = None) -> dict[Address, str | ReplicaError]:
+        """Ask every address of ``bootstrap.servers``, and each that a broker advertises now, by itself.
+
+        Returns:
+            By address, those of ``bootstrap.servers`` first: the id of the cluster that answers there, or why nobody
+            does; ``OtherCluster`` where it is another one than the client's.
+        """
+        return self._connections.ask_each(self._timeout_ms if timeout_ms is None else timeout_ms)
 
     def brokers(self, *, timeout_ms: float | None = None) -> dict[int, Address]:
         """Id to (host, port) of every broker seen since the client was made, also of those that are down now."""

@@ -22,11 +22,11 @@ import numpy as np
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from parallax.replica import fetch_response, looking, requests, versions
-from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, from_code
+from parallax.replica.errors import BrokerTooOld, NotABroker, ReplicaError, Unauthorized, from_code
 from parallax.replica.options import Address, Options
 from parallax.replica.types import Greeting
 from parallax.replica.versions import Versions
@@ -40,6 +40,9 @@ _MAX_FRAME = 1 << 30
 
 _TLS_RECORDS, _TLS_MAJOR = (0x15, 0x16), 3
 """How a record of TLS begins (RFC 8446, 5.1): an alert or a handshake, and the version. No first answer is so long."""
+
+_BROKER_REGISTRATION = 62
+"""The API key of BrokerRegistration (KIP-631)."""
 
 _KEPT = 16 << 20
 """Bytes that a `ReceiveBuffer` keeps between two ranges: twice the largest Fetch of usual settings."""
@@ -177,6 +180,17 @@ class Connection:
         except BrokerTooOld:
             return None
 
+    def cluster_id(self, deadline: Deadline) -> str:
+        """The id of the cluster that who answers here belongs to; empty where it gives none.
+
+        Raises:
+            OSError: it did not answer.
+            BrokerTooOld: it speaks no version of Metadata that will do.
+            NotABroker: it is a controller.
+        """
+        request = requests.metadata([])
+        return str(self._call(request.message, request.versions, deadline).cluster_id or "")
+
     def greeting(self) -> Greeting:
         """What the broker showed of itself when the connection was made."""
         inferred = infer_broker_version_from_api_versions(self._versions)
@@ -220,12 +234,25 @@ class Connection:
         low, high = self._versions.get(request.API_KEY, (0, -1)) if self._versions else (0, highest)
         version = min(high, highest)
         if version < max(low, lowest):
+            if self._is_controller():
+                host, port = self.address
+                raise NotABroker(
+                    f"{host}:{port} is a KRaft controller, which serves no client; write a broker's address into "
+                    "bootstrap.servers"
+                )
             name = str(request.name).removesuffix("Request")
             spoken = f"versions {low} to {high}" if high >= 0 else "no version of it"
             raise BrokerTooOld(
                 f"{name} v{lowest} to v{highest} is needed, the broker speaks {spoken}; upgrade the broker"
             )
         return version
+
+    def _is_controller(self) -> bool:
+        """Whether it takes registrations of brokers, which only controllers do, and no Metadata, which all brokers do.
+
+        By ``listeners`` of Kafka's message definitions.
+        """
+        return _BROKER_REGISTRATION in self._versions and MetadataRequest.API_KEY not in self._versions
 
     def _ask_versions(self, deadline: Deadline) -> None:
         response = self._call(ApiVersionsRequest(), versions.API_VERSIONS, deadline)

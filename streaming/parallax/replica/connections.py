@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 from parallax.replica import requests
 from parallax.replica.connection import Connection, Deadline, ReceiveBuffer, WrongProtocol, wrong_protocol
-from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable
+from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, NotABroker, OtherCluster, ReplicaError, Unreachable
+from parallax.replica.identity import Identity
 from parallax.replica.options import Address, Options
 from parallax.replica.requests import Request
 from parallax.replica.types import Greeting
@@ -23,6 +25,9 @@ Target = int | Address
 
 _IDLE_BY_BROKER, _IDLE_BY_ADDRESS = 4, 1
 """How many connections are kept idle."""
+
+_ASKED_AT_A_TIME = 16
+"""Addresses, where each is asked by itself."""
 
 _FOR_A_REASON = 0.5
 """Share of the time that is left in which to find out why a broker did not answer."""
@@ -36,7 +41,7 @@ class Connections:
 
     Attributes:
         addresses: of every broker seen so far, by id, also of those that are down now.
-        cluster_id: the cluster's id; None until metadata have been asked for.
+        identity: whose answers count.
     """
 
     def __init__(self, options: Options) -> None:
@@ -45,9 +50,9 @@ class Connections:
         self._idle: dict[Target, list[Connection]] = {}
         self._failed_at: dict[Address, float] = {}
         self._stale: set[int] = set()
-        self._untold: set[int] = set()
+        self._advertised: tuple[Address, ...] = ()
         self.addresses: dict[int, Address] = {}
-        self.cluster_id: str | None = None
+        self.identity = Identity(options.cluster_id)
 
     def begin(self, broker: int, request: Request, deadline: Deadline) -> Exchange:
         """Send a request to one broker and return without waiting for the answer.
@@ -92,7 +97,7 @@ class Connections:
         """Ask one address after the other, each with a fair share of the time, those that failed lately last.
 
         Raises:
-            Unreachable: nobody answered; DeadlineExceeded if one was still silent.
+            Unreachable: nobody answered; DeadlineExceeded if one was still silent, OtherCluster if another cluster did.
             BrokerTooOld: nobody answered, and a broker speaks no version that will do.
         """
         with self._lock:
@@ -105,7 +110,7 @@ class Connections:
                 exchange = Exchange(self, address, request)
                 exchange.send(share)
                 response = exchange.receive(share)
-            except (OSError, BrokerTooOld) as error:
+            except (OSError, BrokerTooOld, NotABroker, OtherCluster) as error:
                 self._failed_at[address] = time.monotonic()
                 failures.append((address, error))
             else:
@@ -118,25 +123,63 @@ class Connections:
         if too_old:
             return too_old[0]
         reasons = "; ".join(self._failure(address, error, deadline) for address, error in failures)
+        other = next((error for _, error in failures if isinstance(error, OtherCluster)), None)
+        if other is not None:
+            hint = "correct it, or give the storage.path of that cluster (parallax storage bind moves one)"
+            problem = f"bootstrap.servers: no broker of cluster {self.identity.cluster_id} answered ({reasons}); {hint}"
+            return OtherCluster(problem, cluster_id=other.cluster_id)
         kind = DeadlineExceeded if any(isinstance(error, TimeoutError) for _, error in failures) else Unreachable
         return kind(f"bootstrap.servers: no broker answered within {deadline.timeout_ms:.0f} ms ({reasons})")
 
     def _failure(self, address: Address, error: Exception, deadline: Deadline) -> str:
+        if isinstance(error, ReplicaError):
+            return error.problem
         try:
             told = wrong_protocol(error, address, self._options, deadline.part(_FOR_A_REASON))
         except TimeoutError:
             told = None
         return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
+    def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
+        """Ask every address by itself, all at the same time: those that were given, and those in the last metadata.
+
+        An address that a broker had once may be anybody's by now, and is asked no more.
+
+        Args:
+            timeout_ms: how long each of them has, in milliseconds.
+
+        Returns:
+            By address, those given first: the id of the cluster that answers there, or why nobody does;
+            `OtherCluster` where it is another one than that of this client.
+        """
+        with self._lock:
+            addresses = list(dict.fromkeys([*self._options.bootstrap, *self._advertised]))
+        with ThreadPoolExecutor(_ASKED_AT_A_TIME, thread_name_prefix="address") as pool:
+            return dict(zip(addresses, pool.map(lambda a: self._cluster_at(a, timeout_ms), addresses), strict=True))
+
+    def _cluster_at(self, address: Address, timeout_ms: float) -> str | ReplicaError:
+        deadline = Deadline(timeout_ms)
+        exchange = Exchange(self, address, requests.metadata([]))
+        try:
+            exchange.send(deadline)
+            return str(self._learnt(exchange.receive(deadline)).cluster_id or "")
+        except ReplicaError as error:
+            return error
+        except OSError as error:
+            return Unreachable(self._failure(address, error, deadline))
+
     def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
         """Metadata from the first address that answers; what it says of the brokers is remembered."""
-        response = self.ask_any(requests.metadata(topics), deadline)
+        return self._learnt(self.ask_any(requests.metadata(topics), deadline))
+
+    def _learnt(self, metadata: Any) -> Any:
+        """Metadata, once where the brokers are has been taken from them."""
         with self._lock:
-            self.cluster_id = response.cluster_id or self.cluster_id
-            for broker in response.brokers:
-                self.addresses[broker.node_id] = (broker.host, broker.port)
+            self._advertised = tuple((broker.host, broker.port) for broker in metadata.brokers)
+            for broker, address in zip(metadata.brokers, self._advertised, strict=True):
+                self.addresses[broker.node_id] = address
                 self._stale.discard(broker.node_id)
-        return response
+        return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
         """An idle connection to the target, or a new one."""
@@ -146,34 +189,14 @@ class Connections:
                 connection = idle.pop()
                 connection.reused = True
                 return connection
-        if not isinstance(target, int):
-            return Connection(target, self._options, deadline)
-        connection = Connection(self._address(target, deadline), self._options, deadline)
+        address = self._address(target, deadline) if isinstance(target, int) else target
+        connection = Connection(address, self._options, deadline)
         try:
-            self._check_who_answers(target, connection, deadline)
+            self.identity.check(target, connection, deadline)
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _check_who_answers(self, broker: int, connection: Connection, deadline: Deadline) -> None:
-        """Refuse a connection on which another broker answers.
-
-        An address may have gone to another broker since metadata named it (a pod's, a container's), and what is read of
-        one replica would count as another's. A broker that does not tell, for want of DESCRIBE_CONFIGS on the cluster,
-        is asked once and believed.
-
-        Raises:
-            Unreachable: another broker answers there.
-        """
-        if broker in self._untold:
-            return
-        told = connection.is_another(broker, deadline)
-        if told:
-            host, port = connection.address
-            raise Unreachable(f"another broker answers at {host}:{port}, its address in the metadata", broker=broker)
-        if told is None:
-            self._untold.add(broker)
 
     def distrust(self, target: Target) -> None:
         """Ask where a broker is before it is connected to again: a connection to it has ended."""

@@ -78,6 +78,22 @@ class Unreachable(ReplicaError):
     event = ReadEvent.UNREACHABLE
 
 
+class OtherCluster(Unreachable):
+    """Another cluster answers than the one that is asked for; nothing of its answers is used.
+
+    Attributes:
+        cluster_id: the id that it answers with; empty where it gives none.
+    """
+
+    def __init__(self, problem: str, *, cluster_id: str = "", **place: Any) -> None:
+        super().__init__(problem, **place)
+        self.cluster_id = cluster_id
+
+
+class NotABroker(Unreachable):
+    """A KRaft controller answers, which serves no client."""
+
+
 class ReadingPaused(Unreachable):
     """An operator wants no records read of the broker."""
 

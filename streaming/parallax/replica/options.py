@@ -37,9 +37,13 @@ _ALIASES = {
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
+CLUSTER_ID = "cluster.id"
+"""An option of our own beside Kafka's: it goes wherever they go, into the processes of Spark too."""
+
 _KNOWN = {
     "bootstrap.servers",
     "client.id",
+    CLUSTER_ID,
     "security.protocol",
     "sasl.mechanism",
     "sasl.username",
@@ -79,6 +83,7 @@ class Options:
 
     Attributes:
         bootstrap: addresses to start from, in the order given.
+        cluster_id: ``cluster.id``, of the one cluster that may answer; None for that which answers first.
         client_id: ``client.id``, which brokers log and apply quotas to.
         tls: for TLS, or None for plain text.
         sasl: keyword arguments for the SASL mechanism, with its name under ``mechanism``; None without SASL.
@@ -86,6 +91,7 @@ class Options:
     """
 
     bootstrap: tuple[Address, ...]
+    cluster_id: str | None = None
     client_id: str = "parallax"
     tls: Renewed | None = None
     sasl: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -108,17 +114,26 @@ def parse(kafka: Mapping[str, str]) -> Options:
         BadOption: naming the first option that is unknown, ill-typed or incomplete.
     """
     given = _canonical(kafka)
-    protocol = given.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in _PROTOCOLS:
-        raise _bad("security.protocol", f"{protocol!r} is not one of {', '.join(_PROTOCOLS)}")
+    bootstrap = _bootstrap(given.get("bootstrap.servers", ""))
+    protocol = _protocol(given)
     _check_effect(given, protocol)
     return Options(
-        bootstrap=_bootstrap(given.get("bootstrap.servers", "")),
+        bootstrap=bootstrap,
+        cluster_id=given.get(CLUSTER_ID) or None,
         client_id=given.get("client.id", "parallax"),
         tls=_renewed(given) if protocol.endswith("SSL") else None,
         sasl=_sasl(given, protocol) if protocol.startswith("SASL") else None,
         receive_buffer_bytes=_positive(given, "socket.receive.buffer.bytes"),
     )
+
+
+def protocol_of(kafka: Mapping[str, str]) -> str:
+    """``security.protocol``, or what the addresses say in its place (``SASL_SSL://host:port``).
+
+    Raises:
+        BadOption: it is none of Kafka's, or the addresses say otherwise.
+    """
+    return _protocol(_canonical(kafka))
 
 
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
@@ -146,6 +161,24 @@ def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
+def _protocol(given: Mapping[str, str]) -> str:
+    """The protocol as set, or as the addresses have it: nobody who writes ``SSL://`` may end up with plain text."""
+    set_, addresses = given.get("security.protocol", "").upper(), given.get("bootstrap.servers", "")
+    if set_ and set_ not in _PROTOCOLS:
+        raise _bad("security.protocol", f"{set_!r} is not one of {', '.join(_PROTOCOLS)}")
+    schemes = dict.fromkeys(scheme.upper() for scheme in re.findall(r"(?:^|,)\s*([A-Za-z_]+)://", addresses))
+    named = [scheme for scheme in schemes if scheme in _PROTOCOLS]
+    if len({*named, set_} - {""}) > 1:
+        said = " and ".join(f"{scheme}://" for scheme in named)
+        against = f", and security.protocol is {set_}" if set_ else ""
+        raise _bad("bootstrap.servers", f"says {said}{against}; write one protocol")
+    if set_ or named:
+        return set_ or named[0]
+    for scheme in schemes:  # the name of a listener, such as EXTERNAL
+        raise _bad("bootstrap.servers", f"{scheme}:// names no protocol; set security.protocol, or leave it out")
+    return "PLAINTEXT"
+
+
 def _check_effect(given: Mapping[str, str], protocol: str) -> None:
     """Refuse an option that the protocol leaves without effect: who gave it relies on it."""
     for option, value in given.items():
@@ -153,7 +186,8 @@ def _check_effect(given: Mapping[str, str], protocol: str) -> None:
         is_sasl = option.startswith("sasl.") or option == "https.ca.location"
         if not value or not ((is_tls and "SSL" not in protocol.split("_")) or (is_sasl and "SASL" not in protocol)):
             continue
-        said = f"is {protocol}" if "security.protocol" in given else "is not (PLAINTEXT by default)"
+        is_said = "security.protocol" in given or "://" in given.get("bootstrap.servers", "")
+        said = f"is {protocol}" if is_said else "is not (PLAINTEXT by default)"
         fitting = " or ".join(one for one in _PROTOCOLS if ("SSL" if is_tls else "SASL") in one.split("_"))
         raise _bad(option, f"is set and security.protocol {said}: it has no effect; write {fitting}, or leave it out")
 

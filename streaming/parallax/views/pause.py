@@ -7,23 +7,20 @@ meanwhile is unknown, and stays so where it may have been cleaned before it is r
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from parallax.errors import is_text, one_line
 from parallax.source.feedback import ALL
-from parallax.views.commits import filesystem
-from parallax.views.tables import rust_uri
+from parallax.views.control import FOLDER, read_document, refusals, write_document
 
 EVERY_S = 2.0
 """How often a job looks at the switch."""
 
-_FOLDER, _FILE, _SCRATCH = "control", "paused.json", "paused.json.new"
+_FILE = "paused.json"
 _MOST_OF_A_REASON = 500
 
 
@@ -75,14 +72,12 @@ def paused(storage: str) -> Paused:
         PauseError: the switch cannot be read.
     """
     try:
-        with filesystem(rust_uri(storage, _FOLDER)).open_input_stream(_FILE) as stream:
-            document = json.loads(stream.read())
-        return {_broker(broker): _checked(Pause(**pause)) for broker, pause in document.items()}
-    except FileNotFoundError:
-        return {}
-    except _refusals(ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        document = read_document(storage, _FILE)
+        standing = {} if document is None else document
+        return {_broker(broker): _checked(Pause(**pause)) for broker, pause in standing.items()}
+    except refusals(ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise PauseError(
-            f"storage.path: {storage}: {_FOLDER}/{_FILE} cannot be read ({one_line(error)}); "
+            f"storage.path: {storage}: {FOLDER}/{_FILE} cannot be read ({one_line(error)}); "
             "remove it to have all brokers read"
         ) from error
 
@@ -105,13 +100,6 @@ def _checked(one: Pause) -> Pause:
         raise TypeError("who paused it and why must be text")
     datetime.fromtimestamp(one.since, UTC)
     return one
-
-
-def _refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """What an object store or a disk refuses with, and more."""
-    from deltalake.exceptions import DeltaError  # takes its time
-
-    return OSError, DeltaError, *more
 
 
 def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: float | None = None) -> Paused:
@@ -152,19 +140,9 @@ def resume(storage: str, brokers: Collection[int]) -> Paused:
 
 
 def _write(storage: str, standing: Paused) -> None:
-    """Replace the switch at once: on a disk by a rename, in an object store by a put."""
-    data = json.dumps({str(broker): asdict(one) for broker, one in standing.items()}).encode()
     try:
-        uri = rust_uri(storage, _FOLDER)
-        is_local = "://" not in uri
-        if is_local:
-            Path(uri).mkdir(parents=True, exist_ok=True)
-        files = filesystem(uri)
-        with files.open_output_stream(_SCRATCH if is_local else _FILE) as stream:
-            stream.write(data)
-        if is_local:
-            files.move(_SCRATCH, _FILE)
-    except _refusals() as error:
+        write_document(storage, _FILE, {str(broker): asdict(one) for broker, one in standing.items()})
+    except refusals() as error:
         raise PauseError(f"storage.path: {storage}: {one_line(error)}; it must be one that can be written") from error
 
 

@@ -38,6 +38,7 @@ NAMES = {
     "audit_result_timestamp_seconds",
     "audit_runs_total",
     "broker_reachable",
+    "cluster_mismatch",
     "reading_paused_timestamp_seconds",
     "unauthorized_replicas",
     "build_info",
@@ -521,6 +522,36 @@ def test_a_broker_that_does_not_answer_keeps_its_last_offsets_and_is_unreachable
     found = samples(state)
     assert found["broker_reachable", ("2",)] == 0
     assert found["replica_high_watermark", ("orders", "0", "2")] == 100
+
+
+def test_a_broker_that_no_partition_is_assigned_to_any_more_is_forgotten(state: MonitorState, clock: Clock) -> None:
+    away = {**dict.fromkeys(REFUSED.keys() & progress().keys()), "reachable": False, "problem": "unreachable"}
+    rows = [progress(replicas=[2, 4]), progress(broker=4, replicas=[2, 4]) | away]
+    for _ in range(2):
+        state.update_progress(rows)
+        assert samples(state)["broker_reachable", ("4",)] == 0, "as long as it is assigned to"
+        clock.now += 3600
+    state.update_progress([progress(replicas=[2, 3]), progress(broker=3, replicas=[2, 3])])
+    found = samples(state)
+    assert ("broker_reachable", frozenset({"4"})) not in found
+    assert (found["broker_reachable", ("2",)], found["broker_reachable", ("3",)]) == (1, 1)
+
+
+def test_a_broker_whose_topics_are_all_gone_is_forgotten(state: MonitorState, clock: Clock) -> None:
+    state.update_progress([progress(), progress(topic="old", broker=4)])
+    clock.now += 601
+    state.update_progress([progress()])
+    found = samples(state)
+    assert ("broker_reachable", frozenset({"4"})) not in found
+    assert found["broker_reachable", ("2",)] == 1
+
+
+def test_another_cluster_is_shown_for_as_long_as_it_answers_at_an_address(state: MonitorState) -> None:
+    assert samples(state)["cluster_mismatch", ()] == 0
+    state.update_mismatches({"b:9092": "other"})
+    assert samples(state)["cluster_mismatch", ()] == 1
+    state.update_mismatches({})
+    assert samples(state)["cluster_mismatch", ()] == 0
 
 
 def test_a_replica_that_nobody_tells_of_any_more_is_forgotten(full: MonitorState, clock: Clock) -> None:

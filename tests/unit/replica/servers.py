@@ -106,6 +106,8 @@ class Broker:
     Attributes:
         own_id: what it says of itself where it is asked for settings of a broker; None where it speaks no such request.
         may_be_asked: whether whoever asks has the right to see these settings.
+        cluster: the id of the cluster that it says it belongs to.
+        is_controller: whether it speaks as a KRaft controller does.
         lives_at: the port at which its metadata have broker 1; its own at first.
     """
 
@@ -113,6 +115,7 @@ class Broker:
         self.fetch_versions = fetch_versions
         self.own_id: int | None = None
         self.may_be_asked = True
+        self.cluster, self.is_controller = "small", False
         self.asked = 0
         self.port = self.lives_at = 0
         self.connections = 0
@@ -145,6 +148,8 @@ class Broker:
     def _versions(self) -> Any:
         kind = ApiVersionsResponse.ApiVersion
         spoken = {1: self.fetch_versions, 2: (1, 10), 3: (0, 12), 18: (0, 4)}
+        if self.is_controller:
+            spoken = {1: (0, 18), 18: (0, 4), 32: (0, 4), 62: (0, 4)}
         if self.own_id is not None:
             spoken[32] = (1, 4)
         keys = [kind(api_key=k, min_version=low, max_version=high) for k, (low, high) in spoken.items()]
@@ -165,7 +170,9 @@ class Broker:
     def _metadata(self) -> Any:
         kind = MetadataResponse.MetadataResponseBroker
         brokers = [kind(node_id=1, host="127.0.0.1", port=self.lives_at, rack=None)]
-        return MetadataResponse(throttle_time_ms=0, brokers=brokers, cluster_id="small", controller_id=1, topics=[])
+        return MetadataResponse(
+            throttle_time_ms=0, brokers=brokers, cluster_id=self.cluster, controller_id=1, topics=[]
+        )
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from parallax.replica import requests
 from parallax.replica.client import FetchPosition
 from parallax.replica.connection import Deadline, _resolve
 from parallax.replica.connections import Connections
-from parallax.replica.errors import Unreachable
+from parallax.replica.errors import NotABroker, OtherCluster, Unreachable
 from parallax.replica.options import parse
 
-from .servers import Broker, Serve, broker, closing, server, silent
+from .servers import Broker, Serve, broker, closing, free_port, server, silent
 
 NOTHING = requests.metadata([])
 RECORDS = requests.fetch([FetchPosition("t", 0, 0)], isolation=IsolationLevel.READ_COMMITTED, max_bytes=1)
@@ -107,6 +107,96 @@ class TestWhereAnAddressHasGoneToAnotherBroker:
                 with pytest.raises(Unreachable, match="closed"):
                     pool.exchange(1, RECORDS, Deadline(2000))
             assert one.asked == 1
+
+
+class TestWhereAnotherClusterAnswers:
+    def test_nothing_is_asked_of_it_and_the_error_says_what_to_do(self) -> None:
+        with broker() as one:
+            one.cluster = "of-b"
+            made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{one.port}", "cluster.id": "of-a"}))
+            with pytest.raises(
+                OtherCluster, match=r"no broker of cluster of-a answered \(127\.0\.0\.1:\d+ belongs to "
+            ):
+                made.ask_metadata([], Deadline(2000))
+            assert made.addresses == {}
+            made.close()
+
+    @pytest.mark.parametrize("cluster_id", ["of-a", None])
+    def test_an_address_that_goes_to_it_while_the_own_cluster_is_away_teaches_nothing(
+        self, cluster_id: str | None
+    ) -> None:
+        with broker() as other:
+            with broker() as own:
+                own.cluster, other.cluster = "of-a", "of-b"
+                servers = f"127.0.0.1:{own.port},127.0.0.1:{other.port}"
+                options = {"bootstrap.servers": servers} | ({"cluster.id": cluster_id} if cluster_id else {})
+                made = Connections(parse(options))
+                made.ask_metadata([], Deadline(2000))
+                own_address = made.addresses[1]
+            with pytest.raises(OtherCluster, match="belongs to cluster of-b, not to of-a"):
+                made.ask_metadata([], Deadline(2000))
+            assert made.addresses == {1: own_address}
+            made.close()
+
+    def test_a_broker_of_the_same_id_is_not_read(self) -> None:
+        with broker() as one, connections(one) as pool:
+            one.own_id, fetched = 1, []
+
+            def closing_once(connection: socket.socket, _: int) -> None:
+                fetched.append(connection)
+                connection.shutdown(socket.SHUT_RDWR)
+
+            one.on_fetch = closing_once
+            pool.exchange(1, NOTHING, Deadline(2000))
+            one.cluster = "of-b"
+            with pytest.raises(
+                OtherCluster, match=r"^broker 1: 127\.0\.0\.1:\d+ belongs to cluster of-b, not to small"
+            ):
+                pool.exchange(1, RECORDS, Deadline(2000))
+            assert len(fetched) == 1, "that of the connection on which the own cluster had answered"
+
+    def test_each_address_is_asked_by_itself(self) -> None:
+        with broker() as own, broker() as other, broker() as controller:
+            other.cluster, controller.is_controller = "of-b", True
+            ports = [own.port, other.port, controller.port, free_port()]
+            servers = ",".join(f"127.0.0.1:{port}" for port in ports)
+            made = Connections(parse({"bootstrap.servers": servers, "cluster.id": "small"}))
+            found = made.ask_each(2000)
+            made.close()
+        assert [port for _, port in found] == ports
+        first, *wrong = found.values()
+        assert first == "small"
+        assert [type(error) for error in wrong] == [OtherCluster, NotABroker, Unreachable]
+
+    def test_an_address_that_no_broker_has_any_more_is_anybodys(self) -> None:
+        with broker() as one, broker() as other, connections(one) as pool:
+            one.lives_at, other.cluster = other.port, "of-b"
+            pool.ask_metadata([], Deadline(2000))
+            assert [type(answer) for answer in pool.ask_each(2000).values()] == [str, OtherCluster]
+            one.lives_at = one.port
+            pool.ask_metadata([], Deadline(2000))
+            assert list(pool.ask_each(2000).values()) == ["small"]
+
+
+def test_an_address_that_says_tls_is_spoken_to_by_tls() -> None:
+    said: list[bytes] = []
+
+    def hear(connection: socket.socket) -> None:
+        said.append(connection.recv(3))
+
+    with server(hear) as (_, port):
+        made = Connections(parse({"bootstrap.servers": f"SSL://127.0.0.1:{port}"}))
+        with pytest.raises(Unreachable):
+            made.ask_metadata([], Deadline(2000))
+        made.close()
+    assert said[0][:2] == b"\x16\x03", "a handshake of TLS (RFC 8446, 5.1)"
+
+
+def test_a_controller_is_called_one_and_the_setting_is_named() -> None:
+    with broker() as one, connections(one) as pool:
+        one.is_controller = True
+        with pytest.raises(Unreachable, match=r"is a KRaft controller, .* a broker's address into bootstrap\.servers"):
+            pool.ask_metadata([], Deadline(2000))
 
 
 def test_a_name_that_is_advertised_and_cannot_be_encoded_is_not_resolved() -> None:

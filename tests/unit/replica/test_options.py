@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import ssl
 import subprocess
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parallax.replica.errors import BadOption
-from parallax.replica.options import parse
+from parallax.replica.options import parse, protocol_of
 
 SERVERS = {"bootstrap.servers": "a:1, b:2"}
 
@@ -16,6 +17,52 @@ def test_bootstrap_servers_are_taken_in_order_in_all_spellings() -> None:
     assert parse(SERVERS).bootstrap == (("a", 1), ("b", 2))
     assert parse({"bootstrap.servers": "[::1]:9092,PLAINTEXT://h:3"}).bootstrap == (("::1", 9092), ("h", 3))
     assert parse({"metadata.broker.list": "a:1"}).bootstrap == (("a", 1),)
+
+
+@pytest.mark.parametrize(
+    ("servers", "protocol", "speaks"),
+    [
+        ("SSL://a:1,SSL://b:2", None, "SSL"),
+        ("ssl://a:1", None, "SSL"),
+        ("b:2, SSL://a:1", None, "SSL"),
+        ("PLAINTEXT://a:1", None, "PLAINTEXT"),
+        ("SSL://a:1", "SSL", "SSL"),
+        ("EXTERNAL://a:1", "SSL", "SSL"),
+        ("a:1", None, "PLAINTEXT"),
+    ],
+)
+def test_the_protocol_is_what_the_addresses_say_where_it_is_not_set(
+    servers: str, protocol: str | None, speaks: str
+) -> None:
+    given = {"bootstrap.servers": servers} | ({"security.protocol": protocol} if protocol else {})
+    assert (parse(given).protocol, protocol_of(given)) == (speaks, speaks)
+
+
+def test_an_address_of_sasl_over_tls_is_not_spoken_to_in_plain_text() -> None:
+    given = {"bootstrap.servers": "SASL_SSL://a:1", "sasl.mechanism": "PLAIN"}
+    assert parse(given | {"sasl.username": "u", "sasl.password": "p"}).protocol == "SASL_SSL"
+    with pytest.raises(BadOption, match=r"^sasl\.username: missing"):
+        parse(given)
+
+
+@pytest.mark.parametrize(
+    ("servers", "protocol", "says"),
+    [
+        ("SSL://a:1,PLAINTEXT://b:2", None, "says SSL:// and PLAINTEXT://; write one protocol"),
+        ("SASL_SSL://a:1", "PLAINTEXT", "says SASL_SSL://, and security.protocol is PLAINTEXT; write one"),
+        ("EXTERNAL://a:1", None, "EXTERNAL:// names no protocol; set security.protocol"),
+        ("https://a:1", None, "HTTPS:// names no protocol"),
+    ],
+)
+def test_addresses_that_leave_the_protocol_open_are_refused(servers: str, protocol: str | None, says: str) -> None:
+    given = {"bootstrap.servers": servers} | ({"security.protocol": protocol} if protocol else {})
+    with pytest.raises(BadOption, match=rf"^bootstrap\.servers: {re.escape(says)}"):
+        parse(given)
+
+
+def test_the_cluster_that_is_meant_is_an_option() -> None:
+    assert parse(SERVERS).cluster_id is None
+    assert parse({**SERVERS, "cluster.id": "abc"}).cluster_id == "abc"
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:b", "a:0", "a:70000", "a:1;b:2", "a..b:1", ".:1", f"{'a' * 64}.b:1"])

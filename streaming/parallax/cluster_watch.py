@@ -1,0 +1,82 @@
+"""Looks whether every address still leads to the cluster that the storage belongs to, and says where one does not.
+
+What answers as another cluster is refused wherever it is asked (`parallax.replica.identity`). That keeps the record
+right and shows nothing: as long as another address answers, nobody has to ask the one that has gone to somebody else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from parallax.errors import one_line
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import OtherCluster
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 10.0
+
+Mismatches = Mapping[str, str]
+"""By address, ``host:port``: the id of the other cluster that answers there; empty where it gives none."""
+
+
+class ClusterWatch:
+    """Asks each address by itself, in a thread of its own.
+
+    Args:
+        client: of the cluster that is watched.
+        on_look: is given after each look which addresses answer as another cluster.
+    """
+
+    def __init__(self, client: ReplicaClient, on_look: Callable[[Mismatches], None]) -> None:
+        self._client = client
+        self._on_look = on_look
+        self._seen: Mismatches = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clusters", daemon=True)
+
+    def start(self) -> None:
+        """Look now, and then again and again."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Look no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def look(self) -> None:
+        """Ask every address once, and log what has changed."""
+        found = {
+            f"{host}:{port}": error.cluster_id
+            for (host, port), error in self._client.clusters().items()
+            if isinstance(error, OtherCluster)
+        }
+        for address in found.keys() - self._seen.keys():
+            log.error(
+                "another cluster answers at an address",
+                address=address,
+                its_cluster=found[address] or "not told",
+                cluster=self._client.cluster_id,
+                what="nothing is read there, and what is on record stays; correct kafka.bootstrap.servers, or what "
+                "the broker advertises",
+            )
+        for address in self._seen.keys() - found.keys():
+            log.warning("no other cluster answers at an address any more", address=address)
+        self._seen = found
+        self._on_look(found)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - a fault in one look must not be the last of them
+                log.warning("the addresses could not be asked for their cluster", error=one_line(error))
+            if self._stop.wait(EVERY_S):
+                return
+
+
+__all__ = ["EVERY_S", "ClusterWatch", "Mismatches"]

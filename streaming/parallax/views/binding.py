@@ -1,0 +1,118 @@
+"""Which cluster a storage belongs to: what is on record there is of that one, and no other may add to it.
+
+The first start binds a storage to the cluster that answers; ``parallax storage bind`` moves it. Whoever asks brokers on
+behalf of a storage uses settings that `with_cluster` or `settled` has given: these hold the cluster's id, which every
+connection made of them checks, in Spark's processes too (`parallax.replica.identity`).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+from parallax.config import ConfigError, Settings
+from parallax.errors import one_line
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import OtherCluster
+from parallax.replica.options import CLUSTER_ID
+from parallax.stores import set_environment
+from parallax.views.control import FOLDER, read_document, refusals, write_document
+
+_FILE = "cluster.json"
+_KEY = "cluster_id"
+_LONGEST = 255
+
+
+def bound_to(storage: str) -> str | None:
+    """The id of the cluster that a storage belongs to; None where no job has started on it yet.
+
+    Args:
+        storage: ``storage.path``.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        document = read_document(storage, _FILE)
+        return None if document is None else _checked(document[_KEY])
+    except refusals(ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ConfigError(
+            f"storage.path: {storage}: {FOLDER}/{_FILE} cannot be read ({one_line(error)}); "
+            "write it anew with parallax storage bind"
+        ) from error
+
+
+def bind(storage: str, cluster_id: str) -> None:
+    """Say which cluster a storage belongs to, whatever it belonged to.
+
+    Raises:
+        ConfigError: that is no cluster's id, or the storage cannot be written.
+    """
+    try:
+        write_document(storage, _FILE, {_KEY: _checked(cluster_id)})
+    except ValueError as error:
+        raise ConfigError(f"--cluster: {error}; parallax check shows it") from None
+    except refusals() as error:
+        raise ConfigError(f"storage.path: {storage}: {one_line(error)}; it must be one that can be written") from error
+
+
+def _checked(cluster_id: object) -> str:
+    if not isinstance(cluster_id, str) or not 0 < len(cluster_id) <= _LONGEST:
+        raise ValueError("a cluster's id is missing, or too long")
+    if not cluster_id.isprintable() or " " in cluster_id:
+        raise ValueError("a cluster's id holds no spaces, and nothing that cannot be printed")
+    return cluster_id
+
+
+def with_cluster(settings: Settings) -> Settings:
+    """The settings with the cluster that their storage belongs to, if it belongs to one.
+
+    Raises:
+        ConfigError: ``kafka.cluster.id`` names another one, or the storage cannot be read.
+    """
+    known, wanted = _known(settings), settings.kafka.get(CLUSTER_ID)
+    if known is None:
+        return settings
+    if wanted not in (None, "", known):
+        raise ConfigError(
+            f"kafka.{CLUSTER_ID}: is {wanted}, and storage.path belongs to cluster {known}; correct one of them, or "
+            "move the storage with parallax storage bind"
+        )
+    return _of(settings, known)
+
+
+def settled(settings: Settings) -> Settings:
+    """The settings with the cluster that their storage belongs to; where it belongs to none, to that which answers.
+
+    Raises:
+        ConfigError: the addresses are of several clusters, or as for `with_cluster`.
+        ReplicaError: nobody answers, where that has to be known.
+    """
+    if _known(settings) is not None:
+        return with_cluster(settings)
+    with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
+        client.metadata([])
+        cluster_id = client.cluster_id
+        others = {place: error for place, error in client.clusters().items() if isinstance(error, OtherCluster)}
+    if not cluster_id:
+        return settings
+    if others and not settings.kafka.get(CLUSTER_ID):
+        said = "; ".join(error.problem for error in others.values())
+        raise ConfigError(
+            f"kafka.bootstrap.servers: its addresses are of several clusters ({said}); leave those of one, or name it "
+            f"as kafka.{CLUSTER_ID}"
+        )
+    bind(settings.storage.path, cluster_id)
+    return _of(settings, cluster_id)
+
+
+def _known(settings: Settings) -> str | None:
+    set_environment(settings.storage.path, settings.spark.conf, os.environ)
+    return bound_to(settings.storage.path)
+
+
+def _of(settings: Settings, cluster_id: str) -> Settings:
+    return settings.model_copy(update={"kafka": {**settings.kafka, CLUSTER_ID: cluster_id}})
+
+
+__all__ = ["bind", "bound_to", "settled", "with_cluster"]

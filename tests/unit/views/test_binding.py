@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallax.config import ConfigError, Settings, validate
+from parallax.replica.errors import OtherCluster, Unreachable
+from parallax.views.binding import bind, bound_to, settled, with_cluster
+from tests.unit.replica.servers import Broker, broker, free_port
+
+
+def of(tmp_path: Path, *ports: int, **kafka: Any) -> Settings:
+    servers = [f"127.0.0.1:{port}" for port in ports]
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": servers, **kafka},
+            "topics": {"include": ["orders"]},
+            "storage": {"path": str(tmp_path / "data")},
+        }
+    )
+
+
+@pytest.fixture
+def clusters() -> Any:
+    """One broker of each of two clusters."""
+    with ExitStack() as stack:
+        made: list[Broker] = [stack.enter_context(broker()) for _ in range(2)]
+        for one, name in zip(made, ("of-a", "of-b"), strict=True):
+            one.cluster = name
+        yield made
+
+
+def test_the_first_start_binds_a_storage_and_it_stays_bound(tmp_path: Path, clusters: list[Broker]) -> None:
+    a, b = clusters
+    assert bound_to(str(tmp_path / "data")) is None
+    assert settled(of(tmp_path, a.port)).kafka["cluster.id"] == "of-a"
+    assert bound_to(str(tmp_path / "data")) == "of-a"
+    assert settled(of(tmp_path, b.port)).kafka["cluster.id"] == "of-a", (
+        "and so cluster B is refused by every connection"
+    )
+
+
+def test_addresses_of_two_clusters_bind_nothing(tmp_path: Path, clusters: list[Broker]) -> None:
+    a, b = clusters
+    with pytest.raises(ConfigError, match=r"^kafka\.bootstrap\.servers: .* several clusters .*belongs to cluster of-"):
+        settled(of(tmp_path, a.port, b.port))
+    assert bound_to(str(tmp_path / "data")) is None
+
+
+def test_the_settings_may_say_which_cluster_it_is(tmp_path: Path, clusters: list[Broker]) -> None:
+    a, b = clusters
+    settings = of(tmp_path, a.port, b.port, **{"cluster.id": "of-b"})
+    assert settled(settings).kafka["cluster.id"] == "of-b"
+    assert bound_to(str(tmp_path / "data")) == "of-b"
+
+
+def test_a_first_start_at_another_cluster_than_the_settings_name_is_refused(
+    tmp_path: Path, clusters: list[Broker]
+) -> None:
+    with pytest.raises(OtherCluster, match="no broker of cluster of-b answered"):
+        settled(of(tmp_path, clusters[0].port, **{"cluster.id": "of-b"}))
+    assert bound_to(str(tmp_path / "data")) is None
+
+
+def test_where_nobody_answers_nothing_is_bound(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="no broker answered"):
+        settled(of(tmp_path, free_port()))
+    assert bound_to(str(tmp_path / "data")) is None
+
+
+def test_a_cluster_without_an_id_binds_nothing(tmp_path: Path, clusters: list[Broker]) -> None:
+    clusters[0].cluster = ""
+    assert "cluster.id" not in settled(of(tmp_path, clusters[0].port)).kafka
+    assert bound_to(str(tmp_path / "data")) is None
+
+
+def test_settings_that_name_another_cluster_than_the_storage_are_refused(tmp_path: Path) -> None:
+    bind(str(tmp_path / "data"), "of-a")
+    for take in (with_cluster, settled):
+        with pytest.raises(
+            ConfigError, match=r"kafka\.cluster\.id: is of-b, and storage\.path belongs to cluster of-a"
+        ):
+            take(of(tmp_path, 1, **{"cluster.id": "of-b"}))
+
+
+def test_who_only_looks_binds_nothing(tmp_path: Path) -> None:
+    settings = of(tmp_path, 1)
+    assert with_cluster(settings) is settings
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"cluster_id": 1}', '{"cluster_id": ""}'])
+def test_a_binding_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / "data" / "control").mkdir(parents=True)
+    (tmp_path / "data" / "control" / "cluster.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"control/cluster\.json cannot be read .*parallax storage bind"):
+        bound_to(str(tmp_path / "data"))
+    bind(str(tmp_path / "data"), "of-a")
+    assert bound_to(str(tmp_path / "data")) == "of-a"
+
+
+@pytest.mark.parametrize("cluster_id", ["", "a b", "a\n", "x" * 256])
+def test_what_is_no_clusters_id_is_refused(tmp_path: Path, cluster_id: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--cluster: "):
+        bind(str(tmp_path), cluster_id)
+
+
+PACKAGE = Path(__file__).parents[3] / "streaming" / "parallax"
+GIVEN = {"views/queries.py"}
+"""Called by the job, with the settings that it has bound."""
+
+
+def test_whoever_asks_brokers_on_behalf_of_a_storage_has_its_cluster() -> None:
+    asking = re.compile(r"ReplicaClient\(\w*settings\.kafka")
+    knowing = re.compile(r"\b(with_cluster|settled)\(")
+    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
+    asks = {name for name, text in sources.items() if asking.search(text)}
+    assert asks >= {"job.py", "guard/command.py", "audit/command.py"}
+    assert {name for name in asks if not knowing.search(sources[name])} == GIVEN
