@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
+from parallax.findings.hanging import Open, Standing, described, find, held_back, how_to_end, opened
 from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded
@@ -31,7 +32,7 @@ from parallax.moments import FOREVER_MS
 from parallax.preflight import by_broker, check_folder, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
-from parallax.replica.types import Greeting, ProducerState
+from parallax.replica.types import Greeting
 from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.tls import of_server
@@ -301,7 +302,7 @@ def _topics(
         configs = {topic.name: error for topic in topics}
     yield from _guard(client, settings, topics, configs, silent)
     found = _open_transactions(client, topics, silent)
-    hidden = _hidden_transactions(client, found)
+    lost = _lost_transactions(client, settings, found)
     away = _longest_outage(settings.storage.path)
     for topic in sorted(topics, key=lambda t: t.name):
         about = f"topic {topic.name}"
@@ -314,12 +315,10 @@ def _topics(
             yield Line(about, Result.WRONG, f"{right}; without DESCRIBE_CONFIGS its logs are taken for compacted.")
         else:
             yield Line(about, *_exposure(topic, given, away))
-        if numbers := found.get(topic.name):
-            yield Line(
-                about, Result.FINE, f"it is transactional; transactions of {len(numbers)} producers are open now."
-            )
-        if topic.name in hidden:
-            yield hidden[topic.name]
+        if mine := found.get(topic.name):
+            count = len({one.producer_id for one in mine})
+            yield Line(about, Result.FINE, f"it is transactional; transactions of {count} producers are open now.")
+        yield from lost.get(topic.name, ())
 
 
 def _guard(
@@ -434,45 +433,51 @@ def _hours(span: timedelta) -> str:
     return f"{span.total_seconds() / 3600:.3g} h"
 
 
-def _hidden_transactions(client: ReplicaClient, found: Mapping[str, set[int]]) -> dict[str, Line]:
-    """By topic, what of its open transactions may not be described: a coordinator leaves such out, in silence."""
-    if not found:
-        return {}
-    try:
-        listings = client.list_transactions(sorted({number for numbers in found.values() for number in numbers}))
-    except ReplicaError as error:
-        problem = f"its open transactions could not be listed ({one_line(error)})."
-        return {topic: Line(f"topic {topic}", Result.UNKNOWN, problem) for topic in found}
-    if listings.unanswered:
-        return {}
-    listed = {one.producer_id for one in listings.transactions}
-    right = "are listed by no coordinator; grant DESCRIBE on their transactional ids."
-    return {
-        topic: Line(f"topic {topic}", Result.WRONG, f"{len(hidden)} open transactions {right}")
-        for topic, numbers in found.items()
-        if (hidden := numbers - listed)
-    }
+def _lost_transactions(
+    client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]]
+) -> dict[str, list[Line]]:
+    """By topic, its open transactions that hang, and those of which that is not known."""
+    opened_now = [one for mine in found.values() for one in mine]
+    verdicts = find(client, opened_now, settings.read.request_timeout_ms)
+    said: dict[str, list[Line]] = {}
+    for topic, mine in found.items():
+        by_standing: dict[Standing, list[Open]] = {}
+        for one in mine:
+            if one in verdicts:
+                by_standing.setdefault(verdicts[one].standing, []).append(one)
+        lines = said.setdefault(topic, [])
+        for one in by_standing.get(Standing.HANGS, [])[:_NAMED]:
+            text = f"a transaction hangs: {described(one)}, and {verdicts[one].why}. {held_back(one)}"
+            lines.append(Line(f"topic {topic}", Result.WRONG, f"{text} {how_to_end(one, settings.kafka)}"))
+        if more := by_standing.get(Standing.HANGS, [])[_NAMED:]:
+            lines.append(Line(f"topic {topic}", Result.WRONG, f"{len(more)} more transactions hang in it."))
+        if hidden := by_standing.get(Standing.HIDDEN):
+            problem = "are listed by no coordinator: they hang, or DESCRIBE on their transactional ids is missing"
+            text = f"{len(hidden)} open transactions {problem}; grant it on all transactional ids, and check again."
+            lines.append(Line(f"topic {topic}", Result.WRONG, text))
+        if unsure := by_standing.get(Standing.UNKNOWN):
+            why = verdicts[unsure[0]].why
+            text = f"whether {len(unsure)} open transactions hang is not known: {why}."
+            lines.append(Line(f"topic {topic}", Result.UNKNOWN, text))
+    return said
 
 
-def _open_transactions(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> dict[str, set[int]]:
-    """By topic, the producers that have a transaction open in some of its partitions."""
+def _open_transactions(
+    client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]
+) -> dict[str, list[Open]]:
+    """By topic, the transactions that are open in some of its partitions."""
     asked: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for number, partition in list(topic.partitions.items())[:_SAMPLED]:
             if partition.leader >= 0 and partition.leader not in silent:
                 asked.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
-    found: dict[str, set[int]] = {}
+    found: dict[str, list[Open]] = {}
     for broker, places in asked.items():
         try:
             answers = client.describe_producers(broker, places)
         except ReplicaError:
             continue  # said of the broker
         for place, states in answers.items():
-            if numbers := {state.producer_id for state in _open(states)}:
-                found.setdefault(place.topic, set()).update(numbers)
+            if mine := opened(place, broker, states):
+                found.setdefault(place.topic, []).extend(mine)
     return found
-
-
-def _open(states: object) -> list[ProducerState]:
-    found = states if isinstance(states, list) else []
-    return [state for state in found if state.current_transaction_start_offset >= 0]

@@ -36,6 +36,7 @@ class Client:
     hosts = PLACE
     open_producers: Sequence[int] = ()
     listed: Sequence[int] = ()
+    may_describe = True
     away: frozenset[int] = frozenset()
     shows = Greeting((4, 2), None, None)
     may_alter = True
@@ -64,7 +65,7 @@ class Client:
     def topic_configs(self, topics: Sequence[str], _: Sequence[str]) -> dict[str, Any]:
         return dict.fromkeys(topics, self.configs)
 
-    def describe_producers(self, _: int, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Any]:
+    def describe_producers(self, _: int, places: Sequence[TopicPartition], **__: Any) -> Mapping[TopicPartition, Any]:
         return {p: [ProducerState(i, 0, 0, 0, -1, 5) for i in self.open_producers] for p in places}
 
     def may_alter_configs(self, topics: Sequence[str]) -> dict[str, bool]:
@@ -75,8 +76,15 @@ class Client:
             raise Unauthorized("not authorized: DESCRIBE on the cluster is needed", broker=broker)
         return [LogDir("/data", 100, 50, dict.fromkeys(places, 1))]
 
-    def list_transactions(self, _: Sequence[int]) -> TransactionListings:
+    def list_transactions(self, _: Sequence[int], **__: Any) -> TransactionListings:
         return TransactionListings([TransactionListing(f"t{i}", i, "Ongoing", 1) for i in self.listed], {})
+
+    def describe_transactions(self, _: int, ids: Sequence[str], **__: Any) -> list[TransactionListing]:
+        here = frozenset({TopicPartition("orders", 0)})
+        return [TransactionListing(i, int(i[1:]), "Ongoing", 1, here) for i in ids]
+
+    def may_describe_transactions(self, **_: Any) -> bool:
+        return self.may_describe
 
 
 @pytest.fixture
@@ -153,12 +161,22 @@ def test_a_topic_is_said_to_be_exposed_as_it_is(
 def test_transactions_that_no_coordinator_lists_may_not_be_described(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    found = lines(monkeypatch, settings, open_producers=(7, 8), listed=(7,))
+    found = lines(monkeypatch, settings, open_producers=(7, 8), listed=(7,), may_describe=False)
     assert found["topic orders"].result is Result.WRONG
-    assert "grant DESCRIBE on their transactional ids" in found["topic orders"].text
+    assert "they hang, or DESCRIBE on their transactional ids is missing" in found["topic orders"].text
     assert exit_code(list(found.values())) == 1
     line = lines(monkeypatch, settings, open_producers=(7,), listed=(7,))["topic orders"]
     assert (line.result, "transactional" in line.text) == (Result.FINE, True)
+
+
+def test_a_transaction_that_no_coordinator_knows_hangs_where_no_right_is_missing(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    line = lines(monkeypatch, settings, open_producers=(8,))["topic orders"]
+    assert line.result is Result.WRONG
+    assert "a transaction hangs: a transaction of producer 8 is open from offset 5 on" in line.text
+    assert "DESCRIBE" not in line.text
+    assert "abort --topic orders --partition 0 --start-offset 5" in line.text
 
 
 @pytest.mark.parametrize(("days", "result"), [(400, Result.FINE), (5, Result.NOTE)])

@@ -41,6 +41,8 @@ _TOPIC, _BROKER = 2, 4
 _INVALID_REQUEST, _ANOTHER_BROKER = 42, "nexpected broker id"
 """How a broker refuses to describe another broker (``ConfigHelper.describeConfigs``, every version since 0.11)."""
 _DYNAMIC_TOPIC_CONFIG = 1
+_TRANSACTIONAL_ID_REFUSED = 53
+"""``TRANSACTIONAL_ID_AUTHORIZATION_FAILED``; what may be described and is nowhere has another code."""
 _SET, _DELETE = 0, 1
 _ALTER_CONFIGS = 11
 """Its code in ``org.apache.kafka.common.acl.AclOperation``."""
@@ -136,11 +138,16 @@ def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | 
     }
 
 
-def who_answers(broker: int) -> Request:
-    """Ask a broker for a setting of its own, by its id: no broker gives those of another one."""
+def describe_broker(broker: int, names: Sequence[str]) -> Request:
+    """Ask a broker for settings of its own, by its id: no broker gives those of another one."""
     kind = DescribeConfigsRequest.DescribeConfigsResource
-    wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=["broker.id"])]
+    wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=list(names))]
     return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
+
+
+def who_answers(broker: int) -> Request:
+    """Ask a broker for its own id, as `is_another` reads the answer."""
+    return describe_broker(broker, ["broker.id"])
 
 
 def is_another(response: Any) -> bool | None:
@@ -370,6 +377,11 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
         for state in response.transaction_states
         if not state.error_code
     ]
+
+
+def may_describe_transactions_of(response: Any) -> bool:
+    """Whether a transaction may be described, by an answer to `describe_transactions`; it need not be there."""
+    return all(state.error_code != _TRANSACTIONAL_ID_REFUSED for state in response.transaction_states)
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:
