@@ -11,15 +11,15 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
+from parallax.check_line import Line, Result, exit_code, some
+from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
+from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
-from parallax.findings.hanging import Open, Standing, described, find, held_back, how_to_end, opened
 from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded
@@ -45,41 +45,6 @@ from parallax.views.pause import PauseError, in_words, paused
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _SOON_DAYS = 14
 """A certificate that ends so soon is worth a note."""
-_NAMED = 5
-"""Topics that one line names."""
-_SAMPLED = 20
-"""Partitions of a topic that are asked for their producers, to see whether their transactions may be described."""
-
-
-class Result(StrEnum):
-    """What a line says."""
-
-    FINE = "ok"
-    NOTE = "note"
-    WRONG = "wrong"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing that was looked at.
-
-    Attributes:
-        about: what, e.g. ``broker 1`` or ``topic orders``.
-        text: one sentence; of what is wrong it says what to do.
-    """
-
-    about: str
-    result: Result
-    text: str
-
-
-def exit_code(lines: Sequence[Line]) -> int:
-    """0 where nothing is wrong, 1 where something is, 3 where something could not be looked at."""
-    found = {line.result for line in lines}
-    if Result.WRONG in found:
-        return 1
-    return 3 if Result.UNKNOWN in found else 0
 
 
 def check(settings: Settings) -> Iterator[Line]:
@@ -237,6 +202,7 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         host, port = addresses.get(broker, ("?", 0))
         line, answers, shown = _broker(client, broker, f"{host}:{port}", places)
         yield line
+        yield from silent_replicas(broker, answers)
         if shown is not None and shown.certificate_ends is not None:
             yield _certificate(broker, shown.certificate_ends)
         if line.result is not Result.FINE:
@@ -244,6 +210,8 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         for place, answer in answers.items():
             if isinstance(answer, Unauthorized):
                 refused.setdefault(place.topic, answer)
+    yield from log_directories(client, by_broker(topics, settings), silent)
+    yield from out_of_sync(topics)
     yield from _topics(client, settings, topics, refused, silent)
 
 
@@ -264,10 +232,9 @@ def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicM
 def _broker(
     client: ReplicaClient, broker: int, address: str, places: Sequence[TopicPartition]
 ) -> tuple[Line, Mapping[TopicPartition, object], Greeting | None]:
-    one_each = list({place.topic: place for place in places}.values())
     began = time.monotonic()
     try:
-        answers = client.watermarks(broker, one_each)
+        answers = client.watermarks(broker, places)
         took = (time.monotonic() - began) * 1000
         shown = client.greeting(broker)
     except Unauthorized as error:
@@ -301,8 +268,8 @@ def _topics(
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
     yield from _guard(client, settings, topics, configs, silent)
-    found = _open_transactions(client, topics, silent)
-    lost = _lost_transactions(client, settings, found)
+    found = open_transactions(client, topics, silent)
+    lost = lost_transactions(client, settings, found)
     away = _longest_outage(settings.storage.path)
     for topic in sorted(topics, key=lambda t: t.name):
         about = f"topic {topic.name}"
@@ -336,7 +303,7 @@ def _guard(
     names = sorted(topic.name for topic in topics if _may_be_held(topic.name, settings, configs.get(topic.name)))
     wrong: list[str] = []
     if hidden := [name for name in names if not isinstance(configs.get(name), dict)]:
-        wrong.append(f"DESCRIBE_CONFIGS on {_some(hidden)} is missing: no bound is known there, and nothing is held.")
+        wrong.append(f"DESCRIBE_CONFIGS on {some(hidden)} is missing: no bound is known there, and nothing is held.")
     try:
         may = client.may_alter_configs(names) if names else {}
     except ReplicaError as error:
@@ -344,7 +311,7 @@ def _guard(
         return
     if fixed := [name for name in names if may.get(name) is False]:
         problem = "settings are not changed there, and guard.mode act would only advise"
-        wrong.append(f"ALTER_CONFIGS on {_some(fixed)} is missing: {problem}.")
+        wrong.append(f"ALTER_CONFIGS on {some(fixed)} is missing: {problem}.")
     if settings.guard.min_free_percent > 0 and (spaceless := _spaceless(client, topics, silent)):
         wrong.append(f"{spaceless}: where space is not known nothing is held, unless guard.min_free_percent is 0.")
     for problem in wrong:
@@ -391,11 +358,6 @@ def _spaceless(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: s
     return ""
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
 def _longest_outage(storage: str) -> tuple[timedelta, int]:
     """The longest outage that is recorded, and of which broker; none of nobody where nothing can be read."""
     from deltalake.exceptions import DeltaError
@@ -433,51 +395,4 @@ def _hours(span: timedelta) -> str:
     return f"{span.total_seconds() / 3600:.3g} h"
 
 
-def _lost_transactions(
-    client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]]
-) -> dict[str, list[Line]]:
-    """By topic, its open transactions that hang, and those of which that is not known."""
-    opened_now = [one for mine in found.values() for one in mine]
-    verdicts = find(client, opened_now, settings.read.request_timeout_ms)
-    said: dict[str, list[Line]] = {}
-    for topic, mine in found.items():
-        by_standing: dict[Standing, list[Open]] = {}
-        for one in mine:
-            if one in verdicts:
-                by_standing.setdefault(verdicts[one].standing, []).append(one)
-        lines = said.setdefault(topic, [])
-        for one in by_standing.get(Standing.HANGS, [])[:_NAMED]:
-            text = f"a transaction hangs: {described(one)}, and {verdicts[one].why}. {held_back(one)}"
-            lines.append(Line(f"topic {topic}", Result.WRONG, f"{text} {how_to_end(one, settings.kafka)}"))
-        if more := by_standing.get(Standing.HANGS, [])[_NAMED:]:
-            lines.append(Line(f"topic {topic}", Result.WRONG, f"{len(more)} more transactions hang in it."))
-        if hidden := by_standing.get(Standing.HIDDEN):
-            problem = "are listed by no coordinator: they hang, or DESCRIBE on their transactional ids is missing"
-            text = f"{len(hidden)} open transactions {problem}; grant it on all transactional ids, and check again."
-            lines.append(Line(f"topic {topic}", Result.WRONG, text))
-        if unsure := by_standing.get(Standing.UNKNOWN):
-            why = verdicts[unsure[0]].why
-            text = f"whether {len(unsure)} open transactions hang is not known: {why}."
-            lines.append(Line(f"topic {topic}", Result.UNKNOWN, text))
-    return said
-
-
-def _open_transactions(
-    client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]
-) -> dict[str, list[Open]]:
-    """By topic, the transactions that are open in some of its partitions."""
-    asked: dict[int, list[TopicPartition]] = {}
-    for topic in topics:
-        for number, partition in list(topic.partitions.items())[:_SAMPLED]:
-            if partition.leader >= 0 and partition.leader not in silent:
-                asked.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
-    found: dict[str, list[Open]] = {}
-    for broker, places in asked.items():
-        try:
-            answers = client.describe_producers(broker, places)
-        except ReplicaError:
-            continue  # said of the broker
-        for place, states in answers.items():
-            if mine := opened(place, broker, states):
-                found.setdefault(place.topic, []).extend(mine)
-    return found
+__all__ = ["Line", "Result", "check", "exit_code"]

@@ -185,6 +185,17 @@ class ReplicaClient:
         request = requests.describe_log_dirs(partitions)
         return requests.log_dirs_of(broker, self._connections.exchange(broker, request, self._deadline(timeout_ms)))
 
+    def log_dir_states(self, broker: int, *, timeout_ms: float | None = None) -> dict[str, bool]:
+        """By path of a broker's log directories, whether it is online (DESCRIBE on the cluster).
+
+        Raises:
+            ReplicaError: it could not be asked, or did not say.
+        """
+        request = requests.describe_log_dirs((), versions.LOG_DIR_STATES)
+        return requests.log_dir_states_of(
+            broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
+        )
+
     def fetch(
         self,
         broker: int,

@@ -43,6 +43,8 @@ _INVALID_REQUEST, _ANOTHER_BROKER = 42, "nexpected broker id"
 _DYNAMIC_TOPIC_CONFIG = 1
 _TRANSACTIONAL_ID_REFUSED = 53
 """``TRANSACTIONAL_ID_AUTHORIZATION_FAILED``; what may be described and is nowhere has another code."""
+_OFFLINE = 56
+"""``KAFKA_STORAGE_ERROR``, of a log directory: it is offline (``ReplicaManager.describeLogDirs``)."""
 _SET, _DELETE = 0, 1
 _ALTER_CONFIGS = 11
 """Its code in ``org.apache.kafka.common.acl.AclOperation``."""
@@ -182,14 +184,14 @@ def check_altered(topic: str, response: Any) -> None:
             raise from_code(answer.error_code, topic=topic, detail=detail, needs=MissingRight.ALTER_CONFIGS)
 
 
-def describe_log_dirs(partitions: Iterable[TopicPartition]) -> Request:
-    """Ask for the log directories that hold partitions."""
+def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
+    """Ask for all log directories, and how large partitions are that they hold."""
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
     wanted = [kind(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
-    return Request(DescribeLogDirsRequest(topics=wanted), versions.DESCRIBE_LOG_DIRS)
+    return Request(DescribeLogDirsRequest(topics=wanted), accepted)
 
 
 def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
@@ -217,6 +219,20 @@ def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
         )
         for one in response.results
     ]
+
+
+def log_dir_states_of(broker: int, response: Any) -> dict[str, bool]:
+    """By path of a log directory, whether it is online.
+
+    Raises:
+        ReplicaError: the broker did not say.
+    """
+    if response.error_code or not response.results:
+        # Without DESCRIBE on the cluster the list is empty, up to version 2 without an error.
+        raise from_code(response.error_code or 31, broker=broker, needs=MissingRight.CLUSTER)
+    for code in {one.error_code for one in response.results} - {0, _OFFLINE}:
+        raise from_code(code, broker=broker, needs=MissingRight.CLUSTER)
+    return {one.log_dir: one.error_code != _OFFLINE for one in response.results}
 
 
 def fetch(
