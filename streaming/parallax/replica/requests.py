@@ -20,6 +20,7 @@ from parallax.model import IsolationLevel, MissingRight, TopicPartition
 from parallax.replica import topic_ids, versions
 from parallax.replica.errors import NotHosted, ReplicaError, Unsupported, from_code
 from parallax.replica.fetch_response import FetchAnswer, PartitionAnswer
+from parallax.replica.old_format import as_batches, is_old
 from parallax.replica.types import (
     Config,
     FetchedPartition,
@@ -320,7 +321,7 @@ def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | 
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.log_start_offset,
         aborted=answer.aborted,
-        records=answer.records,
+        records=as_batches(answer.records) if is_old(answer.records) else answer.records,
         diverging=answer.diverging_epoch,
     )
 
