@@ -17,7 +17,6 @@ import crc32c
 import numpy as np
 
 from parallax.replica.errors import Unsupported
-from parallax.replica.inflate import GZIP, LZ4, SNAPPY, BadStream, open_stream
 
 MAGIC = 16
 """Where the format stands, in a message as in a batch."""
@@ -76,7 +75,7 @@ def as_batches(records: memoryview) -> memoryview:
             if message is None:
                 break
             inner = list(_inner(message)) if message.attributes & _CODEC else []
-        except (_BrokenError, BadStream, Unsupported):
+        except _BrokenError:
             return memoryview(b"".join([*made, *_batches(loose), bytes(records[at:])]))
         if inner:
             made += [*_batches(loose), *_batches(inner)]
@@ -153,6 +152,9 @@ def _inner(wrapper: _Message) -> Iterator[_Message]:
 
 
 def _inflated(wrapper: _Message) -> bytes:
+    # Arrow, which a client that never meets such messages does without.
+    from parallax.replica.inflate import GZIP, LZ4, SNAPPY, BadStream, open_stream
+
     codec = wrapper.attributes & _CODEC
     if wrapper.value is None or codec not in (GZIP, SNAPPY, LZ4):
         raise _BrokenError
@@ -162,7 +164,10 @@ def _inflated(wrapper: _Message) -> bytes:
     stream, parts, size = open_stream(codec, memoryview(body)), [], 0
     while size <= _LARGEST:
         step = np.empty(_STEP, np.uint8)
-        got = stream.fill(step)
+        try:
+            got = stream.fill(step)
+        except (BadStream, Unsupported):
+            raise _BrokenError from None
         parts.append(step[:got].tobytes())
         size += got
         if got < _STEP:
