@@ -11,12 +11,13 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
+from parallax.check_line import Line, Result, exit_code, some
+from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
+from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
 from parallax.guard.command import read_record
@@ -32,7 +33,7 @@ from parallax.preflight import by_broker, check_folder, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized
 from parallax.replica.options import Address, parse
-from parallax.replica.types import Greeting, ProducerState
+from parallax.replica.types import Greeting
 from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.tls import of_server
@@ -46,41 +47,6 @@ from parallax.views.pause import PauseError, in_words, paused
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _SOON_DAYS = 14
 """A certificate that ends so soon is worth a note."""
-_NAMED = 5
-"""Topics that one line names."""
-_SAMPLED = 20
-"""Partitions of a topic that are asked for their producers, to see whether their transactions may be described."""
-
-
-class Result(StrEnum):
-    """What a line says."""
-
-    FINE = "ok"
-    NOTE = "note"
-    WRONG = "wrong"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing that was looked at.
-
-    Attributes:
-        about: what, e.g. ``broker 1`` or ``topic orders``.
-        text: one sentence; of what is wrong it says what to do.
-    """
-
-    about: str
-    result: Result
-    text: str
-
-
-def exit_code(lines: Sequence[Line]) -> int:
-    """0 where nothing is wrong, 1 where something is, 3 where something could not be looked at."""
-    found = {line.result for line in lines}
-    if Result.WRONG in found:
-        return 1
-    return 3 if Result.UNKNOWN in found else 0
 
 
 def check(settings: Settings) -> Iterator[Line]:
@@ -267,6 +233,7 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         host, port = addresses[broker]
         line, answers, shown = _broker(client, broker, f"{host}:{port}", places)
         yield line
+        yield from silent_replicas(broker, answers)
         if shown is not None and shown.certificate_ends is not None:
             yield _certificate(broker, shown.certificate_ends)
         if line.result is not Result.FINE:
@@ -274,6 +241,8 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         for place, answer in answers.items():
             if isinstance(answer, Unauthorized):
                 refused.setdefault(place.topic, answer)
+    yield from log_directories(client, by_broker(topics, settings), silent)
+    yield from out_of_sync(topics)
     yield from _topics(client, settings, topics, refused, silent)
 
 
@@ -293,7 +262,7 @@ def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicM
 
 def _ghost(broker: int, places: Sequence[TopicPartition]) -> Line:
     """A broker that partitions are assigned to, and that the cluster does not have."""
-    shown = _some([f"{place.topic}-{place.partition}" for place in places])
+    shown = some([f"{place.topic}-{place.partition}" for place in places])
     problem = f"it is no live broker of the cluster, and {shown} are assigned to it: their replicas there are absent"
     hint = "start it, or, if it is gone for good, reassign them (kafka-reassign-partitions.sh)."
     return Line(f"broker {broker}", Result.UNKNOWN, f"{problem}; {hint}")
@@ -302,10 +271,9 @@ def _ghost(broker: int, places: Sequence[TopicPartition]) -> Line:
 def _broker(
     client: ReplicaClient, broker: int, address: str, places: Sequence[TopicPartition]
 ) -> tuple[Line, Mapping[TopicPartition, object], Greeting | None]:
-    one_each = list({place.topic: place for place in places}.values())
     began = time.monotonic()
     try:
-        answers = client.watermarks(broker, one_each)
+        answers = client.watermarks(broker, places)
         took = (time.monotonic() - began) * 1000
         shown = client.greeting(broker)
     except Unauthorized as error:
@@ -339,8 +307,8 @@ def _topics(
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
     yield from _guard(client, settings, topics, configs, silent)
-    found = _open_transactions(client, topics, silent)
-    hidden = _hidden_transactions(client, found)
+    found = open_transactions(client, topics, silent)
+    lost = lost_transactions(client, settings, found)
     outages = _outages(settings.storage.path)
     for topic in sorted(topics, key=lambda t: t.name):
         about = f"topic {topic.name}"
@@ -353,12 +321,10 @@ def _topics(
             yield Line(about, Result.WRONG, f"{right}; without DESCRIBE_CONFIGS its logs are taken for compacted.")
         else:
             yield Line(about, *_exposure(topic, given, outages))
-        if numbers := found.get(topic.name):
-            yield Line(
-                about, Result.FINE, f"it is transactional; transactions of {len(numbers)} producers are open now."
-            )
-        if topic.name in hidden:
-            yield hidden[topic.name]
+        if mine := found.get(topic.name):
+            count = len({one.producer_id for one in mine})
+            yield Line(about, Result.FINE, f"it is transactional; transactions of {count} producers are open now.")
+        yield from lost.get(topic.name, ())
 
 
 def _guard(
@@ -376,7 +342,7 @@ def _guard(
     names = sorted(topic.name for topic in topics if _may_be_held(topic.name, settings, configs.get(topic.name)))
     wrong: list[str] = []
     if hidden := [name for name in names if not isinstance(configs.get(name), dict)]:
-        wrong.append(f"DESCRIBE_CONFIGS on {_some(hidden)} is missing: no bound is known there, and nothing is held.")
+        wrong.append(f"DESCRIBE_CONFIGS on {some(hidden)} is missing: no bound is known there, and nothing is held.")
     try:
         may = client.may_alter_configs(names) if names else {}
     except ReplicaError as error:
@@ -384,7 +350,7 @@ def _guard(
         return
     if fixed := [name for name in names if may.get(name) is False]:
         problem = "settings are not changed there, and guard.mode act would only advise"
-        wrong.append(f"ALTER_CONFIGS on {_some(fixed)} is missing: {problem}.")
+        wrong.append(f"ALTER_CONFIGS on {some(fixed)} is missing: {problem}.")
     if settings.guard.min_free_percent > 0 and (spaceless := _spaceless(client, topics, silent)):
         wrong.append(f"{spaceless}: where space is not known nothing is held, unless guard.min_free_percent is 0.")
     for problem in wrong:
@@ -431,11 +397,6 @@ def _spaceless(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: s
     return ""
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
 def _outages(storage: str) -> Mapping[int, timedelta]:
     """The longest outage that is recorded of each broker; none where nothing can be read."""
     from deltalake.exceptions import DeltaError
@@ -474,45 +435,4 @@ def _hours(span: timedelta) -> str:
     return f"{span.total_seconds() / 3600:.3g} h"
 
 
-def _hidden_transactions(client: ReplicaClient, found: Mapping[str, set[int]]) -> dict[str, Line]:
-    """By topic, what of its open transactions may not be described: a coordinator leaves such out, in silence."""
-    if not found:
-        return {}
-    try:
-        listings = client.list_transactions(sorted({number for numbers in found.values() for number in numbers}))
-    except ReplicaError as error:
-        problem = f"its open transactions could not be listed ({one_line(error)})."
-        return {topic: Line(f"topic {topic}", Result.UNKNOWN, problem) for topic in found}
-    if listings.unanswered:
-        return {}
-    listed = {one.producer_id for one in listings.transactions}
-    right = "are listed by no coordinator; grant DESCRIBE on their transactional ids."
-    return {
-        topic: Line(f"topic {topic}", Result.WRONG, f"{len(hidden)} open transactions {right}")
-        for topic, numbers in found.items()
-        if (hidden := numbers - listed)
-    }
-
-
-def _open_transactions(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> dict[str, set[int]]:
-    """By topic, the producers that have a transaction open in some of its partitions."""
-    asked: dict[int, list[TopicPartition]] = {}
-    for topic in topics:
-        for number, partition in list(topic.partitions.items())[:_SAMPLED]:
-            if partition.leader >= 0 and partition.leader not in silent:
-                asked.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
-    found: dict[str, set[int]] = {}
-    for broker, places in asked.items():
-        try:
-            answers = client.describe_producers(broker, places)
-        except ReplicaError:
-            continue  # said of the broker
-        for place, states in answers.items():
-            if numbers := {state.producer_id for state in _open(states)}:
-                found.setdefault(place.topic, set()).update(numbers)
-    return found
-
-
-def _open(states: object) -> list[ProducerState]:
-    found = states if isinstance(states, list) else []
-    return [state for state in found if state.current_transaction_start_offset >= 0]
+__all__ = ["Line", "Result", "check", "exit_code"]

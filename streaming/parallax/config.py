@@ -267,6 +267,13 @@ class FindingSettings(_Section):
     max_bytes_per_second: int = Field(
         10 << 20, ge=1 << 16, le=1 << 34, description="Read from each broker by all probes together, at most."
     )
+    hanging_after_s: float = Field(
+        60.0,
+        ge=0,
+        le=_MAX_S,
+        description="For how long a transaction holds back read_committed on all replicas before it is asked whether "
+        "it hangs; 0: never.",
+    )
 
 
 class GuardSettings(_Section):

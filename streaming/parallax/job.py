@@ -26,6 +26,7 @@ from parallax.compare.suspect import Coverage
 from parallax.config import ConfigError, Settings
 from parallax.errors import one_line
 from parallax.findings.finding import Finding
+from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
 from parallax.guard.account import beside
@@ -88,6 +89,7 @@ class Job:
         self._timekeeper: Timekeeper | None = None
         self._pointed: PointedThread | None = None
         self._guard: GuardThread | None = None
+        self._hanging: HangingThread | None = None
         self._spark: Any = None
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
@@ -178,6 +180,13 @@ class Job:
         hasher = ContentHasher(bytes.fromhex(key))
         self._manager = FindingsManager(self._settings, client, hasher, on_change=self._findings_changed)
         self._manager.start()
+        after_s = self._settings.findings.hanging_after_s
+        if after_s > 0:
+            watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms)
+            self._hanging = HangingThread(
+                watch, self.state.standstills, self.state.update_hanging, self._settings.kafka
+            )
+            self._hanging.start()
 
     def _start_audits(self, client: ReplicaClient, key: str) -> None:
         from parallax.audit.ledger import Ledger
@@ -296,6 +305,9 @@ class Job:
             self._maintenance.stop()
             self._maintenance = None
         self._stop_guard()
+        if self._hanging is not None:
+            self._hanging.stop()
+            self._hanging = None
         if self._manager is not None:
             self._manager.stop()
             self._manager = None

@@ -13,6 +13,7 @@ from parallax.java import KAFKA_NEEDS, find_java
 _CLASSES = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
 }
 """What each of Kafka's scripts starts."""
 

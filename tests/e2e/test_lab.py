@@ -42,7 +42,7 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.1.2", "4.3.0"])
+@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.1.2", "4.3.0", "4.4.0"])
 def test_other_versions_start_and_serve_records(make_cluster: Callable[..., Cluster], version: str, topic: str) -> None:
     cluster = make_cluster(version, brokers=1)
     cluster.create_topic(topic)

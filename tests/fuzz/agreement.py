@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import nacl.bindings as nacl
 
-from parallax.replica.decode import ContentHasher, decode_slices
+from parallax.replica import kernels
+from parallax.replica.decode import ContentHasher, batch_table, decode_slices
 from parallax.replica.errors import CorruptBatch, ReplicaError, Unsupported
+from parallax.replica.old_format import as_batches, is_old
 from tests.fuzz.kafka import Answer, Kafka, KafkaRecord
 from tests.unit.replica.batches import sized, varint
 
 HASHER = ContentHasher(bytes(range(16)))
 
 STRICTER = (
-    "message format v0 or v1",
+    "message of format v",
+    "a message format that is not known",
     "its number of records does not fit its size or its offsets",
     "its offsets run backwards",
     "a record's offset lies beyond the batch",
@@ -24,14 +28,27 @@ STRICTER = (
 Row = tuple[Any, ...]
 
 
+def answers(data: bytes) -> Iterator[memoryview]:
+    """What a client gives for a log of these bytes, one answer after the other: an older format begins another one."""
+    left = memoryview(data)
+    while True:
+        answer = as_batches(left) if is_old(left) else left
+        yield answer
+        table, failure = batch_table(answer)
+        left = answer[int(table[-1, kernels.END]) :] if len(table) else answer[:0]
+        if failure is not None or not is_old(left):
+            return
+
+
 def ours(data: bytes) -> tuple[list[Row], ReplicaError | None]:
     """Rows and the failure that ended them; any other exception is a fault of the decoder."""
     rows: list[Row] = []
     try:
-        for columns in decode_slices(data, hasher=HASHER):
-            names = ("offset", "timestamp", "key_hash_hi", "key_hash_lo", "content_hash", "key_size", "value_size")
-            kept = columns.kind == 0
-            rows += zip(*(getattr(columns, name)[kept].tolist() for name in names), strict=True)
+        for answer in answers(data):
+            for columns in decode_slices(answer, hasher=HASHER):
+                names = ("offset", "timestamp", "key_hash_hi", "key_hash_lo", "content_hash", "key_size", "value_size")
+                kept = columns.kind == 0
+                rows += zip(*(getattr(columns, name)[kept].tolist() for name in names), strict=True)
     except (CorruptBatch, Unsupported) as error:
         return rows, error
     return rows, None

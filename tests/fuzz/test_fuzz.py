@@ -20,6 +20,7 @@ from parallax.replica.decode import decode
 from tests.fuzz import agreement, cases
 from tests.fuzz.kafka import Kafka
 from tests.unit.replica.batches import Batch, Record, sized, varint
+from tests.unit.replica.old_messages import CODECS, ROWS, message, wrapped
 
 SEED = int(os.environ.get("PARALLAX_FUZZ_SEED", "20261122"))
 MIB = 1 << 20
@@ -48,6 +49,24 @@ def test_what_is_decoded_is_what_kafkas_own_classes_decode(kafka: Kafka) -> None
 @pytest.mark.timeout(1800)
 def test_what_is_decoded_is_what_kafkas_own_classes_decode_of_many_responses(kafka: Kafka) -> None:
     check(kafka, SEED + 1_000_000, 50_000)
+
+
+OLD = [(magic, codec) for magic in (0, 1) for codec in (0, *CODECS)]
+"""Formats before today's, and codecs; 0 for none."""
+
+
+def old(magic: int, codec: int) -> bytes:
+    if not codec:
+        return b"".join(message(magic, *row) for row in ROWS)
+    return wrapped(magic, codec, ROWS) + wrapped(magic, codec, [(400, 9, b"k", b"v")])
+
+
+@pytest.mark.parametrize(("magic", "codec"), OLD)
+def test_old_messages_are_what_kafkas_own_classes_decode(kafka: Kafka, magic: int, codec: int) -> None:
+    data = old(magic, codec)
+    assert len(agreement.ours(data)[0]) == len(ROWS) + bool(codec)
+    for mixed in (data, data + Batch(500, [Record(b"k")], epoch=-1).encode(), Batch(1, [Record(b"k")]).encode() + data):
+        assert agreement.disagreement(kafka, mixed) is None
 
 
 def measured(tmp_path: Path, data: bytes, end: int) -> dict[str, Any]:
@@ -130,7 +149,12 @@ def odd_batch() -> bytes:
 
 
 @pytest.mark.parametrize(
-    "data", [pytest.param(odd_batch(), id="odd"), *(pytest.param(n, id=str(n)) for n in range(40))]
+    "data",
+    [
+        pytest.param(odd_batch(), id="odd"),
+        *(pytest.param(wrapped(magic, codec, ROWS), id=f"v{magic}-{codec}") for magic, codec in OLD if codec),
+        *(pytest.param(n, id=str(n)) for n in range(40)),
+    ],
 )
 def test_a_record_that_a_broker_has_cleaned_has_the_content_that_it_had(kafka: Kafka, data: Any) -> None:
     """The cleaner's own code writes the batch again; before and after are one record to the comparison."""
@@ -145,5 +169,6 @@ def test_a_record_that_a_broker_has_cleaned_has_the_content_that_it_had(kafka: K
     after, error = agreement.ours(cleaned)
     assert error is None
     left = {row[0]: row for row in after}
+    given = next(agreement.answers(data))
     assert left == {row[0]: row for row in before if row[0] in left}
-    assert set(left) == {row[0] for row in before} - {decode(data, hasher=agreement.HASHER).next_offset - 1}
+    assert set(left) == {row[0] for row in before} - {decode(given, hasher=agreement.HASHER).next_offset - 1}

@@ -19,7 +19,7 @@ from parallax.guard.holds import Change, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import MissingRight, TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
-from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized, Unreachable
+from parallax.replica.errors import NotABroker, NotHosted, OtherCluster, ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionListing, TransactionListings
 from parallax.views.binding import bind
 from parallax.views.outages import longest, longest_outages
@@ -37,6 +37,9 @@ class Client:
     hosts = PLACE
     open_producers: Sequence[int] = ()
     listed: Sequence[int] = ()
+    may_describe = True
+    failed: frozenset[int] = frozenset()
+    silent: Mapping[int, Exception] = {}
     away: frozenset[int] = frozenset()
     shows = Greeting((4, 2), None, None)
     may_alter = True
@@ -61,7 +64,7 @@ class Client:
     def watermarks(self, broker: int, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Any]:
         if broker in self.away:
             raise Unreachable(f"broker {broker}: connection refused", broker=broker)
-        return dict.fromkeys(places, Watermarks(1, 1, 0, 1))
+        return dict.fromkeys(places, self.silent.get(broker, Watermarks(1, 1, 0, 1)))
 
     def greeting(self, _: int) -> Greeting:
         return self.shows
@@ -69,7 +72,7 @@ class Client:
     def topic_configs(self, topics: Sequence[str], _: Sequence[str]) -> dict[str, Any]:
         return dict.fromkeys(topics, self.configs)
 
-    def describe_producers(self, _: int, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Any]:
+    def describe_producers(self, _: int, places: Sequence[TopicPartition], **__: Any) -> Mapping[TopicPartition, Any]:
         return {p: [ProducerState(i, 0, 0, 0, -1, 5) for i in self.open_producers] for p in places}
 
     def may_alter_configs(self, topics: Sequence[str]) -> dict[str, bool]:
@@ -80,8 +83,20 @@ class Client:
             raise Unauthorized("not authorized: DESCRIBE on the cluster is needed", broker=broker)
         return [LogDir("/data", 100, 50, dict.fromkeys(places, 1))]
 
-    def list_transactions(self, _: Sequence[int]) -> TransactionListings:
+    def log_dir_states(self, broker: int) -> dict[str, bool]:
+        if not self.tells_space:
+            raise Unauthorized("not authorized: DESCRIBE on the cluster is needed", broker=broker)
+        return {"/data": True, "/data2": broker not in self.failed}
+
+    def list_transactions(self, _: Sequence[int], **__: Any) -> TransactionListings:
         return TransactionListings([TransactionListing(f"t{i}", i, "Ongoing", 1) for i in self.listed], {})
+
+    def describe_transactions(self, _: int, ids: Sequence[str], **__: Any) -> list[TransactionListing]:
+        here = frozenset({TopicPartition("orders", 0)})
+        return [TransactionListing(i, int(i[1:]), "Ongoing", 1, here) for i in ids]
+
+    def may_describe_transactions(self, **_: Any) -> bool:
+        return self.may_describe
 
 
 @pytest.fixture
@@ -106,7 +121,16 @@ def lines(monkeypatch: pytest.MonkeyPatch, settings: Settings, **cluster: Any) -
 
 def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     found = lines(monkeypatch, settings)
-    assert list(found) == ["JDK", "storage", "metrics", "cluster", "broker 1", "broker 2", "topic orders"]
+    assert list(found) == [
+        "JDK",
+        "storage",
+        "metrics",
+        "cluster",
+        "broker 1",
+        "broker 2",
+        "log directories",
+        "topic orders",
+    ]
     assert {line.result for line in found.values()} == {Result.FINE}
     assert "delete.retention.ms (24 h)" in found["topic orders"].text
     assert exit_code(list(found.values())) == 0
@@ -205,12 +229,54 @@ def test_a_topic_is_said_to_be_exposed_as_it_is(
 def test_transactions_that_no_coordinator_lists_may_not_be_described(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    found = lines(monkeypatch, settings, open_producers=(7, 8), listed=(7,))
+    found = lines(monkeypatch, settings, open_producers=(7, 8), listed=(7,), may_describe=False)
     assert found["topic orders"].result is Result.WRONG
-    assert "grant DESCRIBE on their transactional ids" in found["topic orders"].text
+    assert "they hang, or DESCRIBE on their transactional ids is missing" in found["topic orders"].text
     assert exit_code(list(found.values())) == 1
     line = lines(monkeypatch, settings, open_producers=(7,), listed=(7,))["topic orders"]
     assert (line.result, "transactional" in line.text) == (Result.FINE, True)
+
+
+def of_cluster(monkeypatch: pytest.MonkeyPatch, settings: Settings, **cluster: Any) -> list[str]:
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), cluster))
+    return [f"{line.result} {line.about}: {line.text}" for line in check(settings)]
+
+
+def test_each_replica_that_does_not_answer_is_named_with_why(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    offline = NotHosted("the replica's log folder is offline (KAFKA_STORAGE_ERROR)", broker=2)
+    said = of_cluster(monkeypatch, settings, silent={2: offline})
+    assert f"wrong broker 2: 1 of its 1 replicas cannot be read (orders-0): {offline.problem}." in said
+
+
+def test_a_log_directory_that_is_offline_is_named_and_where_nobody_may_ask_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    said = of_cluster(monkeypatch, settings, failed=frozenset({2}))
+    (line,) = [one for one in said if "offline" in one]
+    assert line.startswith("wrong broker 2: offline log directories: /data2; ")
+    (line,) = [one for one in of_cluster(monkeypatch, settings, tells_space=False) if "offline" in one]
+    assert line.startswith("note log directories: whether one is offline is not known of broker 1, and 1 more brokers")
+    assert "DESCRIBE on the cluster" in line
+
+
+def test_a_replica_out_of_the_isr_and_a_partition_without_a_leader_are_noted(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    said = of_cluster(monkeypatch, settings, hosts=PartitionMetadata(-1, 0, (1, 2), (1,)))
+    assert "note topic orders: broker 2 is out of the ISR of orders-0." in said
+    assert "note topic orders: orders-0 has no leader: nobody can write to it or consume it." in said
+
+
+def test_a_transaction_that_no_coordinator_knows_hangs_where_no_right_is_missing(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    line = lines(monkeypatch, settings, open_producers=(8,))["topic orders"]
+    assert line.result is Result.WRONG
+    assert "a transaction hangs: a transaction of producer 8 is open from offset 5 on" in line.text
+    assert "DESCRIBE" not in line.text
+    assert "abort --topic orders --partition 0 --start-offset 5" in line.text
 
 
 @pytest.mark.parametrize(("days", "result"), [(400, Result.FINE), (5, Result.NOTE)])

@@ -1,7 +1,8 @@
 """The one Prometheus collector: a snapshot of the job's state, written as metrics at each scrape.
 
-Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key or producer id is ever a
-label, and no offset but in the one metric that says what alerts tell of a finding: those live in the findings table.
+Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key is ever a label. A
+producer id is one in the metric of hanging transactions alone, an offset in the one that says what alerts tell of a
+finding; all else lives in the findings table.
 """
 
 from __future__ import annotations
@@ -331,6 +332,16 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _counter("findings_resolved", "Findings seen to be gone.", (), [([], status.resolved_total)])
     yield _gauge(
+        "hanging_transaction_start_timestamp_seconds",
+        "Since when a transaction hangs on all replicas: no coordinator will end it, or it has been open for longer "
+        "than transaction.max.timeout.ms allows. When it was last written to, or, if earlier, first seen.",
+        (*_PARTITION, "producer_id"),
+        [
+            ([h.one.place.topic, str(h.one.place.partition), str(h.one.producer_id)], h.since)
+            for h in snapshot.hanging[:MOST]
+        ],
+    )
+    yield _gauge(
         "suspects_pending",
         "Suspects that wait for a verdict.",
         _PARTITION,
@@ -339,7 +350,7 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("suspects_dismissed", "Suspects that a probe has cleared.", (), [([], status.dismissed_total)])
     yield _counter(
         "transactions_not_listed",
-        "Claims about transactions that no coordinator lists: DESCRIBE on the transactional id may be missing.",
+        "Claims about transactions that no coordinator lists: they hang, or DESCRIBE on their ids is missing.",
         ("topic",),
         [([topic], n) for topic, n in sorted(status.unlisted_total.items())],
     )

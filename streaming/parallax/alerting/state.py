@@ -16,6 +16,7 @@ from parallax.alerting.listing import Listed, Listing
 from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
+from parallax.findings.hanging_watch import Hanging, Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.run import GuardStatus
 from parallax.guard.timekeeper import Absences
@@ -127,6 +128,7 @@ class Snapshot:
     mismatches: Mapping[str, str] = field(default_factory=dict)
     comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
     storage_full: bool = False
+    hanging: tuple[Hanging, ...] = ()
 
     @property
     def heartbeat(self) -> float | None:
@@ -260,11 +262,32 @@ class MonitorState:
         self._guard: GuardStatus | None = None
         self._paused: Paused = {}
         self._mismatches: Mapping[str, str] = {}
+        self._hanging: tuple[Hanging, ...] = ()
 
     def update_mismatches(self, mismatches: Mapping[str, str]) -> None:
         """Take in the addresses (``host:port``) at which another cluster answers, and its id."""
         with self._lock:
             self._mismatches = dict(mismatches)
+
+    def update_hanging(self, hanging: Sequence[Hanging]) -> None:
+        """Take in which transactions hang."""
+        with self._lock:
+            self._hanging = tuple(hanging)
+
+    def standstills(self) -> dict[TopicPartition, Standstill]:
+        """The partitions in which the foremost last stable offset stands still on every replica that has come to it."""
+        found: dict[TopicPartition, list[ReplicaState]] = {}
+        with self._lock:
+            for (topic, partition, _), state in self._replicas.items():
+                if state.last_stable_offset is not None:
+                    found.setdefault(TopicPartition(topic, partition), []).append(state)
+        stands: dict[TopicPartition, Standstill] = {}
+        for place, states in found.items():
+            at = max(state.last_stable_offset or 0 for state in states)
+            since = [state.stands_since for state in states if state.last_stable_offset == at]
+            if known := [one for one in since if one is not None]:
+                stands[place] = Standstill(at, max(known))
+        return stands
 
     def update_paused(self, paused: Paused) -> None:
         """Take in which brokers an operator does not want read."""
@@ -447,6 +470,7 @@ class MonitorState:
                 mismatches=self._mismatches,
                 comparison_errors=dict(self._comparison_errors),
                 storage_full=self._storage_full,
+                hanging=self._hanging,
             )
 
     def _touch(self, replica: Replica) -> None:

@@ -214,8 +214,8 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
     text = (
         f"nothing is compared in read_committed from offset {stable} on: a transaction of producer "
         f"{first['producer_id']} holds the last stable offset there, and wrote last at {at}, longer "
-        "ago than Kafka's default of transaction.max.timeout.ms allows; see whether it hangs (kafka-transactions.sh "
-        "find-hanging)"
+        "ago than Kafka's default of transaction.max.timeout.ms allows; parallax check says whether it hangs, and what "
+        "ends it"
     )
     return (text,)
 

@@ -9,11 +9,23 @@ from enum import StrEnum
 from parallax.audit.plan import PartitionPlan
 from parallax.compare.suspect import Suspect, UnreadRange
 from parallax.findings.finding import Finding
-from parallax.model import IsolationLevel, TopicPartition
+from parallax.model import IsolationLevel, ReadEvent, TopicPartition
 
 NO_MORE = "it shows no more"
 """Why a reader ended early that met no failure: its replica is behind, or its last stable offset stands still."""
 
+_WHY: Mapping[str, str] = {
+    ReadEvent.UNREACHABLE: "it failed meanwhile; audit again once it answers",
+    ReadEvent.CORRUPT_BATCH: "a batch there is broken; look at its log segment, and have the replica copied again",
+    ReadEvent.UNSUPPORTED: "a batch there cannot be read; the log says why",
+    ReadEvent.UNAUTHORIZED: "READ on the topic is missing; grant it",
+    ReadEvent.NOT_HOSTED: "it holds no replica there, or its disk is offline; parallax check says more",
+    ReadEvent.LOG_START_ADVANCED: "its log began above that meanwhile; audit again",
+    ReadEvent.LOG_TRUNCATED: "its log was truncated meanwhile; audit again",
+    ReadEvent.TOPIC_RECREATED: "the topic was re-created meanwhile; audit again",
+    ReadEvent.TOPIC_DELETED: "the topic was deleted meanwhile",
+}
+"""Why a reader ended early, and what to do."""
 _EXAMPLES = 3
 """Undecided suspects that a reason spells out; the others are counted."""
 
@@ -49,10 +61,10 @@ class Stopped:
 
     def __str__(self) -> str:
         """One phrase for a person."""
-        level = IsolationLevel(self.view).option
+        level, why = IsolationLevel(self.view).option, _WHY.get(self.event, self.event)
         if self.read_to < 0:
-            return f"broker {self.broker} was not read as {level} ({self.event}); offset {self.wanted} was the end"
-        return f"broker {self.broker} was read as {level} up to offset {self.read_to} of {self.wanted} ({self.event})"
+            return f"broker {self.broker} was not read as {level} ({why}); offset {self.wanted} was the end"
+        return f"broker {self.broker} was read as {level} up to offset {self.read_to} of {self.wanted} ({why})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +117,8 @@ class Compared:
             found.append(f"{self.deferred} offsets were left out at the cap of compare.state_cap_bytes; raise it")
         if self.skipped:
             found.append(
-                f"{self.skipped} offsets have no verdict: a reader could not go on there, or nothing that is left "
-                "says how a transaction ended (its end marker was emptied, or none was read)"
+                f"{self.skipped} offsets have no verdict: no replica could be read there (a broken batch), or nothing "
+                "that is left says how a transaction ended (its end marker was emptied, or none was read)"
             )
         if self.missing_head:
             found.append(

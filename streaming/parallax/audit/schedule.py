@@ -19,7 +19,7 @@ import structlog
 from parallax.audit.cluster import select
 from parallax.audit.confirm import Confirm, Confirmed, confirm
 from parallax.audit.ledger import has_verdict
-from parallax.audit.result import AuditReport
+from parallax.audit.result import AuditReport, Result
 from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
 from parallax.audit.spot import Checked, SpotChecks
@@ -34,6 +34,8 @@ from parallax.source.pace import Pace, TokenBucket
 
 log = structlog.get_logger(__name__)
 
+_NAMED = 20
+"""Partitions of an audit that are named one by one in the log."""
 _WRITER = "audit"
 """The writer of the suspects of audits, beside the ids of queries, in the log of their table."""
 
@@ -326,7 +328,18 @@ class AuditSchedule:
                 self._on_failure()
             return None
         log.info("audit", source=source, result=str(report.result), partitions=len(report.partitions))
+        log_unknown(report)
         return report
+
+
+def log_unknown(report: AuditReport) -> None:
+    """Log each partition of which an audit could not tell whether its replicas agree, and why; the first `_NAMED`."""
+    unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
+    for one in unknown[:_NAMED]:
+        why = "; ".join(one.reasons)
+        log.warning("an audit could not tell whether replicas agree", topic=one.topic, partition=one.partition, why=why)
+    if more := unknown[_NAMED:]:
+        log.warning("an audit could not tell of more partitions", partitions=len(more))
 
 
 def job_audits(

@@ -51,11 +51,12 @@ def reasons(unread: Iterable[UnreadRange], late: Iterable[int] | None) -> tuple[
         late: brokers on record as late; None where that cannot be read.
     """
     found = [
-        f"broker {broker} copied records later than it may, and may lack what had been cleaned; audit the brokers"
+        f"broker {broker} was away for longer than what it lacked was kept: it may have missed tombstones or end "
+        "markers; audit the brokers"
         for broker in sorted(late or ())
     ]
     if late is None:
-        found.append("which replicas copied records later than they may cannot be read; see the log, audit the brokers")
+        found.append("which replicas were away for too long cannot be read; see the log, audit the brokers")
     counts = Counter[UnknownReason]()
     first: dict[UnknownReason, UnreadRange] = {}
     by_view: Counter[tuple[UnknownReason, int]] = Counter()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers, CoordinatorAnswer, ReplicaAnswer
 from parallax.findings.claim import Claim
+from parallax.findings.coordinators import ask
 from parallax.findings.history import HistoryLookup, KeyHistory
 from parallax.findings.index import Indexes
 from parallax.findings.keys import Key
@@ -36,11 +36,8 @@ from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
-from parallax.replica.types import TransactionListing
 
 _POLICY = "cleanup.policy"
-_UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
-"""The states of a transaction that some partition has an end marker still to get of."""
 _ASKS = 4
 """How many probes ask one broker at once."""
 
@@ -187,32 +184,18 @@ class Prober:
     def _coordinators(self, question: Coordinators) -> dict[int, CoordinatorAnswer]:
         """Ask the transaction coordinators about the producers; what they do not say is reported, not guessed."""
         wanted = question.producer_ids
-        try:
-            listed = self.client.list_transactions(wanted, timeout_ms=self.settings.probe_timeout_ms)
-        except ReplicaError as error:
-            return {pid: CoordinatorAnswer(pid, error=str(error)) for pid in wanted}
-        silent = "; ".join(str(e) for e in listed.unanswered.values())
-        found = {
-            pid: CoordinatorAnswer(pid, error=silent) if silent else CoordinatorAnswer.not_listed(pid) for pid in wanted
-        }
-        of_producers = [t for t in listed.transactions if t.producer_id in found]
-        for t in [*of_producers, *self._described(of_producers)]:
+        told = ask(self.client, wanted, self.settings.probe_timeout_ms)
+        found = {pid: self._unlisted(pid, told.silent) for pid in wanted}
+        for t in told.transactions:
             elsewhere = t.partitions is not None and question.place not in t.partitions
             found[t.producer_id] = CoordinatorAnswer(t.producer_id, t.transactional_id, t.state, elsewhere=elsewhere)
         return found
 
-    def _described(self, listed: Sequence[TransactionListing]) -> list[TransactionListing]:
-        """Those that are under way, with their partitions; a coordinator that does not say leaves it at the listing."""
-        asked: dict[int, list[str]] = {}
-        for one in listed:
-            if one.state in _UNDER_WAY:
-                asked.setdefault(one.coordinator, []).append(one.transactional_id)
-        found = []
-        for broker, names in asked.items():
-            with suppress(ReplicaError):
-                found += self.client.describe_transactions(broker, names, timeout_ms=self.settings.probe_timeout_ms)
-        ids = {one.producer_id for one in listed}
-        return [one for one in found if one.producer_id in ids]
+    @staticmethod
+    def _unlisted(producer_id: int, silent: str) -> CoordinatorAnswer:
+        if silent:
+            return CoordinatorAnswer(producer_id, error=silent)
+        return CoordinatorAnswer.not_listed(producer_id)
 
     def _ask(self, wants: Wants, broker: int, history: _LazyHistory) -> Reading:
         """Ask one replica; a failure of any part makes the whole answer an error, so that no half of it is judged.

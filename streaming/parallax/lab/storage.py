@@ -35,17 +35,18 @@ def kafka_uuid() -> str:
 def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_id: str, node_id: int) -> None:
     """Make a broker's log folder ready to start.
 
-    ``bootstrap.checkpoint`` (the feature levels that a new cluster of this version begins with) is the same on every
-    node of a cluster with static voters, and ``meta.properties`` differs in its three ids only, so one run of
-    StorageTool per version serves every broker of every lab.
+    The feature levels that a new cluster of this version begins with are the same on every node of a cluster with
+    static voters: a checkpoint beside ``meta.properties``, from Kafka 4.4 on one of ``__cluster_metadata-0``
+    (KAFKA-19648). ``meta.properties`` differs in its three ids only. So one run of StorageTool per version serves every
+    broker of every lab.
 
     Raises:
         LabError: StorageTool failed.
     """
     template = prepared_folder(java, jars, version)
-    data.mkdir(parents=True)
-    shutil.copyfile(template / "bootstrap.checkpoint", data / "bootstrap.checkpoint")
-    text = (template / "meta.properties").read_text(encoding="utf-8")
+    # Not what `parallax.lab.archive` keeps and makes there.
+    shutil.copytree(template, data, ignore=shutil.ignore_patterns(".*", "*.jsa"))
+    text = (data / "meta.properties").read_text(encoding="utf-8")
     for name, value in (("node.id", str(node_id)), ("directory.id", kafka_uuid()), ("cluster.id", cluster_id)):
         text = re.sub(rf"^{re.escape(name)}=.*$", f"{name}={value}", text, flags=re.MULTILINE)
     (data / "meta.properties").write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from uuid import uuid4
 
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica import looking, options, requests, versions
@@ -193,6 +194,17 @@ class ReplicaClient:
         request = requests.describe_log_dirs(partitions)
         return requests.log_dirs_of(broker, self._connections.exchange(broker, request, self._deadline(timeout_ms)))
 
+    def log_dir_states(self, broker: int, *, timeout_ms: float | None = None) -> dict[str, bool]:
+        """By path of a broker's log directories, whether it is online (DESCRIBE on the cluster).
+
+        Raises:
+            ReplicaError: it could not be asked, or did not say.
+        """
+        request = requests.describe_log_dirs((), versions.LOG_DIR_STATES)
+        return requests.log_dir_states_of(
+            broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
+        )
+
     def fetch(
         self,
         broker: int,
@@ -349,6 +361,30 @@ class ReplicaClient:
         return requests.described_transactions(
             broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
         )
+
+    def may_describe_transactions(self, *, timeout_ms: float | None = None) -> bool:
+        """Whether DESCRIBE on transactional ids in general is granted, or no authorizer asks for it.
+
+        A coordinator leaves out of its list what may not be described, without an error. So an id that nobody has is
+        described: it is refused before it is looked for (``KafkaApis.handleDescribeTransactionsRequest``).
+
+        Raises:
+            Unreachable: no broker answered.
+        """
+        request = requests.describe_transactions([f"parallax-{uuid4()}"])
+        return requests.may_describe_transactions_of(self._connections.ask_any(request, self._deadline(timeout_ms)))
+
+    def broker_configs(
+        self, broker: int, names: Sequence[str], *, timeout_ms: float | None = None
+    ) -> dict[str, str] | ReplicaError:
+        """Settings of one broker by name, or why they are not given (DESCRIBE_CONFIGS on the cluster is needed).
+
+        Raises:
+            ReplicaError: the broker could not be asked.
+        """
+        request = requests.describe_broker(broker, names)
+        found = requests.configs_of(self._connections.exchange(broker, request, self._deadline(timeout_ms)))
+        return found.get(str(broker), {})
 
     def end_offset_for_epoch(
         self, broker: int, topic: str, partition: int, leader_epoch: int, *, timeout_ms: float | None = None

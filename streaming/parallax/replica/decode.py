@@ -20,8 +20,20 @@ import pyarrow as pa
 from parallax.replica import kernels
 from parallax.replica.errors import ReplicaError, Unsupported
 from parallax.replica.inflate import Array, BadStream, Inflater
-from parallax.replica.parts import DTYPES, SLICE_ROWS, LargeBatch, Wanted, corrupt, empty_rows, of_batch, signed
+from parallax.replica.parts import (
+    DTYPES,
+    SLICE_ROWS,
+    LargeBatch,
+    Wanted,
+    broken_message,
+    corrupt,
+    empty_rows,
+    of_batch,
+    signed,
+)
 
+_MAGIC, _CURRENT = 16, 2
+"""Where a batch says which format it is of, and the one that is decoded."""
 _SMALL_BATCH = 1024
 """Batches below this many bytes are checked inside compiled code: the call to the crc32c package would cost more."""
 
@@ -155,7 +167,7 @@ def decode(
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
-        Unsupported: an old message format, an unknown codec, or a batch beyond what can be held.
+        Unsupported: an unknown message format or codec, or a batch beyond what can be held.
     """
     slices = list(decode_slices(records, hasher=hasher, payload=payload, start=start, end=end, inflater=inflater))
     return _joined(slices) if slices else no_columns(payload, start)
@@ -190,7 +202,7 @@ def decode_slices(
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
-        Unsupported: an old message format, an unknown codec, or a batch beyond what can be held.
+        Unsupported: an unknown message format or codec, or a batch beyond what can be held.
     """
     data = _frozen(records)
     failure: ReplicaError | None = None
@@ -313,10 +325,13 @@ def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
     """The headers of the whole batches, int64[m, kernels.TABLE_WIDTH], unchecked by CRC.
 
     Returns:
-        Those in front of the first that is broken, and what is wrong with that one.
+        Those in front of the first that is broken, and what is wrong with that one; those in front of the first of an
+        older format.
     """
     data = _frozen(records)
     table, problem, at = kernels.walk(data)
+    if problem == kernels.OLD_FORMAT and len(table) and data[at + _MAGIC] < _CURRENT:
+        problem = kernels.OK  # It begins the next answer, which `parallax.replica.old_format` turns into batches.
     return table, _broken_header(data, problem, at) if problem else None
 
 
@@ -324,22 +339,13 @@ def _broken_header(data: Array, problem: int, at: int) -> ReplicaError:
     row = np.full(kernels.TABLE_WIDTH, -1, np.int64)
     row[kernels.BASE] = row[kernels.LAST] = int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
     if problem == kernels.OLD_FORMAT:
-        row[kernels.LAST] = _end_of_old_format(data, at)
+        # What `parallax.replica.old_format` has left as it was is broken; its offset is that of its last record.
+        if data[at + _MAGIC] < _CURRENT:
+            return broken_message(row, int(data[at + _MAGIC]))
+        row[kernels.LAST] = -1
     elif problem != kernels.BAD_LENGTH:
         row[kernels.LAST] += max(int.from_bytes(data[at + 23 : at + 27].tobytes(), "big", signed=True), 0)
     return corrupt(problem, row)
-
-
-def _end_of_old_format(data: Array, at: int) -> int:
-    """Offset of the last message of formats v0 and v1 in a row; a wrapper has that of its last message."""
-    last = -1
-    while at + 17 <= len(data) and data[at + 16] < 2:
-        offset, size = struct.unpack_from(">qi", data.data, at)
-        if size < 14 or offset < last:
-            break
-        last = offset
-        at += 12 + size
-    return last
 
 
 def _first_bad_crc(data: Array, table: Array) -> int:

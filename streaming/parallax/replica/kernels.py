@@ -50,7 +50,7 @@ NO_MARKER, ABORT_MARKER, COMMIT_MARKER = -1, 0, 1
 OK = 0
 OLD_FORMAT, BAD_LENGTH, BAD_COUNT, BAD_ORDER, BAD_CRC, BAD_RECORD, BAD_OFFSET, LEFT_OVER, BAD_CONTROL = range(1, 10)
 PROBLEMS = {
-    OLD_FORMAT: "message format v0 or v1, or one not known yet",
+    OLD_FORMAT: "a message format that is not known",
     BAD_LENGTH: "its length is smaller than a batch's header",
     BAD_COUNT: "its number of records does not fit its size or its offsets",
     BAD_ORDER: "its offsets run backwards",

@@ -54,10 +54,15 @@ def corrupt(problem: int, row: Any) -> ReplicaError:
     what, base = kernels.PROBLEMS[problem], int(row[kernels.BASE])
     offsets = {"base_offset": base, "last_offset": int(row[kernels.LAST])}
     if problem == kernels.OLD_FORMAT:
-        return Unsupported(
-            f"batch at offset {base}: {what}; let the topic be rewritten by Kafka 4.0 or later", **offsets
-        )
+        return Unsupported(f"batch at offset {base}: {what}", **offsets)
     return CorruptBatch(f"batch at offset {base}: {what}; look at this replica's log segment", **offsets)
+
+
+def broken_message(row: Any, magic: int) -> CorruptBatch:
+    """Return what is said of a message of format v0 or v1 that cannot be decoded."""
+    offset = int(row[kernels.LAST])
+    problem = f"message of format v{magic} at offset {offset}: its checksum, structure or compression is wrong"
+    return CorruptBatch(f"{problem}; look at this replica's log segment", base_offset=offset, last_offset=offset)
 
 
 def of_batch(error: BadStream | ReplicaError, row: Any) -> ReplicaError:
@@ -400,4 +405,15 @@ class _Fields:
         self.hashed(max(size, 0), state)
 
 
-__all__ = ["DTYPES", "SLICE_ROWS", "LargeBatch", "Part", "Wanted", "corrupt", "empty_rows", "of_batch", "signed"]
+__all__ = [
+    "DTYPES",
+    "SLICE_ROWS",
+    "LargeBatch",
+    "Part",
+    "Wanted",
+    "broken_message",
+    "corrupt",
+    "empty_rows",
+    "of_batch",
+    "signed",
+]

@@ -20,6 +20,7 @@ from parallax.model import IsolationLevel, MissingRight, TopicPartition
 from parallax.replica import topic_ids, versions
 from parallax.replica.errors import NotHosted, ReplicaError, Unsupported, from_code
 from parallax.replica.fetch_response import FetchAnswer, PartitionAnswer
+from parallax.replica.old_format import as_batches, is_old
 from parallax.replica.types import (
     Config,
     FetchedPartition,
@@ -41,6 +42,10 @@ _TOPIC, _BROKER = 2, 4
 _INVALID_REQUEST, _ANOTHER_BROKER = 42, "nexpected broker id"
 """How a broker refuses to describe another broker (``ConfigHelper.describeConfigs``, every version since 0.11)."""
 _DYNAMIC_TOPIC_CONFIG = 1
+_TRANSACTIONAL_ID_REFUSED = 53
+"""``TRANSACTIONAL_ID_AUTHORIZATION_FAILED``; what may be described and is nowhere has another code."""
+_OFFLINE = 56
+"""``KAFKA_STORAGE_ERROR``, of a log directory: it is offline (``ReplicaManager.describeLogDirs``)."""
 _SET, _DELETE = 0, 1
 _ALTER_CONFIGS = 11
 """Its code in ``org.apache.kafka.common.acl.AclOperation``."""
@@ -136,11 +141,16 @@ def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | 
     }
 
 
-def who_answers(broker: int) -> Request:
-    """Ask a broker for a setting of its own, by its id: no broker gives those of another one."""
+def describe_broker(broker: int, names: Sequence[str]) -> Request:
+    """Ask a broker for settings of its own, by its id: no broker gives those of another one."""
     kind = DescribeConfigsRequest.DescribeConfigsResource
-    wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=["broker.id"])]
+    wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=list(names))]
     return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
+
+
+def who_answers(broker: int) -> Request:
+    """Ask a broker for its own id, as `is_another` reads the answer."""
+    return describe_broker(broker, ["broker.id"])
 
 
 def is_another(response: Any) -> bool | None:
@@ -175,14 +185,14 @@ def check_altered(topic: str, response: Any) -> None:
             raise from_code(answer.error_code, topic=topic, detail=detail, needs=MissingRight.ALTER_CONFIGS)
 
 
-def describe_log_dirs(partitions: Iterable[TopicPartition]) -> Request:
-    """Ask for the log directories that hold partitions."""
+def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
+    """Ask for all log directories, and how large partitions are that they hold."""
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
     wanted = [kind(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
-    return Request(DescribeLogDirsRequest(topics=wanted), versions.DESCRIBE_LOG_DIRS)
+    return Request(DescribeLogDirsRequest(topics=wanted), accepted)
 
 
 def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
@@ -210,6 +220,20 @@ def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
         )
         for one in response.results
     ]
+
+
+def log_dir_states_of(broker: int, response: Any) -> dict[str, bool]:
+    """By path of a log directory, whether it is online.
+
+    Raises:
+        ReplicaError: the broker did not say.
+    """
+    if response.error_code or not response.results:
+        # Without DESCRIBE on the cluster the list is empty, up to version 2 without an error.
+        raise from_code(response.error_code or 31, broker=broker, needs=MissingRight.CLUSTER)
+    for code in {one.error_code for one in response.results} - {0, _OFFLINE}:
+        raise from_code(code, broker=broker, needs=MissingRight.CLUSTER)
+    return {one.log_dir: one.error_code != _OFFLINE for one in response.results}
 
 
 def fetch(
@@ -297,7 +321,7 @@ def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | 
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.log_start_offset,
         aborted=answer.aborted,
-        records=answer.records,
+        records=as_batches(answer.records) if is_old(answer.records) else answer.records,
         diverging=answer.diverging_epoch,
     )
 
@@ -370,6 +394,11 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
         for state in response.transaction_states
         if not state.error_code
     ]
+
+
+def may_describe_transactions_of(response: Any) -> bool:
+    """Whether a transaction may be described, by an answer to `describe_transactions`; it need not be there."""
+    return all(state.error_code != _TRANSACTIONAL_ID_REFUSED for state in response.transaction_states)
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:

@@ -20,6 +20,8 @@ from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.finding import Finding
+from parallax.findings.hanging import Open
+from parallax.findings.hanging_watch import Hanging, Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import Event, EventKind, Hold, Phase
@@ -69,6 +71,7 @@ NAMES = {
     "guard_refused",
     "guard_events_total",
     "guard_works",
+    "hanging_transaction_start_timestamp_seconds",
     "table_bytes",
     "partitions_detailed",
     "partitions_watched",
@@ -243,6 +246,8 @@ def full(state: MonitorState) -> MonitorState:
     hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
     state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
+    one = Open(TopicPartition("orders", 0), 1, 7, 0, 5, 900_000)
+    state.update_hanging([Hanging(one, 5, 900.0, "no coordinator knows its producer", hangs=True)])
     state.update_paused({2: Pause(900.0, "ann", "a full disk"), ALL: Pause(950.0, "ann", "all")})
     return state
 
@@ -367,6 +372,9 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
                 assert set(sample.labels) <= LABELS | {"offset", "runbook", "summary"}
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
                 continue
+            if sample.name == "parallax_hanging_transaction_start_timestamp_seconds":
+                assert set(sample.labels) == {"topic", "partition", "producer_id"}
+                continue
             assert set(sample.labels) <= (BUILD_LABELS if sample.name.endswith("build_info") else LABELS)
             assert not {"4711", "4720", "990011", "secret-key"} & set(sample.labels.values())
 
@@ -375,6 +383,29 @@ def test_what_an_operator_does_not_want_read_is_told_since_when(full: MonitorSta
     found = samples(full)
     assert found["reading_paused_timestamp_seconds", ("2",)] == 900
     assert found["reading_paused_timestamp_seconds", ("all",)] == 950
+
+
+def test_a_transaction_that_hangs_is_told_since_when(full: MonitorState) -> None:
+    assert samples(full)["hanging_transaction_start_timestamp_seconds", ("orders", "0", "7")] == 900
+
+
+class TestStandstills:
+    """Where a transaction may hang: nothing of it is asked of a broker."""
+
+    def test_an_offset_that_all_who_came_to_it_stand_at_stands_since_the_last_of_them_came(
+        self, state: MonitorState, clock: Clock
+    ) -> None:
+        for broker, stable in ((1, 50), (2, 50), (3, 40)):
+            state.update_progress([progress(broker=broker, last_stable_offset=stable)])
+            clock.now += 10
+        since = clock.now - 20
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, since)}
+        state.update_progress([progress(broker=1, last_stable_offset=60, high_watermark=60)])
+        assert state.standstills() == {}
+
+    def test_nothing_stands_where_all_is_stable(self, state: MonitorState) -> None:
+        state.update_progress([progress()])
+        assert state.standstills() == {}
 
 
 def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:

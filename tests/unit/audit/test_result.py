@@ -83,7 +83,7 @@ def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
         (Compared(deferred=9), "9 offsets were left out at the cap of compare.state_cap_bytes"),
         (
             Compared(skipped=2),
-            "2 offsets have no verdict: a reader could not go on there, or nothing that is left says",
+            "2 offsets have no verdict: no replica could be read there (a broken batch), or nothing that is left says",
         ),
         (Compared(broken="no common order"), "no common order"),
         (Compared(overflow=True), "more suspects than one audit looks into"),

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from parallax.audit import schedule as schedule_module
 from parallax.audit.confirm import Confirmed
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import PAUSE_S, SETTLE_S
-from parallax.audit.schedule import AGAIN_S, EVENTS, MAX_TOGETHER, SOON_S, AuditSchedule, CaughtUp
+from parallax.audit.schedule import AGAIN_S, EVENTS, MAX_TOGETHER, SOON_S, AuditSchedule, CaughtUp, log_unknown
 from parallax.audit.spot import Checked
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
@@ -107,6 +108,19 @@ def test_an_audit_that_fails_is_counted_and_the_next_one_runs() -> None:
     runs.now = 122
     schedule.run_due()
     assert len(runs.reports) == 1
+
+
+def test_the_log_names_each_partition_that_an_audit_could_not_tell_of_and_why() -> None:
+    known = PartitionResult("bills", 0, Result.CONSISTENT)
+    unknown = [PartitionResult("orders", n, Result.UNKNOWN, ("broker 3 is away", "no policy")) for n in range(22)]
+    with capture_logs() as logs:
+        log_unknown(AuditReport("brokers", 0, 1, (known, *unknown)))
+    assert [(line.get("topic"), line.get("partition")) for line in logs[:20]] == [("orders", n) for n in range(20)]
+    assert logs[0]["why"] == "broker 3 is away; no policy"
+    assert logs[20]["partitions"] == 2
+    with capture_logs() as logs:
+        Runs(result=Result.UNKNOWN).schedule()._guarded("brokers", [TopicPartition("orders", 7)])
+    assert [line["partition"] for line in logs if "could not tell" in line["event"]] == [7]
 
 
 def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:

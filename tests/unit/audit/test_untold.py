@@ -29,7 +29,7 @@ def test_offsets_are_counted_once_though_both_views_lack_them() -> None:
 
 def test_a_replica_that_is_late_is_named() -> None:
     (reason,) = reasons((), [2])
-    assert reason.startswith("broker 2 copied records later than it may")
+    assert reason.startswith("broker 2 was away for longer than what it lacked was kept")
 
 
 def test_late_replicas_are_those_that_the_guard_has_put_on_record(tmp_path: Path) -> None:
@@ -47,4 +47,4 @@ def test_a_table_of_late_replicas_that_cannot_be_read_leaves_it_unknown_who_is_l
         file.write_bytes(b"no Parquet")
     assert late_replicas(str(tmp_path)) is None
     (reason,) = reasons((), None)
-    assert reason.startswith("which replicas copied records later than they may cannot be read")
+    assert reason.startswith("which replicas were away for too long cannot be read")

@@ -215,12 +215,27 @@ def test_a_wrong_crc_names_the_base_offset() -> None:
         assert caught.value.base_offset == 77
 
 
-@pytest.mark.parametrize("magic", [0, 1, 3])
-def test_other_message_formats_are_unsupported(magic: int) -> None:
+def test_a_message_format_that_is_not_known_is_unsupported() -> None:
+    data = bytearray(Batch(3, [Record(b"k")]).encode())
+    data[16] = 3
+    with pytest.raises(Unsupported, match="batch at offset 3: a message format that is not known"):
+        decode(bytes(data), hasher=HASHER)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_of_an_older_format_that_was_left_as_it_is_is_broken(magic: int) -> None:
     data = bytearray(Batch(3, [Record(b"k")]).encode())
     data[16] = magic
-    with pytest.raises(Unsupported, match="batch at offset 3: message format"):
+    with pytest.raises(CorruptBatch, match=f"message of format v{magic} at offset 3: its checksum") as caught:
         decode(bytes(data), hasher=HASHER)
+    assert (caught.value.base_offset, caught.value.last_offset) == (3, 3)
+
+
+def test_batches_end_where_an_older_format_begins_which_the_next_answer_begins_with() -> None:
+    data = bytearray(Batch(3, [Record(b"k")]).encode() * 2)
+    data[len(data) // 2 + 16] = 1
+    columns = decode(bytes(data), hasher=HASHER)
+    assert (list(columns.offset), columns.next_offset) == ([3], 4)
 
 
 def test_an_unknown_codec_is_unsupported() -> None:

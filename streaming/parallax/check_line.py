@@ -1,0 +1,50 @@
+"""What ``parallax check`` says: a line for each thing that it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Result(StrEnum):
+    """What a line says."""
+
+    FINE = "ok"
+    NOTE = "note"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that was looked at.
+
+    Attributes:
+        about: what, e.g. ``broker 1`` or ``topic orders``.
+        text: one sentence; of what is wrong it says what to do.
+    """
+
+    about: str
+    result: Result
+    text: str
+
+
+def exit_code(lines: Sequence[Line]) -> int:
+    """0 where nothing is wrong, 1 where something is, 3 where something could not be looked at."""
+    found = {line.result for line in lines}
+    if Result.WRONG in found:
+        return 1
+    return 3 if Result.UNKNOWN in found else 0
+
+
+def some(names: Sequence[str]) -> str:
+    """The first five names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+_NAMED = 5
+
+
+__all__ = ["Line", "Result", "exit_code", "some"]

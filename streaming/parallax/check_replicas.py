@@ -1,0 +1,81 @@
+"""What ``parallax check`` says of single replicas: which do not answer, are out of sync, or lie on an offline disk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from parallax.check_line import Line, Result, some
+from parallax.model import TopicPartition
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import ReplicaError, Unauthorized
+
+
+def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> Iterator[Line]:
+    """The replicas of a broker that do not answer though it does, by why; a missing right is said of the topic."""
+    by_reason: dict[str, list[str]] = {}
+    for place, answer in answers.items():
+        if isinstance(answer, ReplicaError) and not isinstance(answer, Unauthorized):
+            by_reason.setdefault(answer.problem, []).append(_name(place))
+    for problem, names in by_reason.items():
+        count = f"{len(names)} of its {len(answers)} replicas cannot be read"
+        yield Line(f"broker {broker}", Result.WRONG, f"{count} ({some(sorted(names))}): {problem}.")
+
+
+def log_directories(
+    client: ReplicaClient, hosted: Mapping[int, Sequence[TopicPartition]], silent: Collection[int]
+) -> Iterator[Line]:
+    """The log directories that are offline, by broker; one line where none is, and one for those that do not say.
+
+    Args:
+        client: asks the brokers.
+        hosted: the watched replicas of each broker.
+        silent: brokers that are not asked.
+    """
+    unknown: dict[int, ReplicaError] = {}
+    count = 0
+    found: dict[int, list[str]] = {}
+    for broker in sorted(hosted.keys() - set(silent)):
+        try:
+            states = client.log_dir_states(broker)
+        except ReplicaError as error:
+            unknown[broker] = error
+            continue
+        count += len(states)
+        if offline := sorted(path for path, is_online in states.items() if not is_online):
+            found[broker] = offline
+    for broker, paths in found.items():
+        what = "its replicas there are lost to readers, and what they lack meanwhile may be gone for good"
+        text = f"offline log directories: {some(paths)}; {what}. Look at the broker's log and disk."
+        yield Line(f"broker {broker}", Result.WRONG, text)
+    if count and not found:
+        yield Line("log directories", Result.FINE, f"all {count} are online.")
+    if unknown:
+        (broker, why), *more = unknown.items()
+        others = f", and {len(more)} more brokers" if more else ""
+        text = f"whether one is offline is not known of broker {broker}{others} ({why.problem})."
+        yield Line("log directories", Result.NOTE, text)
+
+
+def out_of_sync(topics: Sequence[TopicMetadata]) -> Iterator[Line]:
+    """The replicas out of the ISR, by topic, and the partitions without a leader."""
+    for topic in sorted(topics, key=lambda one: one.name):
+        behind: dict[int, list[str]] = {}
+        leaderless = []
+        for number, partition in topic.partitions.items():
+            for broker in sorted(set(partition.replicas) - set(partition.isr)):
+                behind.setdefault(broker, []).append(_name(TopicPartition(topic.name, number)))
+            if partition.leader < 0:
+                leaderless.append(_name(TopicPartition(topic.name, number)))
+        for broker, names in sorted(behind.items()):
+            text = f"broker {broker} is out of the ISR of {some(names)}."
+            yield Line(f"topic {topic.name}", Result.NOTE, text)
+        if leaderless:
+            text = f"{some(leaderless)} has no leader: nobody can write to it or consume it."
+            yield Line(f"topic {topic.name}", Result.NOTE, text)
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place.topic}-{place.partition}"
+
+
+__all__ = ["log_directories", "out_of_sync", "silent_replicas"]

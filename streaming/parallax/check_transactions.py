@@ -1,0 +1,70 @@
+"""What ``parallax check`` says of open transactions: those that hang, and those of which that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from parallax.check_line import Line, Result
+from parallax.config import Settings
+from parallax.findings.hanging import Open, Standing, described, find, held_back, how_to_end, opened
+from parallax.model import TopicPartition
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import ReplicaError
+
+_NAMED = 5
+"""Hanging transactions of a topic that are named one by one."""
+_SAMPLED = 20
+"""Partitions of a topic that are asked for their producers."""
+
+
+def lost_transactions(
+    client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]]
+) -> dict[str, list[Line]]:
+    """By topic, its open transactions that hang, and those of which that is not known."""
+    opened_now = [one for mine in found.values() for one in mine]
+    verdicts = find(client, opened_now, settings.read.request_timeout_ms)
+    said: dict[str, list[Line]] = {}
+    for topic, mine in found.items():
+        by_standing: dict[Standing, list[Open]] = {}
+        for one in mine:
+            if one in verdicts:
+                by_standing.setdefault(verdicts[one].standing, []).append(one)
+        lines = said.setdefault(topic, [])
+        for one in by_standing.get(Standing.HANGS, [])[:_NAMED]:
+            text = f"a transaction hangs: {described(one)}, and {verdicts[one].why}. {held_back(one)}"
+            lines.append(Line(f"topic {topic}", Result.WRONG, f"{text} {how_to_end(one, settings.kafka)}"))
+        if more := by_standing.get(Standing.HANGS, [])[_NAMED:]:
+            lines.append(Line(f"topic {topic}", Result.WRONG, f"{len(more)} more transactions hang in it."))
+        if hidden := by_standing.get(Standing.HIDDEN):
+            problem = "are listed by no coordinator: they hang, or DESCRIBE on their transactional ids is missing"
+            text = f"{len(hidden)} open transactions {problem}; grant it on all transactional ids, and check again."
+            lines.append(Line(f"topic {topic}", Result.WRONG, text))
+        if unsure := by_standing.get(Standing.UNKNOWN):
+            why = verdicts[unsure[0]].why
+            text = f"whether {len(unsure)} open transactions hang is not known: {why}."
+            lines.append(Line(f"topic {topic}", Result.UNKNOWN, text))
+    return said
+
+
+def open_transactions(
+    client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]
+) -> dict[str, list[Open]]:
+    """By topic, the transactions that are open in some of its partitions."""
+    asked: dict[int, list[TopicPartition]] = {}
+    for topic in topics:
+        for number, partition in list(topic.partitions.items())[:_SAMPLED]:
+            if partition.leader >= 0 and partition.leader not in silent:
+                asked.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
+    found: dict[str, list[Open]] = {}
+    for broker, places in asked.items():
+        try:
+            answers = client.describe_producers(broker, places)
+        except ReplicaError:
+            continue  # said of the broker
+        for place, states in answers.items():
+            if mine := opened(place, broker, states):
+                found.setdefault(place.topic, []).extend(mine)
+    return found
+
+
+__all__ = ["lost_transactions", "open_transactions"]

@@ -1,0 +1,234 @@
+"""Hanging transactions: open on a partition's leader, and no coordinator will ever end them (KIP-664's find-hanging).
+
+What is asked, in this order: which transactions a leader holds open, what coordinators say of their producers, and once
+more what the leader holds open, since a coordinator may have ended one in between.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from parallax.findings.coordinators import Told, ask
+from parallax.model import UNKNOWN, TopicPartition
+from parallax.moments import time_text
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError
+from parallax.replica.types import ProducerState
+
+_STATES = "__transaction_state"
+"""Kafka's topic whose leaders are the coordinators."""
+
+
+class Standing(StrEnum):
+    """What becomes of an open transaction, by what its coordinator says."""
+
+    GOES_ON = "goes on"
+    """Its coordinator will end it."""
+    HANGS = "hangs"
+    """No coordinator will end it."""
+    HIDDEN = "hidden"
+    """No coordinator lists it, and DESCRIBE on transactional ids is not granted in general: one may know it."""
+    UNKNOWN = "unknown"
+    """A coordinator, or the leader, did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A transaction that the leader of a partition holds open."""
+
+    place: TopicPartition
+    leader: int
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+
+    @property
+    def identity(self) -> tuple[TopicPartition, int, int]:
+        """What makes it the same one at a later look."""
+        return self.place, self.producer_id, self.start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of an open transaction, and why, as one phrase."""
+
+    standing: Standing
+    why: str
+
+
+def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
+    """The open transactions among what `ReplicaClient.describe_producers` gave for a partition; none for an error."""
+    found: Sequence[ProducerState] = states if isinstance(states, list) else ()
+    return [
+        Open(
+            place,
+            leader,
+            one.producer_id,
+            one.producer_epoch,
+            one.current_transaction_start_offset,
+            one.last_timestamp,
+        )
+        for one in found
+        if one.current_transaction_start_offset >= 0
+    ]
+
+
+def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
+    """Say what becomes of an open transaction; a pure function.
+
+    Args:
+        one: the transaction.
+        told: what coordinators said after it was seen open.
+        may_describe: whether DESCRIBE on transactional ids is granted in general; None where that is not known.
+    """
+    mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
+    if not mine:
+        if told.silent:
+            return Verdict(Standing.UNKNOWN, f"not every coordinator answered ({told.silent})")
+        if may_describe:
+            return Verdict(Standing.HANGS, "no coordinator knows its producer")
+        problem = "no coordinator lists its producer: it hangs, or DESCRIBE on its transactional id is missing"
+        return Verdict(Standing.HIDDEN, problem)
+    listing = mine[-1]
+    by = f"the coordinator (broker {listing.coordinator}) says {listing.state} of {listing.transactional_id!r}"
+    if listing.partitions is None:
+        if listing.state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
+            return Verdict(Standing.UNKNOWN, f"{by}, and not of which partitions")
+        return Verdict(Standing.HANGS, f"{by}, and will write no end marker here")
+    if one.place in listing.partitions:
+        return Verdict(Standing.GOES_ON, by)
+    return Verdict(Standing.HANGS, f"{by}, and this partition is not part of it")
+
+
+def find(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
+    """Ask what becomes of open transactions.
+
+    Args:
+        client: asks the brokers.
+        found: the transactions, as their leaders hold them.
+        timeout_ms: deadline of each request.
+
+    Returns:
+        A verdict on each that is still open.
+    """
+    if not found:
+        return {}
+    told = ask(client, sorted({one.producer_id for one in found}), timeout_ms)
+    if told.unanswered:
+        told = replace(told, unanswered=_that_matter(client, told.unanswered, timeout_ms))
+    may_describe = _may_describe(client, timeout_ms)
+    verdicts = {one: judge(one, told, may_describe=may_describe) for one in found}
+    lost = [one for one, verdict in verdicts.items() if verdict.standing is not Standing.GOES_ON]
+    still = _still_open(client, lost, timeout_ms)
+    kept = {}
+    for one, verdict in verdicts.items():
+        if verdict.standing is Standing.GOES_ON or still.get(one):
+            kept[one] = verdict
+        elif one not in still:
+            kept[one] = Verdict(Standing.UNKNOWN, f"broker {one.leader}, which led it, did not answer again")
+    return kept
+
+
+def _that_matter(client: ReplicaClient, unanswered: Mapping[int, str], timeout_ms: int) -> Mapping[int, str]:
+    """Of the brokers that said nothing, those that may be coordinators; all where that is not known."""
+    try:
+        topic = client.metadata([_STATES], timeout_ms=timeout_ms).get(_STATES)
+    except ReplicaError:
+        return unanswered
+    leaders = set() if topic is None or topic.error else {one.leader for one in topic.partitions.values()}
+    if not leaders or UNKNOWN in unanswered:
+        return unanswered
+    leaderless = {UNKNOWN: f"a partition of {_STATES} has no leader"} if UNKNOWN in leaders else {}
+    return {broker: why for broker, why in unanswered.items() if broker in leaders} | leaderless
+
+
+def _may_describe(client: ReplicaClient, timeout_ms: int) -> bool | None:
+    try:
+        return client.may_describe_transactions(timeout_ms=timeout_ms)
+    except ReplicaError:
+        return None
+
+
+def _still_open(client: ReplicaClient, lost: Iterable[Open], timeout_ms: int) -> dict[Open, bool]:
+    """Whether each is open yet; those whose leader does not say are left out."""
+    by_leader: dict[int, list[Open]] = {}
+    for one in lost:
+        by_leader.setdefault(one.leader, []).append(one)
+    found: dict[Open, bool] = {}
+    for leader, mine in by_leader.items():
+        try:
+            answers = client.describe_producers(leader, list({one.place for one in mine}), timeout_ms=timeout_ms)
+        except ReplicaError:
+            continue
+        for one in mine:
+            if isinstance(states := answers.get(one.place), list):
+                now = {other.identity for other in opened(one.place, leader, states)}
+                found[one] = one.identity in now
+    return found
+
+
+def held_back(one: Open) -> str:
+    """What an open transaction holds back, as a sentence."""
+    return (
+        f"read_committed consumers of {one.place.topic}-{one.place.partition} get nothing from offset "
+        f"{one.start_offset} on, and compaction cannot pass it."
+    )
+
+
+def described(one: Open) -> str:
+    """The transaction in a phrase: whose, where, and when it was last written to, by its records' timestamps."""
+    at = "" if one.last_timestamp_ms <= 0 else f", last written to at {time_text(one.last_timestamp_ms)}"
+    return f"a transaction of producer {one.producer_id} is open from offset {one.start_offset} on{at}"
+
+
+def abort_command(one: Open, kafka: Mapping[str, str]) -> str:
+    """What ends a hanging transaction, to be pasted; its records become invisible to read_committed consumers.
+
+    Args:
+        one: the transaction.
+        kafka: the settings' section of that name.
+    """
+    command = ["kafka-transactions.sh", "--bootstrap-server", kafka.get("bootstrap.servers", "")]
+    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
+        command += ["--command-config", "client.properties"]
+    command += ["abort", "--topic", one.place.topic, "--partition", str(one.place.partition)]
+    return shlex.join([*command, "--start-offset", str(one.start_offset)])
+
+
+def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
+    """What to do about a transaction that hangs, with the command.
+
+    Args:
+        one: the transaction.
+        kafka: the settings' section of that name.
+    """
+    return f"If none of its records was meant to be committed, end it: {abort_command(one, kafka)}"
+
+
+def since_s(one: Open, seen_s: float) -> float:
+    """Since when it has been open, seconds since 1970 UTC.
+
+    Kafka keeps no time at which a transaction began on a partition: it is that of its last record, which producers may
+    set as they like, where that is before the first look at it.
+    """
+    last = one.last_timestamp_ms / 1000
+    return last if 0 < last < seen_s else seen_s
+
+
+__all__ = [
+    "Open",
+    "Standing",
+    "Verdict",
+    "abort_command",
+    "described",
+    "find",
+    "held_back",
+    "how_to_end",
+    "judge",
+    "opened",
+    "since_s",
+]

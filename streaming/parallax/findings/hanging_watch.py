@@ -1,0 +1,267 @@
+"""Looks for hanging transactions while the job runs: where the last stable offset of every replica stands still."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from parallax.errors import one_line
+from parallax.findings.hanging import (
+    Open,
+    Standing,
+    Verdict,
+    described,
+    find,
+    held_back,
+    how_to_end,
+    opened,
+    since_s,
+)
+from parallax.model import UNKNOWN, TopicPartition
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError
+
+log = structlog.get_logger(__name__)
+
+_ROUND_S = 10.0
+_AGAIN_S = 60.0
+"""How often a transaction that goes on is asked about again."""
+_SETTING = "transaction.max.timeout.ms"
+_MAX_TIMEOUT_MS = 900_000
+"""Kafka's default of it."""
+_LATE_S = 300.0
+"""How much longer Kafka itself waits before it calls a transaction late (``LATE_TRANSACTION_BUFFER_MS``)."""
+_SETTING_S = 3600.0
+"""How long a broker's setting is taken to stay as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """A last stable offset that stands still below the high watermark, on all replicas that are as far as the leader.
+
+    Attributes:
+        offset: where.
+        since: seconds since 1970 UTC, by the first look at it.
+    """
+
+    offset: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """A transaction that is reported.
+
+    Attributes:
+        one: the transaction, as the leader holds it.
+        since: since when, seconds since 1970 UTC (`since_s`).
+        why: one phrase.
+        hangs: whether no coordinator will end it; else it has been open for longer than a coordinator lets one be.
+        at: the last stable offset that it holds.
+    """
+
+    one: Open
+    at: int
+    since: float
+    why: str
+    hangs: bool
+
+
+def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
+    """Whether a transaction is open for longer than any coordinator lets one be, with what Kafka adds to that.
+
+    Args:
+        stands_s: for how long it has been seen open, seconds.
+        max_timeout_ms: the brokers' ``transaction.max.timeout.ms``.
+    """
+    return stands_s > max_timeout_ms / 1000 + _LATE_S
+
+
+class HangingWatch:
+    """Rounds of looks; not thread-safe.
+
+    Args:
+        client: asks the brokers.
+        after_s: for how long a last stable offset stands still before anybody is asked.
+        timeout_ms: deadline of each request.
+        clock: seconds since 1970 UTC, for tests.
+    """
+
+    def __init__(
+        self, client: ReplicaClient, after_s: float, timeout_ms: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self._after_s = after_s
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._reported: dict[TopicPartition, Hanging] = {}
+        self._hung_before: set[tuple[TopicPartition, int, int]] = set()
+        self._asked_at: dict[tuple[TopicPartition, int], float] = {}
+        self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
+
+    def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
+        """Look once.
+
+        Args:
+            stands: the partitions whose last stable offset stands still.
+
+        Returns:
+            What hangs, in the order of its partitions. What could not be asked about stays as it was.
+        """
+        now = self._clock()
+        long = {place: one for place, one in stands.items() if now - one.since >= self._after_s}
+        self._reported = {p: h for p, h in self._reported.items() if p in long and h.at == long[p].offset}
+        self._asked_at = {k: at for k, at in self._asked_at.items() if k[0] in long and long[k[0]].offset == k[1]}
+        due = [p for p, one in long.items() if now - self._asked_at.get((p, one.offset), -_AGAIN_S) >= _AGAIN_S]
+        self._asked_at |= {(place, long[place].offset): now for place in due}
+        for one, verdict in self._asked(due, long).items():
+            self._take(one, verdict, long[one.place], now)
+        return tuple(self._reported[place] for place in sorted(self._reported))
+
+    def _asked(self, due: Sequence[TopicPartition], long: Mapping[TopicPartition, Standstill]) -> dict[Open, Verdict]:
+        """Those that hold the last stable offsets, and what becomes of them."""
+        found: list[Open] = []
+        for leader, places in self._leaders(due).items():
+            try:
+                answers = self._client.describe_producers(leader, places, timeout_ms=self._timeout_ms)
+            except ReplicaError:
+                continue
+            for place in places:
+                at = long[place].offset
+                mine = [one for one in opened(place, leader, answers.get(place)) if one.start_offset <= at]
+                found += sorted(mine, key=lambda one: one.start_offset)[:1]
+        return find(self._client, found, self._timeout_ms)
+
+    def _leaders(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        if not places:
+            return {}
+        topics = self._client.metadata(sorted({place.topic for place in places}), timeout_ms=self._timeout_ms)
+        found: dict[int, list[TopicPartition]] = {}
+        for place in places:
+            known = topics[place.topic].partitions.get(place.partition) if place.topic in topics else None
+            if known is not None and known.leader != UNKNOWN:
+                found.setdefault(known.leader, []).append(place)
+        return found
+
+    def _take(self, one: Open, verdict: Verdict, stands: Standstill, now: float) -> None:
+        hangs = verdict.standing is Standing.HANGS
+        is_certain = hangs and one.identity in self._hung_before
+        self._hung_before = {known for known in self._hung_before if known[0] != one.place}
+        if hangs:
+            # A coordinator may be moving, or just be ending it: it hangs where two rounds say so.
+            self._hung_before.add(one.identity)
+        if hangs and not is_certain:
+            self._asked_at = {key: at for key, at in self._asked_at.items() if key[0] != one.place}
+            return
+        overdue = is_overdue(now - stands.since, self._max_timeout_ms(one.leader, now))
+        if is_certain or overdue:
+            self._reported[one.place] = Hanging(one, stands.offset, since_s(one, stands.since), verdict.why, hangs)
+        elif verdict.standing is Standing.GOES_ON:
+            self._reported.pop(one.place, None)
+
+    def _max_timeout_ms(self, broker: int, now: float) -> int:
+        at, known = self._setting
+        if now - at >= _SETTING_S:
+            try:
+                given = self._client.broker_configs(broker, [_SETTING], timeout_ms=self._timeout_ms)
+            except ReplicaError:
+                return known
+            if isinstance(given, dict) and given.get(_SETTING, "").isdigit():
+                known = int(given[_SETTING])
+            self._setting = now, known
+        return known
+
+
+class HangingThread:
+    """Looks in a thread of its own until it is stopped; a failure is logged, and tried again.
+
+    Args:
+        watch: looks.
+        stands: gives the partitions whose last stable offset stands still.
+        on_round: called with what hangs after each round.
+        kafka: the settings' section of that name, for what is logged.
+    """
+
+    def __init__(
+        self,
+        watch: HangingWatch,
+        stands: Callable[[], Mapping[TopicPartition, Standstill]],
+        on_round: Callable[[Sequence[Hanging]], None],
+        kafka: Mapping[str, str],
+    ) -> None:
+        self._watch = watch
+        self._stands = stands
+        self._on_round = on_round
+        self._kafka = kafka
+        self._is_failing = False
+        self._known: dict[tuple[TopicPartition, int, int], Hanging] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hanging transactions", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_ROUND_S):
+            try:
+                found = self._watch.round(self._stands())
+                self._on_round(found)
+                self._log(found)
+                self._is_failing = False
+            except ReplicaError as error:
+                if not self._stop.is_set() and not self._is_failing:
+                    self._is_failing = True
+                    log.warning("whether a transaction hangs could not be asked", error=one_line(error))
+            except Exception:
+                log.exception("whether a transaction hangs could not be asked")
+
+    def _log(self, found: Sequence[Hanging]) -> None:
+        now = {one.one.identity: one for one in found}
+        for identity, one in now.items():
+            if identity not in self._known:
+                log.error(headline(one), **_about(one.one), what=words(one, self._kafka))
+        for identity, one in self._known.items():
+            if identity not in now:
+                log.warning("a transaction that was reported as hanging is over", **_about(one.one))
+        self._known = now
+
+
+def headline(hanging: Hanging) -> str:
+    """What it is, in a few words."""
+    return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
+
+
+def words(hanging: Hanging, kafka: Mapping[str, str]) -> str:
+    """What it is, what it means for consumers, and what to do.
+
+    Args:
+        hanging: what is reported.
+        kafka: the settings' section of that name.
+    """
+    one = hanging.one
+    said = f"{described(one)}: {hanging.why}. {held_back(one)}"
+    if hanging.hangs:
+        return f"{said} {how_to_end(one, kafka)}"
+    return f"{said} See docs/runbook.md#a-transaction-that-hangs."
+
+
+def _about(one: Open) -> dict[str, object]:
+    return {
+        "topic": one.place.topic,
+        "partition": one.place.partition,
+        "producer_id": one.producer_id,
+        "offset": one.start_offset,
+    }
+
+
+__all__ = ["Hanging", "HangingThread", "HangingWatch", "Standstill", "headline", "is_overdue", "words"]

@@ -1,0 +1,94 @@
+"""A transaction that hangs on real brokers: found, said, and over after the command that is printed for it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.protocol.producer import ProduceRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from typer.testing import CliRunner
+
+from parallax.cli import app
+from parallax.findings.hanging_watch import HangingWatch, Standstill, words
+from parallax.lab import admin
+from parallax.lab.cluster import Cluster
+from parallax.lab.traffic import LegacyTransactionalProducer
+from parallax.lab.waiting import until
+from parallax.model import TopicPartition
+from parallax.replica.client import ReplicaClient
+from parallax.replica.connection import Deadline
+from parallax.replica.requests import Request
+from parallax.replica.versions import Versions
+from tests.e2e.kafka_tools import run_as_written
+
+NOBODY = 424_242
+"""A producer id that no coordinator has given out."""
+VERIFICATION = "transaction.partition.verification.enable"
+
+
+@pytest.fixture
+def unverified(kafka: Cluster) -> Iterator[Cluster]:
+    """Brokers that take a transaction without asking its coordinator, as those before Kafka 3.6 do."""
+    admin.set_broker_config(kafka, {VERIFICATION: "false"})
+    yield kafka
+    admin.set_broker_config(kafka, {VERIFICATION: "true"})
+
+
+def send_late(cluster: Cluster, topic: str, producer_id: int) -> None:
+    """Send one transactional batch without AddPartitionsToTxn, as a request that comes after its producer is gone."""
+    builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, 0, 0, 16384)
+    builder.append(0, int(time.time() * 1000), b"key", b"late", [])
+    kind = ProduceRequest.TopicProduceData
+    partition = kind.PartitionProduceData(index=0, records=bytes(builder.build()))
+    data = [kind(name=topic, partition_data=[partition])]
+    message = ProduceRequest(transactional_id=f"gone-{producer_id}", acks=-1, timeout_ms=10_000, topic_data=data)
+    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=10_000)) as client:
+        leader = client.metadata([topic])[topic].partitions[0].leader
+        answer = client._connections.exchange(leader, Request(message, Versions(3, 9)), Deadline(10_000))
+    (part,) = answer.responses[0].partition_responses
+    assert part.error_code == 0
+
+
+def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_printed_command(
+    unverified: Cluster, topic: str, tmp_path: Path
+) -> None:
+    going_on = f"{topic}-on"
+    unverified.create_topics([topic, going_on])
+    send_late(unverified, topic, NOBODY)
+    producer = LegacyTransactionalProducer(unverified.bootstrap_servers, going_on)
+    producer.begin()
+    producer.send(going_on, "key", "value")
+    kafka = {"bootstrap.servers": unverified.bootstrap_servers}
+    config = tmp_path / "parallax.yaml"
+    document: dict[str, Any] = {
+        "kafka": kafka,
+        "topics": {"include": [topic, going_on]},
+        "storage": {"path": str(tmp_path / "data")},
+        "alerting": {"metrics_port": 0},
+    }
+    config.write_text(json.dumps(document))
+
+    def wrong() -> list[str]:
+        done = CliRunner().invoke(app, ["check", "-c", str(config), "--format", "json"])
+        return [line["text"] for line in json.loads(done.stdout) if line["result"] == "wrong"]
+
+    stands = {TopicPartition(name, 0): Standstill(0, time.time() - 5) for name in (topic, going_on)}
+    with closing(ReplicaClient(kafka)) as client:
+        watch = HangingWatch(client, 1.0, 3000)
+        assert watch.round(stands) == ()
+        (found,) = until(lambda: watch.round(stands), "the transaction to be reported")
+        assert (found.one.place.topic, found.one.producer_id, found.hangs) == (topic, NOBODY, True)
+        (text,) = wrong()
+        assert f"a transaction of producer {NOBODY} is open from offset 0 on" in text
+        assert "no coordinator knows its producer" in text
+        command = words(found, kafka).rpartition("end it: ")[2]
+        assert text.endswith(command)
+        run_as_written(command, tmp_path)
+        until(lambda: not wrong(), "nothing to hang")
+    producer.commit()

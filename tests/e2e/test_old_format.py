@@ -1,0 +1,86 @@
+"""Logs in message format v0 and v1, and what Kafka's own cleaner makes of them: both are read as the same records."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import pyarrow as pa
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from parallax.lab import admin
+from parallax.lab.cluster import Cluster
+from parallax.lab.traffic import PlainProducer
+from parallax.lab.waiting import until
+from parallax.model import IsolationLevel
+from parallax.replica.client import FetchPosition, ReplicaClient
+from parallax.replica.decode import Columns, ContentHasher, Payload, decode
+
+HASHER = ContentHasher.random()
+BEGAN = int(time.time() * 1000) - 86_400_000
+ROWS = [(f"k{n}".encode(), f"old {n}".encode()) for n in range(8)] + [(b"gone", None)]
+"""Each key once: a cleaner leaves all of them, and writes them anew."""
+
+
+def old(magic: int, codec: int) -> bytes:
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 16)
+    for n, (key, value) in enumerate(ROWS):
+        builder.append(n, BEGAN + n, key, value)
+    data = bytearray(builder.build())
+    if codec:  # a broker gives a set the offset of its last message
+        struct.pack_into(">q", data, 0, len(ROWS) - 1)
+    return bytes(data)
+
+
+TOPICS = {"old.v0": old(0, 0), "old.v0gzip": old(0, 1), "old.v1": old(1, 0), "old.v1gzip": old(1, 1)}
+CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "delete.retention.ms": "3600000",
+    "min.cleanable.dirty.ratio": "1",
+}
+
+
+def test_old_messages_are_the_records_that_the_cleaner_makes_of_them(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(brokers=1)
+    cluster.create_topics(list(TOPICS), replicas=[1], config=CONFIG)
+    cluster.stop_broker(1)
+    folders = {name: cluster.brokers[1].folder / "data" / f"{name}-0" for name in TOPICS}
+    for name, data in TOPICS.items():
+        (folders[name] / "00000000000000000000.log").write_bytes(data)
+        for index in folders[name].glob("*.*index"):
+            index.unlink()
+    cluster.start_broker(1)
+    cluster.wait_ready()
+    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers})) as client:
+
+        def shown(name: str) -> Columns:
+            position = FetchPosition(name, 0, 0)
+            (answer,) = client.fetch(1, [position], isolation=IsolationLevel.READ_COMMITTED, max_bytes=1 << 20)
+            assert answer.error is None
+            return decode(answer.records, hasher=HASHER, payload=Payload.FULL, end=len(ROWS))
+
+        before = {name: until(lambda name=name: (c := shown(name)) and len(c) and c, "records") for name in TOPICS}
+        producer = PlainProducer(cluster.bootstrap_servers)
+        for name, columns in before.items():
+            assert (columns.keys, columns.values) == (
+                pa.array([k for k, _ in ROWS], pa.binary()),
+                pa.array([v for _, v in ROWS], pa.binary()),
+            )
+            dates = [BEGAN + n for n in range(len(ROWS))] if "v1" in name else [-1] * len(ROWS)
+            assert columns.timestamp.tolist() == dates
+            admin.set_topic_config(cluster, name, {"min.cleanable.dirty.ratio": "0.001"})
+
+        def converted() -> bool:
+            producer.fill(TOPICS, 1)
+            return all(
+                (folder / "00000000000000000000.log").read_bytes()[16:17] == b"\x02" for folder in folders.values()
+            )
+
+        until(converted, "the cleaner to write all logs anew", timeout=60, interval=0.2)
+        for name, columns in before.items():
+            after = shown(name)
+            for field in ("offset", "timestamp", "key_hash_hi", "content_hash", "producer_id", "producer_epoch"):
+                assert getattr(after, field).tolist() == getattr(columns, field).tolist(), (name, field)

@@ -1,0 +1,171 @@
+"""Hanging transactions: what coordinators say of one that is open, and when it is reported; real ones: tests/e2e."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from parallax.findings.coordinators import Told
+from parallax.findings.hanging import Open, Standing, abort_command, described, find, judge, since_s
+from parallax.findings.hanging_watch import HangingWatch, Standstill, is_overdue, words
+from parallax.model import TopicPartition
+from parallax.replica.client import PartitionMetadata, TopicMetadata
+from parallax.replica.errors import Unreachable
+from parallax.replica.types import ProducerState, TransactionListing, TransactionListings
+
+PLACE = TopicPartition("orders", 0)
+OTHER = TopicPartition("bills", 0)
+KAFKA = {"bootstrap.servers": "one:9092,two:9092", "security.protocol": "SASL_SSL"}
+ONE = Open(PLACE, 1, 7, 0, 5, 1_000)
+
+
+def listing(state: str, *partitions: TopicPartition, described: bool = True) -> TransactionListing:
+    return TransactionListing("tx", 7, state, 2, frozenset(partitions) if described else None)
+
+
+@pytest.mark.parametrize(
+    ("told", "may_describe", "standing"),
+    [
+        (Told(), True, Standing.HANGS),
+        (Told(), False, Standing.HIDDEN),
+        (Told(), None, Standing.HIDDEN),
+        (Told(unanswered={3: "broker 3: refused"}), True, Standing.UNKNOWN),
+        (Told((listing("Ongoing", PLACE),)), True, Standing.GOES_ON),
+        (Told((listing("PrepareAbort", PLACE),)), True, Standing.GOES_ON),
+        (Told((listing("Ongoing", OTHER),)), True, Standing.HANGS),
+        (Told((listing("Ongoing", described=False),)), True, Standing.UNKNOWN),
+        (Told((listing("Ongoing", described=False), listing("Ongoing", PLACE))), True, Standing.GOES_ON),
+        (Told((listing("CompleteCommit", described=False),)), False, Standing.HANGS),
+        (Told((listing("CompleteCommit", described=False),), {3: "refused"}), True, Standing.HANGS),
+    ],
+)
+def test_a_transaction_hangs_where_no_coordinator_will_end_it(
+    told: Told, may_describe: bool | None, standing: Standing
+) -> None:
+    assert judge(ONE, told, may_describe=may_describe).standing is standing
+
+
+class Client:
+    """A cluster whose broker 1 leads, and which knows no transaction unless it is given some."""
+
+    def __init__(self) -> None:
+        self.open: list[list[int]] = []
+        self.listed: list[TransactionListing] = []
+        self.unanswered: dict[int, Any] = {}
+        self.coordinators = (1,)
+        self.max_timeout: Any = {"transaction.max.timeout.ms": "600000"}
+        self.asked = 0
+
+    def metadata(self, topics: Sequence[str], **_: Any) -> dict[str, TopicMetadata]:
+        leaders = self.coordinators if topics == ["__transaction_state"] else (1,)
+        partitions = {n: PartitionMetadata(leader, 0, (1, 2), (1, 2)) for n, leader in enumerate(leaders)}
+        return {name: TopicMetadata(name, "A", partitions) for name in topics}
+
+    def describe_producers(self, _: int, places: Sequence[TopicPartition], **__: Any) -> dict[TopicPartition, Any]:
+        ids = self.open.pop(0) if len(self.open) > 1 else self.open[0]
+        return {place: [ProducerState(i, 0, 0, 1_000, -1, 5) for i in ids] for place in places}
+
+    def list_transactions(self, _: Sequence[int], **__: Any) -> TransactionListings:
+        self.asked += 1
+        return TransactionListings(self.listed, self.unanswered)
+
+    def describe_transactions(self, *_: Any, **__: Any) -> list[TransactionListing]:
+        return [one for one in self.listed if one.partitions is not None]
+
+    def may_describe_transactions(self, **_: Any) -> bool:
+        return True
+
+    def broker_configs(self, *_: Any, **__: Any) -> Any:
+        if isinstance(self.max_timeout, Exception):
+            raise self.max_timeout
+        return self.max_timeout
+
+
+def test_what_has_ended_while_the_coordinators_were_asked_does_not_hang() -> None:
+    client = Client()
+    client.open = [[]]
+    assert find(client, [ONE], 1000) == {}  # type: ignore[arg-type]
+    client.open = [[7]]
+    assert find(client, [ONE], 1000)[ONE].standing is Standing.HANGS  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("coordinators", "standing"),
+    [((1,), Standing.HANGS), ((1, 3), Standing.UNKNOWN), ((1, -1), Standing.UNKNOWN), ((), Standing.UNKNOWN)],
+)
+def test_a_broker_that_is_away_matters_where_it_may_be_a_coordinator(
+    coordinators: tuple[int, ...], standing: Standing
+) -> None:
+    client = Client()
+    client.open, client.coordinators = [[7]], coordinators
+    client.unanswered = {3: Unreachable("refused", broker=3)}
+    assert find(client, [ONE], 1000)[ONE].standing is standing  # type: ignore[arg-type]
+
+
+def watch(client: Client, now: list[float]) -> HangingWatch:
+    return HangingWatch(client, 60.0, 1000, clock=lambda: now[0])  # type: ignore[arg-type]
+
+
+def test_a_transaction_is_reported_once_two_rounds_say_that_it_hangs_and_until_it_is_over() -> None:
+    client, now = Client(), [1000.0]
+    client.open = [[7]]
+    one = watch(client, now)
+    stands = {PLACE: Standstill(5, 950.0)}
+    assert one.round(stands) == ()
+    assert client.asked == 0  # it has not stood for long
+    now[0] = 1011.0
+    assert one.round(stands) == ()
+    now[0] = 1021.0
+    (found,) = one.round(stands)
+    assert (found.one.identity, found.hangs, found.since) == ((PLACE, 7, 5), True, 1.0)
+    assert one.round({PLACE: Standstill(9, 1021.0)}) == ()
+
+
+def test_an_ordinary_transaction_is_reported_only_beyond_the_longest_timeout() -> None:
+    client, now = Client(), [1000.0]
+    client.open, client.listed = [[7]], [listing("Ongoing", PLACE)]
+    one = watch(client, now)
+    stands = {PLACE: Standstill(5, 900.0)}
+    assert one.round(stands) == ()
+    now[0] = 1010.0
+    assert one.round(stands) == ()
+    assert client.asked == 1  # not in every round
+    now[0] = 900.0 + 600 + 301
+    (found,) = one.round(stands)
+    assert not found.hangs
+    assert "Ongoing" in words(found, KAFKA)
+    assert "abort" not in words(found, KAFKA)
+
+
+def test_without_the_right_to_see_the_brokers_settings_kafkas_default_counts() -> None:
+    client, now = Client(), [900.0 + 901]
+    client.open, client.listed = [[7]], [listing("Ongoing", PLACE)]
+    client.max_timeout = Unreachable("refused")
+    one = watch(client, now)
+    assert one.round({PLACE: Standstill(5, 900.0)}) == ()
+    now[0] = 900.0 + 1201
+    assert len(one.round({PLACE: Standstill(5, 900.0)})) == 1
+    assert not is_overdue(1200.0, 900_000)
+
+
+def test_what_is_said_names_what_it_holds_back_and_what_ends_it() -> None:
+    client, now = Client(), [1011.0]
+    client.open = [[7]]
+    one = watch(client, now)
+    one.round({PLACE: Standstill(5, 900.0)})
+    text = words(one.round({PLACE: Standstill(5, 900.0)})[0], KAFKA)
+    assert "a transaction of producer 7 is open from offset 5 on, last written to at 1970-01-01 00:00:01 UTC" in text
+    assert "read_committed consumers of orders-0 get nothing from offset 5 on" in text
+    assert text.endswith(
+        "kafka-transactions.sh --bootstrap-server one:9092,two:9092 --command-config client.properties abort "
+        "--topic orders --partition 0 --start-offset 5"
+    )
+    assert "--command-config" not in abort_command(ONE, {"bootstrap.servers": "one:9092"})
+
+
+def test_a_time_that_a_producer_made_up_is_not_when_it_began() -> None:
+    ahead = Open(PLACE, 1, 7, 0, 5, 9_000_000)
+    assert since_s(ahead, 100.0) == 100.0
+    assert "last written" not in described(Open(PLACE, 1, 7, 0, 5, -1))
