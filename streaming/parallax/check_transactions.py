@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from parallax.check_line import Line, Result
 from parallax.config import Settings
-from parallax.findings.hanging import Open, Standing, described, find, held_back, how_to_end, opened
+from parallax.findings.coordinators import verdicts
+from parallax.findings.hanging import Open, Standing, described, held_back, how_to_end, opened
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError
@@ -22,16 +23,16 @@ def lost_transactions(
 ) -> dict[str, list[Line]]:
     """By topic, its open transactions that hang, and those of which that is not known."""
     opened_now = [one for mine in found.values() for one in mine]
-    verdicts = find(client, opened_now, settings.read.request_timeout_ms)
+    becomes = verdicts(client, opened_now, settings.read.request_timeout_ms)
     said: dict[str, list[Line]] = {}
     for topic, mine in found.items():
         by_standing: dict[Standing, list[Open]] = {}
         for one in mine:
-            if one in verdicts:
-                by_standing.setdefault(verdicts[one].standing, []).append(one)
+            if one in becomes:
+                by_standing.setdefault(becomes[one].standing, []).append(one)
         lines = said.setdefault(topic, [])
         for one in by_standing.get(Standing.HANGS, [])[:_NAMED]:
-            text = f"a transaction hangs: {described(one)}, and {verdicts[one].why}. {held_back(one)}"
+            text = f"a transaction hangs: {described(one)}, and {becomes[one].why}. {held_back(one)}"
             lines.append(Line(f"topic {topic}", Result.WRONG, f"{text} {how_to_end(one, settings.kafka)}"))
         if more := by_standing.get(Standing.HANGS, [])[_NAMED:]:
             lines.append(Line(f"topic {topic}", Result.WRONG, f"{len(more)} more transactions hang in it."))
@@ -40,7 +41,7 @@ def lost_transactions(
             text = f"{len(hidden)} open transactions {problem}; grant it on all transactional ids, and check again."
             lines.append(Line(f"topic {topic}", Result.WRONG, text))
         if unsure := by_standing.get(Standing.UNKNOWN):
-            why = verdicts[unsure[0]].why
+            why = becomes[unsure[0]].why
             text = f"whether {len(unsure)} open transactions hang is not known: {why}."
             lines.append(Line(f"topic {topic}", Result.UNKNOWN, text))
     return said

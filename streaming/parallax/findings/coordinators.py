@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 
+from parallax.findings.hanging import Open, Standing, Told, Verdict, judge, opened
 from parallax.model import UNKNOWN
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.replica.types import TransactionListing
 
+_STATES = "__transaction_state"
+"""Kafka's topic whose leaders are the coordinators."""
 _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 """The states of a transaction that some partition has an end marker still to get of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What all coordinators together said.
-
-    Attributes:
-        transactions: of the producers asked about; where one is there twice, the later one has its partitions.
-        unanswered: by broker that said nothing, why; by -1, why nobody could be asked.
-    """
-
-    transactions: tuple[TransactionListing, ...] = ()
-    unanswered: Mapping[int, str] = field(default_factory=dict)
-
-    @property
-    def silent(self) -> str:
-        """Why some said nothing; empty where all answered."""
-        return "; ".join(self.unanswered.values())
 
 
 def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:
@@ -67,4 +52,73 @@ def _described(
     return [one for one in found if one.producer_id in ids]
 
 
-__all__ = ["Told", "ask"]
+def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
+    """Ask what becomes of open transactions: coordinators first, and then once more who holds them open.
+
+    A coordinator may have ended one in between.
+
+    Args:
+        client: asks the brokers.
+        found: the transactions, as their leaders hold them.
+        timeout_ms: deadline of each request.
+
+    Returns:
+        A verdict on each that is still open.
+    """
+    if not found:
+        return {}
+    told = ask(client, sorted({one.producer_id for one in found}), timeout_ms)
+    if told.unanswered:
+        told = replace(told, unanswered=_that_matter(client, told.unanswered, timeout_ms))
+    may_describe = _may_describe(client, timeout_ms)
+    judged = {one: judge(one, told, may_describe=may_describe) for one in found}
+    lost = [one for one, verdict in judged.items() if verdict.standing is not Standing.GOES_ON]
+    still = _still_open(client, lost, timeout_ms)
+    kept = {}
+    for one, verdict in judged.items():
+        if verdict.standing is Standing.GOES_ON or still.get(one):
+            kept[one] = verdict
+        elif one not in still:
+            kept[one] = Verdict(Standing.UNKNOWN, f"broker {one.leader}, which led it, did not answer again")
+    return kept
+
+
+def _that_matter(client: ReplicaClient, unanswered: Mapping[int, str], timeout_ms: int) -> Mapping[int, str]:
+    """Of the brokers that said nothing, those that may be coordinators; all where that is not known."""
+    try:
+        topic = client.metadata([_STATES], timeout_ms=timeout_ms).get(_STATES)
+    except ReplicaError:
+        return unanswered
+    leaders = set() if topic is None or topic.error else {one.leader for one in topic.partitions.values()}
+    if not leaders or UNKNOWN in unanswered:
+        return unanswered
+    leaderless = {UNKNOWN: f"a partition of {_STATES} has no leader"} if UNKNOWN in leaders else {}
+    return {broker: why for broker, why in unanswered.items() if broker in leaders} | leaderless
+
+
+def _may_describe(client: ReplicaClient, timeout_ms: int) -> bool | None:
+    try:
+        return client.may_describe_transactions(timeout_ms=timeout_ms)
+    except ReplicaError:
+        return None
+
+
+def _still_open(client: ReplicaClient, lost: Iterable[Open], timeout_ms: int) -> dict[Open, bool]:
+    """Whether each is open yet; those whose leader does not say are left out."""
+    by_leader: dict[int, list[Open]] = {}
+    for one in lost:
+        by_leader.setdefault(one.leader, []).append(one)
+    found: dict[Open, bool] = {}
+    for leader, mine in by_leader.items():
+        try:
+            answers = client.describe_producers(leader, list({one.place for one in mine}), timeout_ms=timeout_ms)
+        except ReplicaError:
+            continue
+        for one in mine:
+            if isinstance(states := answers.get(one.place), list):
+                now = {other.identity for other in opened(one.place, leader, states)}
+                found[one] = one.identity in now
+    return found
+
+
+__all__ = ["ask", "verdicts"]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import structlog
 
 from parallax.errors import one_line
+from parallax.findings.coordinators import verdicts
 from parallax.findings.hanging import (
     Open,
     Standing,
     Verdict,
     described,
-    find,
     held_back,
     how_to_end,
     opened,
@@ -134,7 +134,7 @@ class HangingWatch:
                 at = long[place].offset
                 mine = [one for one in opened(place, leader, answers.get(place)) if one.start_offset <= at]
                 found += sorted(mine, key=lambda one: one.start_offset)[:1]
-        return find(self._client, found, self._timeout_ms)
+        return verdicts(self._client, found, self._timeout_ms)
 
     def _leaders(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
         if not places:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.coordinators import Told
-from parallax.findings.hanging import Open, Standing, abort_command, described, find, judge, since_s
+from parallax.findings.coordinators import verdicts
+from parallax.findings.hanging import Open, Standing, Told, abort_command, described, judge, since_s
 from parallax.findings.hanging_watch import HangingWatch, Standstill, is_overdue, words
 from parallax.model import TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata
@@ -86,9 +86,9 @@ class Client:
 def test_what_has_ended_while_the_coordinators_were_asked_does_not_hang() -> None:
     client = Client()
     client.open = [[]]
-    assert find(client, [ONE], 1000) == {}  # type: ignore[arg-type]
+    assert verdicts(client, [ONE], 1000) == {}  # type: ignore[arg-type]
     client.open = [[7]]
-    assert find(client, [ONE], 1000)[ONE].standing is Standing.HANGS  # type: ignore[arg-type]
+    assert verdicts(client, [ONE], 1000)[ONE].standing is Standing.HANGS  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_broker_that_is_away_matters_where_it_may_be_a_coordinator(
     client = Client()
     client.open, client.coordinators = [[7]], coordinators
     client.unanswered = {3: Unreachable("refused", broker=3)}
-    assert find(client, [ONE], 1000)[ONE].standing is standing  # type: ignore[arg-type]
+    assert verdicts(client, [ONE], 1000)[ONE].standing is standing  # type: ignore[arg-type]
 
 
 def watch(client: Client, now: list[float]) -> HangingWatch:
