@@ -64,7 +64,6 @@ _CONF: Mapping[str, str] = {
     "spark.python.authenticate.socketTimeout": "60s",
 }
 
-
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
 """Options of Spark that have no place on the command line of its JVM, which everybody on the machine can read."""
 
