@@ -35,6 +35,7 @@ from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
+from parallax.overload import Overload
 from parallax.preflight import check_cluster, check_folder
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -262,7 +263,7 @@ class Job:
             settings.supervisor,
             self._query_reported,
             last_resort=lambda: end_jvm(self._spark),
-            outage=self.room,
+            outages=(self.room, Overload()),
         )
         self._supervisor.start()
 

@@ -45,7 +45,7 @@ class Query(Protocol):
 
 
 class Outage(Protocol):
-    """What lets no query run for as long as it lasts, such as a full disk; it says so itself, once."""
+    """What lets no query run for as long as it lasts, such as a full disk; it is logged where it is noticed."""
 
     def caused(self, error: str) -> bool:
         """Whether it is why a query failed."""
@@ -54,15 +54,6 @@ class Outage(Protocol):
     def lasts(self) -> bool:
         """Whether it is not over yet."""
         ...
-
-
-class _None:
-    def caused(self, error: str) -> bool:
-        del error
-        return False
-
-    def lasts(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True)
@@ -139,7 +130,7 @@ class Supervisor:
         clock: monotonic seconds, for tests.
         draw: spreads the restarts, for tests.
         last_resort: ends whatever the queries run in: where one cannot be stopped, and where it does not even answer.
-        outage: what may let no query run.
+        outages: what may let no query run.
     """
 
     def __init__(
@@ -150,10 +141,10 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
         draw: Random | None = None,
         last_resort: Callable[[], None] = lambda: None,
-        outage: Outage | None = None,
+        outages: Sequence[Outage] = (),
     ) -> None:
         self._last_resort = last_resort
-        self._outage = outage or _None()
+        self._outages = tuple(outages)
         self._watches = [_Watch(spec, QueryReport(spec.name)) for spec in queries]
         self._settings = settings
         self._on_report = on_report or (lambda _: None)
@@ -217,7 +208,7 @@ class Supervisor:
     def _look_at(self, watch: _Watch) -> None:
         now = self._clock()
         if watch.query is None:
-            if now >= watch.retry_at and not self._outage.lasts():
+            if now >= watch.retry_at and not any(outage.lasts() for outage in self._outages):
                 self._start(watch, now)
             return
         if not watch.query.isActive:
@@ -287,7 +278,7 @@ class Supervisor:
         watch.query = None
         report = watch.report
         report.up, report.error = False, _one_line(error)
-        if self._outage.caused(str(error)):
+        if any(outage.caused(str(error)) for outage in self._outages):
             watch.retry_at = self._clock()
             return
         watch.failures += 1

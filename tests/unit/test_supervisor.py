@@ -341,7 +341,7 @@ class Outage:
 def test_what_an_outage_ends_waits_for_its_end_and_is_no_failure_of_the_query() -> None:
     bench, outage, mended = Bench(), Outage(), []
     query = Supervised("q", bench.start, mend=lambda failures, _: mended.append(failures))
-    supervisor = Supervisor([query], SETTINGS, bench.reported, clock=bench.clock, draw=Nominal(), outage=outage)
+    supervisor = Supervisor([query], SETTINGS, bench.reported, clock=bench.clock, draw=Nominal(), outages=[outage])
 
     def look_at(now: float) -> None:
         bench.clock.now = now

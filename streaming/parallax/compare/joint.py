@@ -193,8 +193,9 @@ def _gathered(
         made = np.zeros(int(bounds[-1]), dtype)
         start = blobs.start + _offset_of(name, counts)
         _copy(blobs.data, start, made.view(np.uint8), bounds[:-1] * dtype.itemsize, mine * dtype.itemsize)
-        tables |= {name: made.view(plain(dtype)), f"{name}_at": bounds, f"{name}_rows": mine.copy()}
-    del tables["unread_rows"]
+        tables |= {name: made.view(plain(dtype)), f"{name}_at": bounds}
+        if name != "unread":
+            tables[f"{name}_rows"] = mine.copy()
     return Tables(
         partition=partition.view(plain(PARTITION)),
         broker=brokers.table.view(plain(BROKER)),

@@ -2,9 +2,9 @@
 
 A partition is *quiet* in a micro-batch where its replicas show plain records that agree, or nothing but how far they
 go: then a step moves numbers, lets records go that all have shown, raises nothing and leaves nothing unread. The kernel
-takes such a partition in exactly as `parallax.compare.step.step` would; as soon as it meets anything else, be it only something
-that it does not know, it leaves the partition to that step. It decides nothing: whatever could lead to a verdict is
-something else. A property test holds it against the step.
+takes such a partition in exactly as `parallax.compare.step.step` would; as soon as it meets anything else, be it only
+something that it does not know, it leaves the partition to that step. It decides nothing: whatever could lead to a
+verdict is something else. A property test holds it against the step.
 
 Each function below says which one it stands for. Those that return a boolean return whether the partition is quiet so
 far; of one that is not, what was written to its arrays is of no use.
@@ -139,8 +139,8 @@ class Sets(NamedTuple):
 class Tables(NamedTuple):
     """The states of partitions, table by table. ``*_at``: where each one's rows begin, and where the last one's end.
 
-    ``content`` and ``pending`` have room for what is new behind each one's rows; ``*_rows`` is how many rows of these it
-    has. All but ``unread`` are written to.
+    ``content`` and ``pending`` have room for what is new behind each one's rows; ``*_rows`` is how many rows of these
+    it has. All but ``unread`` are written to.
     """
 
     partition: Array
@@ -1079,7 +1079,9 @@ def _one(
     if not _take_in_deletes(p, ticks, at):
         return False
     _take_in_policy(p, brokers, ticks, at, limits.compacted)
-    if not _apply_breaks(p, brokers, rows, of) or not _take_in_rows(p, brokers, states, k, rows, of, limits.from_log_start):
+    if not _apply_breaks(p, brokers, rows, of) or not _take_in_rows(
+        p, brokers, states, k, rows, of, limits.from_log_start
+    ):
         return False
     if not _follow_reading(p, brokers, rows, of, ticks, at, limits.from_log_start):
         return False

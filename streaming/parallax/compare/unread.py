@@ -58,7 +58,7 @@ its rows once all of a micro-batch was read. One that is later still was dated b
 
 @dataclass(slots=True)
 class _Said:
-    """The last report of a replica on itself: when, how far consumers of each level are shown it, and if it answered."""
+    """The last report of a replica on itself: when, how far consumers of each level get, and whether it answered."""
 
     at: int
     high: int

@@ -29,7 +29,7 @@ _FILES = 1000
 """The same as `NEEDED`, of files (inodes)."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
-"""How long is waited where an error speaks of a full disk and the disk of room: under a quota, or after a large file."""
+"""How long is waited where an error says that a disk is full and the disk says that it is not, as under a quota."""
 
 _LOOKED_S = 1.0
 _AGAIN_S = 60.0
@@ -133,7 +133,9 @@ class Room:
             self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S) if again else _FIRST_WAIT_S
             self._until = now + self._wait_s
             free_now = {"free": _mib(size), "tried_again_in_s": round(self._wait_s)}
-        what = "make room on that disk (or raise its quota); the job then goes on by itself, with what brokers still hold"
+        what = (
+            "make room on that disk (or raise its quota); the job then goes on by itself, with what brokers still hold"
+        )
         log.error("storage is full; recording has stopped", place=place, **free_now, what=what)
         self._on_change(True)
 

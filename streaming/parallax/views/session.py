@@ -35,6 +35,7 @@ from parallax.views.archive import archive_file, archive_options
 from parallax.views.chatter import Chatter
 from parallax.views.cluster import PYTHON, check_master, cluster_conf, home_of_planners, is_cluster
 from parallax.views.recording import RecordingSource
+from parallax.worker import command
 
 _CONF: Mapping[str, str] = {
     # A checksum file for each commit costs a good tenth of it; nothing here reads them.
@@ -62,7 +63,6 @@ _CONF: Mapping[str, str] = {
     # A machine that is busy at the start must not fail the queries.
     "spark.python.authenticate.socketTimeout": "60s",
 }
-
 
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
 """Options of Spark that have no place on the command line of its JVM, which everybody on the machine can read."""
@@ -185,7 +185,8 @@ def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     python = settings.conf.get(PYTHON)
     if python is None:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        own = sys.executable if is_cluster(settings.master) else command(_kept("python", sys.executable))
+        os.environ.setdefault("PYSPARK_PYTHON", own)
     else:
         os.environ["PYSPARK_PYTHON"] = python
     if is_cluster(settings.master) and not is_remote(storage) and not Path(storage).is_absolute():
@@ -365,6 +366,11 @@ def hush(spark: Any) -> None:
         spark.sparkContext.setLogLevel("OFF")
 
 
+def _kept(name: str, of: str) -> Path:
+    """A folder in the cache for something that belongs to one installation."""
+    return cache_folder() / f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:12]}"
+
+
 def _spark_home() -> Path:
     """A SPARK_HOME that holds all of pyspark's but ``python/``.
 
@@ -375,8 +381,7 @@ def _spark_home() -> Path:
     import pyspark
 
     package = Path(pyspark.__file__).parent
-    mark = hashlib.sha256(str(package).encode()).hexdigest()[:12]
-    home = cache_folder() / f"spark-home-{pyspark.__version__}-{mark}"
+    home = _kept(f"spark-home-{pyspark.__version__}", str(package))
     if not home.is_dir():
         home.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=home.parent, prefix=f".{home.name}-"))

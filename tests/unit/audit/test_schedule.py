@@ -14,8 +14,9 @@ from parallax.audit import schedule as schedule_module
 from parallax.audit.confirm import Confirmed
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import PAUSE_S, SETTLE_S
-from parallax.audit.schedule import AGAIN_S, EVENTS, MAX_TOGETHER, SOON_S, AuditSchedule, CaughtUp, log_unknown
+from parallax.audit.schedule import AuditSchedule, log_unknown
 from parallax.audit.spot import Checked
+from parallax.audit.waiting import AGAIN_S, EVENTS, MAX_TOGETHER, SOON_S, CaughtUp
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
 from parallax.model import TopicPartition, UnknownReason

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from parallax.audit.ledger import Ended
-from parallax.audit.schedule import Unread
+from parallax.audit.waiting import Unread
 from parallax.compare import together
 from parallax.compare.gathered import Gathered
 from parallax.compare.observations import Observations

@@ -1,0 +1,144 @@
+"""Which partitions wait for an audit inside the job, why, and when each is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from parallax.audit.ledger import has_verdict
+from parallax.audit.result import AuditReport
+from parallax.compare.suspect import Coverage
+from parallax.model import UNKNOWN, TopicPartition, UnknownReason
+
+AGAIN_S = 3600.0
+"""A partition that was audited since it was not read in time is left alone for so long, rates or not."""
+
+SOON_S = 300.0
+"""So long after an audit at most, an event that has made offsets of a partition unknown has it audited again."""
+
+EVENTS = frozenset({UnknownReason.BEFORE_FIRST_READING, UnknownReason.SKIPPED})
+"""Reasons that an event gives: a log was truncated (as by an unclean election) or replaced, a replica was added, the
+comparison began anew. The others come again by themselves, as where a retention is shorter than a reading takes."""
+
+MAX_TOGETHER = 32
+"""Partitions of one such audit: the next ones have their turn after it."""
+
+_FIRST_PAUSE_S = 60.0
+
+
+class CaughtUp:
+    """Notices when a range that the stream left out can be compared: all replicas have been read past it."""
+
+    def __init__(self) -> None:
+        self._deferring: set[TopicPartition] = set()
+
+    def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
+        """Take in coverages; returns the partitions whose deferred ranges have just been passed by every replica."""
+        due = []
+        for coverage in coverages:
+            place = coverage.place
+            if coverage.deferred:
+                self._deferring.add(place)
+            elif place in self._deferring:
+                self._deferring.remove(place)
+                due.append(place)
+        return due
+
+
+class Unread:
+    """Which partitions wait for an audit, since nobody read some of their offsets in time, and when each is due.
+
+    Args:
+        delay_s: how long after it was noticed; 0: never.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
+        self._delay_s = delay_s
+        self._clock = clock
+        self._due: dict[TopicPartition, float] = {}
+        self._pause: dict[TopicPartition, float] = {}
+        self._not_before: dict[TopicPartition, float] = {}
+        self._audited_at: dict[TopicPartition, float] = {}
+        self._events: dict[TopicPartition, int] = {}
+        """When the newest event of each partition was read, in milliseconds since 1970 UTC."""
+        self._begun: dict[TopicPartition, int] = {}
+        """The same by when the audit began that is under way."""
+
+    def observe(self, coverages: Iterable[Coverage]) -> None:
+        """Take in coverages; a partition waits as long as a replica of it cannot be reached."""
+        if not self._delay_s:
+            return
+        for coverage in coverages:
+            place = coverage.place
+            if coverage.unread and all(broker.reachable for broker in coverage.brokers):
+                self._due.setdefault(place, self._clock() + self._delay_s)
+            else:
+                self._due.pop(place, None)
+            self._note_event(coverage)
+
+    def _note_event(self, coverage: Coverage) -> None:
+        """An event that no audit has begun after has its audit soon, however lately there was one."""
+        place = coverage.place
+        newest = max((span.since for span in coverage.unread if span.reason in EVENTS), default=UNKNOWN)
+        if newest <= self._events.get(place, UNKNOWN):
+            return
+        self._events[place] = newest
+        if place in self._audited_at:
+            soon = self._audited_at[place] + SOON_S
+            self._not_before[place] = min(self._not_before.get(place, soon), soon)
+
+    def due(self) -> list[TopicPartition]:
+        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`. Their audit begins."""
+        now = self._clock()
+        ripe = [(at, p) for p, at in self._due.items() if max(at, self._not_before.get(p, 0.0)) <= now]
+        places = [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+        self._begun = {place: self._events.get(place, UNKNOWN) for place in places}
+        return places
+
+    def next_at(self) -> float | None:
+        """When the next one is due."""
+        return min((max(at, self._not_before.get(p, 0.0)) for p, at in self._due.items()), default=None)
+
+    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> None:
+        """Take in that partitions were audited; None where the audit broke off.
+
+        A partition that had a verdict is not audited again within `AGAIN_S`, whatever is read too late by then; one
+        that had none is audited again after a pause that doubles up to that. An event makes either `SOON_S` at most,
+        one that was read while the audit ran as well.
+        """
+        settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
+        for place in places:
+            due = self._due.pop(place, None)
+            before = self._pause.get(place, _FIRST_PAUSE_S / 2)
+            pause = AGAIN_S if place in settled else min(AGAIN_S, 2 * before)
+            self._pause[place] = _FIRST_PAUSE_S / 2 if place in settled else pause
+            if due is not None and self._events.get(place, UNKNOWN) > self._begun.get(place, UNKNOWN):
+                pause, self._due[place] = min(pause, SOON_S), due
+            self._audited_at[place] = self._clock()
+            self._not_before[place] = self._clock() + pause
+
+
+class Doubted(Unread):
+    """Which partitions wait for an audit, since a spot check has found something there.
+
+    A partition that has had a verdict is not audited again within `AGAIN_S`, for what is wrong stays so until somebody
+    repairs it.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(0.0, clock)
+
+    def add(self, places: Iterable[TopicPartition]) -> None:
+        """Take in what is in doubt."""
+        for place in places:
+            self._due.setdefault(place, self._clock())
+
+    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> None:
+        """Take in that partitions were audited; those that had no verdict wait for the next audit."""
+        places = list(places)
+        super().audited(places, report)
+        settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
+        self.add(place for place in places if place not in settled)
+
+
+__all__ = ["AGAIN_S", "EVENTS", "MAX_TOGETHER", "SOON_S", "CaughtUp", "Doubted", "Unread"]

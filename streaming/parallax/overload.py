@@ -1,0 +1,75 @@
+"""A machine that is too small for what it runs: a start that is slow for that is no failure, and one line says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from random import Random, SystemRandom
+
+import structlog
+
+from parallax.backoff import backoff
+
+log = structlog.get_logger(__name__)
+
+_SLOW = re.compile(r"Python worker failed to connect back|Timed out while waiting for the Python worker")
+"""How Spark says that a process which it has started took too long to answer (``PythonWorkerFactory``)."""
+
+_BUSY = 2.0
+"""Processes that want to run, for each core, from which on a start is slow for want of processor time."""
+
+_FIRST_S, _MOST_S = 5.0, 120.0
+_OVER_AFTER_S = 600.0
+"""So long without another one the next wait is short again; and so often the line is said at most."""
+
+
+def load() -> tuple[float, int]:
+    """How many processes have run or wanted to in the last minute, and on how many cores this one may run."""
+    return os.getloadavg()[0], len(os.sched_getaffinity(0))
+
+
+class Overload:
+    """Starts that fail for want of processor time, and how long the next one waits, so that it makes nothing worse.
+
+    Args:
+        clock: monotonic seconds, for tests.
+        look: tells the load, for tests.
+        draw: spreads the waits, for tests.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        look: Callable[[], tuple[float, int]] = load,
+        draw: Random | None = None,
+    ) -> None:
+        self._clock = clock
+        self._look = look
+        self._draw = draw or SystemRandom()
+        self._in_a_row = 0
+        self._until = self._last = self._said_at = float("-inf")
+
+    def caused(self, error: str) -> bool:
+        """Whether a query failed since the machine is too slow to start its processes in time."""
+        running, cores = self._look()
+        if not _SLOW.search(error) or running < _BUSY * cores:
+            return False
+        now = self._clock()
+        if now >= self._until:  # Those that fail together make one wait.
+            self._in_a_row = self._in_a_row + 1 if now - self._last < _OVER_AFTER_S else 1
+            self._last = now
+            self._until = now + backoff(self._in_a_row, _FIRST_S, _MOST_S, self._draw)
+        if now - self._said_at >= _OVER_AFTER_S:
+            self._said_at = now
+            what = "reading and comparing are late, nothing is lost; give the job more cores, or move other work away"
+            log.warning("this machine is too small for the job", load=round(running, 1), cores=cores, what=what)
+        return True
+
+    def lasts(self) -> bool:
+        """Whether the next start still waits."""
+        return self._clock() < self._until
+
+
+__all__ = ["Overload", "load"]

@@ -1,0 +1,88 @@
+"""The Python process that plans a source: it answers Spark first, and imports afterwards.
+
+Spark gives a process that it starts by itself ten seconds to connect back (``PythonWorkerFactory.createSimpleWorker``),
+and no setting makes that longer. What it imports takes a second or two of processor time, which on a busy machine is
+more than that. So this module needs nothing but the standard library until Spark has been answered.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shlex
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+PORT, SECRET = "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET"
+"""By what Spark says in the environment where to connect; only to a process that it waits for so."""
+
+_SCRIPT = """\
+#!/bin/sh
+[ -n "${port}" ] && exec {python} -m {module} "$@"
+exec {python} "$@"
+"""
+
+
+def command(folder: Path) -> str:
+    """The command by which Spark is to start Python, for ``PYSPARK_PYTHON``: a script, where one can be executed.
+
+    Args:
+        folder: where it is put; made if it is not there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = _script(folder)
+    return str(path) if os.access(path, os.X_OK) else sys.executable
+
+
+def _script(folder: Path) -> Path:
+    text = _SCRIPT.format(port=PORT, python=shlex.quote(sys.executable), module=__name__)
+    path = folder / "python"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_name(f".python-{os.getpid()}")
+        scratch.write_text(text, encoding="utf-8")
+        scratch.chmod(0o755)
+        scratch.rename(path)
+    return path
+
+
+def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
+    """Connect to Spark and prove who this is, as ``pyspark.util.local_connect_and_auth`` does.
+
+    Raises:
+        OSError: Spark does not wait any more, or refuses.
+    """
+    host = "::1" if os.environ.get("SPARK_PREFER_IPV6", "").lower() == "true" else "127.0.0.1"
+    made = socket.create_connection((host, port), timeout=int(os.environ.get("SPARK_AUTH_SOCKET_TIMEOUT", "15")))
+    file = made.makefile("rwb", int(os.environ.get("SPARK_BUFFER_SIZE", "65536")))
+    said = secret.encode()
+    file.write(struct.pack("!i", len(said)) + said)
+    file.flush()
+    if file.read(6) != struct.pack("!i", 2) + b"ok":
+        raise ConnectionRefusedError("Spark does not take the secret that it has given")
+    return file, made
+
+
+def main() -> None:
+    """Run the module that Spark names (``-m MODULE``) as if Python had been started with it."""
+    port = int(os.environ[PORT])
+    connected: list[tuple[Any, Any]] = [connect(port, os.environ[SECRET])]
+    from pyspark import worker_util
+
+    otherwise = worker_util.local_connect_and_auth
+
+    def connect_once(where: str | int | None, secret: str | None) -> tuple[Any, Any]:
+        return connected.pop() if connected and where == port else otherwise(where, secret)
+
+    worker_util.local_connect_and_auth = connect_once
+    sys.argv = sys.argv[2:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
