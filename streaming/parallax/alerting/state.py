@@ -27,6 +27,9 @@ from parallax.views.tables import TableSize
 Replica = tuple[str, int, int]
 """Topic, partition, broker."""
 
+Leadership = tuple[int | None, tuple[int, ...] | None]
+"""The leader of a partition, None where there is none; the in-sync replicas, None where nobody has said."""
+
 _FORGET_AFTER_S = 600.0
 """A replica or partition of which nothing was reported for so long is gone (deleted, moved away)."""
 
@@ -125,6 +128,8 @@ class Snapshot:
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
     comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    initially_left: Mapping[Replica, int] = field(default_factory=dict)
+    leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -165,6 +170,7 @@ class InitialReading:
 
     def __init__(self) -> None:
         self._marks: dict[TopicPartition, dict[int, Mapping[IsolationLevel, int] | None]] = {}
+        self._starts: dict[Replica, int] = {}
         self._done: set[TopicPartition] = set()
         self._topic_ids: dict[str, str] = {}
 
@@ -186,6 +192,7 @@ class InitialReading:
                 IsolationLevel.READ_UNCOMMITTED: row["high_watermark"],
                 IsolationLevel.READ_COMMITTED: row["last_stable_offset"],
             }
+            self._starts[replica] = start
             # Where nothing is shown there is nothing to read, and no position.
             marks[broker] = {level: -1 if offset <= start else offset for level, offset in shown.items()}
         for left in set(marks).difference(row.get("replicas") or marks):
@@ -200,7 +207,8 @@ class InitialReading:
 
     def _drop(self, places: Iterable[TopicPartition]) -> None:
         for place in tuple(places):
-            del self._marks[place]
+            for broker in self._marks.pop(place):
+                self._starts.pop((*place, broker), None)
             self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
@@ -213,6 +221,19 @@ class InitialReading:
             ):
                 self._done.add(place)
         return {place: place in self._done for place in self._marks}
+
+    def left(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[Replica, int]:
+        """By replica, how many offsets of both views are still to be read; without those of which none are."""
+        found = {}
+        for place, marks in self._marks.items():
+            for broker, mark in marks.items() if place not in self._done else ():
+                replica = (*place, broker)
+                start = self._starts.get(replica, 0)
+                levels = (mark or {}).items()
+                n = sum(max(0, offset - max(start, positions.get((replica, level), start))) for level, offset in levels)
+                if n:
+                    found[replica] = n
+        return found
 
     def forget(self, alive: Collection[TopicPartition]) -> None:
         """Let go of partitions that are gone."""
@@ -255,6 +276,7 @@ class MonitorState:
         self._absences = Absences()
         self._guard: GuardStatus | None = None
         self._paused: Paused = {}
+        self._leadership: dict[TopicPartition, Leadership] = {}
 
     def update_paused(self, paused: Paused) -> None:
         """Take in which brokers an operator does not want read."""
@@ -275,6 +297,7 @@ class MonitorState:
                 broker = int(row["broker"])
                 answered[broker] = answered.get(broker, False) or _has_answered(row)
                 replica = str(row["topic"]), int(row["partition"]), broker
+                self._lead(TopicPartition(replica[0], replica[1]), row)
                 if self._initial.observe(replica, row):
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                 if row["reachable"]:
@@ -421,6 +444,7 @@ class MonitorState:
                 lease=None if self._lease is None else (self._lease[0], self._lease[1]()),
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),
+                initially_left=self._initial.left(self._positions),
                 started_at=self._started_at,
                 taken_at=now,
                 is_all_compared=self._is_all_compared,
@@ -428,7 +452,14 @@ class MonitorState:
                 guard=self._guard,
                 paused=self._paused,
                 comparison_errors=dict(self._comparison_errors),
+                leadership=dict(self._leadership),
             )
+
+    def _lead(self, place: TopicPartition, row: Mapping[str, Any]) -> None:
+        """Take in what the cluster said of a partition; a row without it is of a moment when it could not be asked."""
+        leader, isr = row.get("leader"), row.get("isr")
+        if leader is not None:
+            self._leadership[place] = leader if leader >= 0 else None, None if isr is None else tuple(isr)
 
     def _touch(self, replica: Replica) -> None:
         self._replicas[replica] = replace(self._replicas.get(replica, ReplicaState()), reported_at=self._clock())
@@ -472,6 +503,7 @@ class MonitorState:
         self._refusals.forget(now - _FORGET_AFTER_S)
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)
+        self._leadership = {place: said for place, said in self._leadership.items() if place in alive}
         self._absences = self._absences.of(alive)
         self._coverage = {
             place: c
