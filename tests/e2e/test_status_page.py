@@ -239,7 +239,7 @@ BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
         (without_a_query, "Cannot tell whether the replicas agree: query progress is down", WARN, "query progress"),
         (found, "2 open findings, 1 seen by consumers", BAD, ""),
         (acknowledged, "1 acknowledged finding; nothing else differs", WARN, ""),
-        (stalled, "Cannot tell whether the replicas agree: nothing has been compared for 1200 s", WARN, "compared for"),
+        (stalled, "Cannot tell whether the replicas agree: nothing has been compared for 20 min", WARN, "compared for"),
     ],
 )
 def test_the_first_line_and_the_title_say_what_stands(

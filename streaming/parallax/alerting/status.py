@@ -195,7 +195,7 @@ def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
     if snapshot.heartbeat is None:
         problems.append("nothing has been compared yet")
     elif snapshot.taken_at - snapshot.heartbeat > stale_after_s:
-        problems.append(f"nothing has been compared for {snapshot.taken_at - snapshot.heartbeat:.0f} s")
+        problems.append(f"nothing has been compared for {in_time(snapshot.taken_at - snapshot.heartbeat)}")
     problems += [f"query {name} is down" for name, query in sorted(snapshot.queries.items()) if not query.up]
     if snapshot.findings.error is not None:
         problems.append(f"findings: {snapshot.findings.error}")
