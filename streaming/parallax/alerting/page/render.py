@@ -175,7 +175,7 @@ class Renderer:
             states={state: states[state] for state in State if states[state]},
             unknown=unknown,
             pending=sum(snapshot.findings.pending.values()),
-            compared="never" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
+            compared="" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
             refused=glance.refused_topics(snapshot),
             held=", ".join(f"{hold.topic} ({hold.phase})" for hold in snapshot.guard.holds[:PER_PAGE])
             if snapshot.guard

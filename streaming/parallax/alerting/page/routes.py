@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -108,6 +108,8 @@ class Page:
         error = ""
         try:
             lines = drawn(self._recent.of(place))
+        except TableNotFoundError:
+            error = "Nothing has been recorded yet."
         except (DeltaError, OSError, pa.ArrowException) as failure:
             error = f"The recorded progress cannot be read: {one_line(failure)}"
         snapshot = self._state.snapshot()

@@ -90,7 +90,10 @@ def test_what_is_still_being_loaded_is_said_to_be(tmp_path: Path) -> None:
     job = Job(tmp_path)
     with job.served() as page:
         text = ask(page).text
+        job.state.update_progress([progress(broker=b) for b in BROKERS])
+        assert "Nothing has been recorded yet." in ask(page, "/topics/orders/0").text
     assert heading(text) == "Starting: 1 of 5 steps done"
+    assert "<dt>The monitor</dt><dd>starts</dd>" in text
     assert "No such topic." not in text
     assert "<dd>none</dd>" not in text
     assert text.count("not known yet: it is being loaded") == 3
