@@ -323,3 +323,22 @@ def test_the_mark_of_a_query_that_was_started_again_counts_from_the_beginning(be
     seen = bench.report.last_progress
     bench.look_at(101)
     assert bench.report.last_progress != seen
+
+
+def test_all_queries_are_started_at_the_same_time() -> None:
+    """Each start runs processes of its own, and takes seconds."""
+    met = threading.Barrier(3, timeout=10)
+    reports: dict[str, QueryReport] = {}
+
+    def start() -> Commanded:
+        met.wait()
+        return Commanded()
+
+    def reported(report: QueryReport) -> None:
+        reports[report.name] = report
+
+    supervisor = Supervisor([Supervised(name, start) for name in "abc"], SETTINGS, reported)
+    supervisor.start()
+    supervisor.stop()
+    assert {name: (report.up, report.restarts) for name, report in reports.items()} == dict.fromkeys("abc", (True, 0))
+    assert supervisor._awaiting is None
