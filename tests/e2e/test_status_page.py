@@ -104,6 +104,19 @@ def test_no_page_keeps_anybody_out(browser: Browser, address: str, path: str, sc
     assert found.violations_count == 0, found.generate_report()
 
 
+def test_no_report_keeps_anybody_out(browser: Browser, job: Job, scheme: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    write_report(job.storage, (), file)
+    context = browser.new_context(color_scheme=scheme, bypass_csp=True)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(file.as_uri())
+    expect(page.get_by_role("heading", level=1)).to_have_text("Divergence report")
+    expect(page.get_by_role("link", name=re.compile("runbook"))).to_have_attribute("href", re.compile("^https://"))
+    found = Axe().run(page)
+    context.close()
+    assert found.violations_count == 0, found.generate_report()
+
+
 def test_a_partition_with_a_finding_is_two_steps_from_the_first_page(page: Page) -> None:
     page.goto("/")
     expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
