@@ -21,6 +21,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.table import FindingsTable
 from parallax.model import FindingStatus, IsolationLevel, MissingRight, UnknownReason
+from parallax.supervisor import QueryReport
 from parallax.views.tables import PROGRESS, RECORDED_ON
 from tests import samples
 
@@ -110,6 +111,7 @@ class Job:
 
     def follow(self, topic: str = "orders", partitions: int = 1) -> None:
         """Partitions that are read, compared and consistent."""
+        self.state.update_query(QueryReport("compare", up=True))
         self.state.update_progress([progress(topic, p, b) for p in range(partitions) for b in BROKERS])
         for level in IsolationLevel:
             self.state.update_positions(level, {(topic, p, b): 100 for p in range(partitions) for b in BROKERS})

@@ -438,8 +438,10 @@ def report(
 ) -> None:
     """Write findings with their evidence as one page that a ticket can hold."""
     from parallax.alerting.page.ticket import write_report
+    from parallax.config import load
 
-    count = write_report(_storage(config, data), finding or (), output, _on_record(context, config, data))
+    storage, alerting = _storage(config, data), None if config is None else load(config).alerting
+    count = write_report(storage, finding or (), output, _on_record(context, config, data), alerting)
     if output_format is Format.json:
         typer.echo(as_json({"file": output, "findings": count}))
         return

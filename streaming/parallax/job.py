@@ -46,7 +46,7 @@ from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.binding import bind, bound_to, settled
 from parallax.views.chatter import SPARK_SAID
 from parallax.views.fencing import hold, raise_fence
-from parallax.views.hash_key import hash_key
+from parallax.views.hash_key import hash_key, name_of
 from parallax.views.pause import Paused, PauseWatch, called
 from parallax.views.room import Room, says_full
 from parallax.views.sink import PositionSeen
@@ -92,6 +92,7 @@ class Job:
         self._guard: GuardThread | None = None
         self._hanging: HangingThread | None = None
         self._spark: Any = None
+        self._one_session = threading.Lock()
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
         self._pauses: PauseWatch | None = None
@@ -156,11 +157,12 @@ class Job:
         )
         self._webhooks.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")
-        self._start_spark()
+        # It needs no Spark: what stands is known, and is checked again, while Spark starts.
         self._start_manager(self._client, key)
+        self._start_spark()
         self._start_audits(self._client, key)
         self._start_clock()
-        self._start_queries()
+        self._start_queries(key)
         self._say("the job runs")
 
     def _start_spark(self) -> None:
@@ -168,11 +170,13 @@ class Job:
         from parallax.findings.upkeep import look_after_suspects
         from parallax.views.cluster import check_workers, is_cluster
         from parallax.views.maintenance import Maintenance
-        from parallax.views.session import build_session
+        from parallax.views.session import build_session, warm_up
 
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
         if is_cluster(self._spark.sparkContext.master):
             self._say(check_workers(self._spark, self._settings))
+        else:
+            warm_up(self._spark)
         others = {"suspects": look_after_suspects}
         self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance, others, followed)
         self._maintenance.start()
@@ -230,12 +234,18 @@ class Job:
     def _absent(self) -> Sequence[Absence]:
         return self._timekeeper.absent if self._timekeeper is not None else ()
 
-    def _start_queries(self) -> None:
+    def _start_queries(self, key: str) -> None:
+        from deltalake.exceptions import DeltaError
+
         from parallax.compare.query import comparison_query
         from parallax.views.queries import hosting_brokers, view_queries
         from parallax.views.session import end_jvm, ended_tasks, last_report
+        from parallax.views.tables import create_tables
 
         settings = self._settings
+        # The queries start at the same time, and only one may make the tables.
+        with contextlib.suppress(DeltaError, OSError):  # a query that lacks its table says why
+            create_tables(settings.storage.path, name_of(key))
         brokers: Sequence[int] = ()
         if settings.read.grouping in ("broker", "reader") and not settings.topics.brokers:
             brokers = hosting_brokers(settings)
@@ -271,14 +281,15 @@ class Job:
         """The Spark session; a new one, with all that hangs on it, where its JVM has died."""
         from parallax.views.session import forget_session, is_alive
 
-        if not is_alive(self._spark):
-            log.error("Spark's JVM has ended; another one is started")
-            if self._maintenance is not None:
-                self._maintenance.stop(timeout_s=0.0)
-                self._maintenance = None
-            forget_session(self._spark)
-            self._start_spark()
-        return self._spark
+        with self._one_session:
+            if not is_alive(self._spark):
+                log.error("Spark's JVM has ended; another one is started")
+                if self._maintenance is not None:
+                    self._maintenance.stop(timeout_s=0.0)
+                    self._maintenance = None
+                forget_session(self._spark)
+                self._start_spark()
+            return self._spark
 
     def _stop_spark(self) -> None:
         from parallax.views.session import forget_session, is_alive

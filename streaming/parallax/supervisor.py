@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
@@ -156,8 +157,10 @@ class Supervisor:
         """Since when what the queries run in is waited for, and for how long it may be."""
 
     def start(self, interval_s: float = 0.2) -> None:
-        """Start the queries, then look after them every ``interval_s`` seconds."""
-        self.look()
+        """Start the queries, all at the same time, then look after them every ``interval_s`` seconds."""
+        with ThreadPoolExecutor(max(1, len(self._watches)), "supervisor-start") as pool:
+            list(pool.map(self._look_after, self._watches))
+        self._awaiting = None  # each of the threads put back what it had found there
         self._thread = threading.Thread(target=self._run, args=(interval_s,), name="supervisor", daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch_over, args=(interval_s,), name="supervisor-watch", daemon=True).start()
@@ -177,12 +180,15 @@ class Supervisor:
     def look(self) -> None:
         """Look once at every query: note progress, restart what stopped or stands still."""
         for watch in self._watches:
-            try:
-                with self._answering(self._settings.no_progress_deadline_s):
-                    self._look_at(watch)
-            except Exception as error:  # noqa: BLE001 - the watchman outlives whatever a query throws
-                self._failed(watch, error)
-            self._on_report(watch.report)
+            self._look_after(watch)
+
+    def _look_after(self, watch: _Watch) -> None:
+        try:
+            with self._answering(self._settings.no_progress_deadline_s):
+                self._look_at(watch)
+        except Exception as error:  # noqa: BLE001 - the watchman outlives whatever a query throws
+            self._failed(watch, error)
+        self._on_report(watch.report)
 
     def _run(self, interval_s: float) -> None:
         while not self._stop.wait(interval_s):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from tests.asking import ask
 from tests.e2e import witness
 from tests.e2e.job_process import JobProcess
 from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus
@@ -162,6 +164,7 @@ class Played:
         well: the healthy controls, by producer; topics ``well-<producer>-<script>``.
         receiver: has been told of all alerts, by Alertmanager, and by the job itself (path ``/direct``).
         alerting: has scraped the job since it began, and sent its alerts; None where it is not installed.
+        at_first: what ``/readyz`` said once it was served.
     """
 
     lab: Cluster
@@ -173,6 +176,7 @@ class Played:
     well: Mapping[ProducerKind, ScenarioResult]
     receiver: Receiver
     alerting: Alerting | None
+    at_first: Mapping[str, Any]
 
 
 @contextmanager
@@ -196,6 +200,7 @@ def _played(folder: Path, lab: Cluster, receiver: Receiver) -> Iterator[Played]:
         alerting(folder, receiver) if INSTALLED else nullcontext() as chain,
     ):
         job.start()
+        at_first = json.loads(ask(f"http://127.0.0.1:{job.port}", "/readyz").text)
         if chain is not None:
             chain.prometheus.scrape(job.port)
         client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=2000)
@@ -215,6 +220,6 @@ def _played(folder: Path, lab: Cluster, receiver: Receiver) -> Iterator[Played]:
         results = play(lab, parts)
         gone, well = (dict(zip(kinds, some, strict=True)) for some in (results[:2], results[2:]))
         try:
-            yield Played(lab, job, client, recorder, began, gone, well, receiver, chain)
+            yield Played(lab, job, client, recorder, began, gone, well, receiver, chain, at_first)
         finally:
             client.close()

@@ -19,6 +19,7 @@ from parallax.lab.traffic import ProducerKind
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import Unauthorized
+from tests.asking import ask
 from tests.e2e import witness
 from tests.e2e.job_process import await_compared, await_exactly
 from tests.e2e.play import Played
@@ -53,6 +54,17 @@ def test_the_healthy_control_is_compared_to_its_end_and_yields_nothing(played: P
     topics = played.well[producer].topics
     await_compared(played.job, topics)
     assert [f for f in played.job.findings() if f.topic in topics] == []
+
+
+def test_its_page_and_readyz_say_that_it_starts_and_then_what_it_has_found(played: Played) -> None:
+    assert (played.at_first["condition"], played.at_first["status"]) == ("starting", "unhealthy")
+    address = f"http://127.0.0.1:{played.job.port}"
+    ready = json.loads(ask(address, "/readyz").text)
+    assert (ready["condition"], ready["status"]) == ("findings", "ok")
+    assert re.fullmatch(r"\d+ open findings", ready["text"])
+    assert f"<title>{ready['text']} · Parallax · played</title>" in ask(address).text
+    page = ask(address, f"/topics/{played.gone['legacy'].topics[0]}/0").text
+    assert re.search(r"Consumers read broker [13], which leads it\. In sync: [123, ]+\.", page)
 
 
 def queries_of(path: Path) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from parallax.alerting.page.ticket import write_report
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
 from parallax.model import FindingStatus, UnknownReason
+from parallax.supervisor import QueryReport
 from tests.pages import BROKERS, HOSTILE, HOSTILE_NAME, PASSWORD, USERS, Job, coverage, finding, named_by, progress
 
 expect.set_options(timeout=60_000)
@@ -92,7 +94,7 @@ def opened(browser: Browser, **options: Any) -> Iterator[Page]:
     assert said == []
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/0", f"/findings/{NAME}", "/else"])
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/0", "/findings", f"/findings/{NAME}", "/else"])
 def test_no_page_keeps_anybody_out(browser: Browser, address: str, path: str, scheme: str) -> None:
     context = browser.new_context(base_url=address, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
@@ -102,9 +104,22 @@ def test_no_page_keeps_anybody_out(browser: Browser, address: str, path: str, sc
     assert found.violations_count == 0, found.generate_report()
 
 
+def test_no_report_keeps_anybody_out(browser: Browser, job: Job, scheme: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    write_report(job.storage, (), file)
+    context = browser.new_context(color_scheme=scheme, bypass_csp=True)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(file.as_uri())
+    expect(page.get_by_role("heading", level=1)).to_have_text("Divergence report")
+    expect(page.get_by_role("link", name=re.compile("runbook"))).to_have_attribute("href", re.compile("^https://"))
+    found = Axe().run(page)
+    context.close()
+    assert found.violations_count == 0, found.generate_report()
+
+
 def test_a_partition_with_a_finding_is_two_steps_from_the_first_page(page: Page) -> None:
     page.goto("/")
-    expect(page.get_by_role("heading", level=1)).to_have_text("1 open finding")
+    expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
     row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="orders"))
     expect(row.get_by_text("1 diverged")).to_be_visible()
     row.get_by_role("link", name="orders").click()
@@ -145,6 +160,24 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, address: 
     for page in opened(browser, base_url=address, viewport=PHONE):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        assert (
+            page.locator("table.stack").evaluate_all("all => all.filter(t => t.offsetWidth > innerWidth).length") == 0
+        )
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/0"])
+def test_on_a_phone_each_cell_of_a_table_is_seen_and_has_its_heading(browser: Browser, address: str, path: str) -> None:
+    for page in opened(browser, base_url=address, viewport=PHONE):
+        page.goto(path)
+        cells = page.locator("table.stack tbody tr").first.locator("td")
+        assert cells.count() >= 4
+        for cell in cells.all():
+            box = cell.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= PHONE["width"]
+            assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") not in ("none", '": "')
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
 
 
 def test_ten_thousand_partitions_do_not_freeze_it(page: Page) -> None:
@@ -166,11 +199,93 @@ def test_it_follows_what_happens_without_being_loaded_again(browser: Browser, tm
         for page in opened(browser, base_url=address):
             page.clock.install()
             page.goto("/")
-            expect(page.get_by_role("heading", level=1)).to_have_text("No open finding")
+            expect(page.get_by_role("heading", level=1)).to_have_text("✓ All replicas agree")
             job.find(finding())
             page.clock.run_for(10_500)
-            expect(page.get_by_role("heading", level=1)).to_have_text("1 open finding")
+            expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
             assert page.title().startswith("1 open")
+
+
+def healthy(job: Job) -> None:
+    job.follow()
+
+
+def starting(job: Job) -> None:
+    job.state.update_query(QueryReport("compare", up=True))
+
+
+def without_a_broker(job: Job) -> None:
+    job.follow()
+    job.state.update_progress([progress(broker=3, reachable=False)])
+
+
+def without_a_query(job: Job) -> None:
+    job.follow()
+    job.state.update_query(QueryReport("progress", up=False))
+
+
+def found(job: Job) -> None:
+    job.follow()
+    job.find(finding(), finding("a1" * 16, exposed=True))
+
+
+def acknowledged(job: Job) -> None:
+    job.follow()
+    job.find(finding(status=FindingStatus.ACKNOWLEDGED))
+
+
+def stalled(job: Job) -> None:
+    job.follow()
+    long_ago = int((datetime.now(UTC) - timedelta(minutes=20)).timestamp() * 1000)
+    job.state.update_coverage([replace(coverage(), compared_at=long_ago)])
+
+
+BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
+
+
+@pytest.mark.parametrize(
+    ("happens", "says", "colour", "why"),
+    [
+        (healthy, "All replicas agree", GOOD, ""),
+        (starting, "Starting: 2 of 5 steps done", PLAIN, "Ask the brokers what they hold: not done yet"),
+        (without_a_broker, "Cannot tell whether the replicas agree: broker 3 does not answer", WARN, "broker 3"),
+        (without_a_query, "Cannot tell whether the replicas agree: query progress is down", WARN, "query progress"),
+        (found, "2 open findings, 1 seen by consumers", BAD, ""),
+        (acknowledged, "1 acknowledged finding; nothing else differs", WARN, ""),
+        (stalled, "Cannot tell whether the replicas agree: nothing has been compared for 20 min", WARN, "compared for"),
+    ],
+)
+def test_the_first_line_and_the_title_say_what_stands(
+    browser: Browser,
+    tmp_path: Path,
+    scheme: str,
+    happens: Callable[[Job], None],
+    says: str,
+    colour: str,
+    why: str,
+) -> None:
+    job = Job(tmp_path)
+    happens(job)
+    with job.served() as address:
+        for page in opened(browser, base_url=address, color_scheme=scheme):
+            page.goto("/")
+            first = page.locator("main > *").first
+            heading = first.get_by_role("heading", level=1)
+            expect(heading).to_have_text(re.compile(f"^. {re.escape(says)}$"))
+            assert page.title() == f"{says} · Parallax"
+            expect(first).to_contain_text(why)
+            wanted, shown = (page.evaluate(script) for script in (_RESOLVED.format(colour), _SHOWN))
+            assert shown == wanted
+            violations = Axe().run(page)
+            assert violations.violations_count == 0, violations.generate_report()
+            if job.state.snapshot().coverage:
+                page.goto("/topics/orders")
+                expect(page.locator("p.standing")).to_contain_text(says)
+
+
+_SHOWN = "getComputedStyle(document.querySelector('h1')).color"
+_RESOLVED = """(() => {{ const one = document.body.appendChild(document.createElement('i'));
+one.style.color = 'var(--{})'; const color = getComputedStyle(one).color; one.remove(); return color; }})()"""
 
 
 def test_it_says_that_the_job_does_not_answer_any_more(browser: Browser, tmp_path: Path) -> None:
@@ -230,7 +345,7 @@ _TRAP = """<form method="post" action="{address}/findings/{name}/acknowledge">
 <input name="token" value="{token}"><input name="reason" value="nothing to see"><button>Win</button></form>"""
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/{}", "/topics/{}/0", f"/findings/{NAME}", "/?name={}"])
+@pytest.mark.parametrize("path", ["/", "/topics/{}", "/topics/{}/0", "/findings", f"/findings/{NAME}", "/?name={}"])
 def test_a_name_that_is_a_script_is_read_and_not_run(browser: Browser, tmp_path: Path, path: str) -> None:
     job = named_by(tmp_path, HOSTILE, HOSTILE_NAME)
     with job.served(cluster=HOSTILE) as address:

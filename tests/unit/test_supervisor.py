@@ -359,3 +359,22 @@ def test_what_an_outage_ends_waits_for_its_end_and_is_no_failure_of_the_query() 
     look_at(100)
     assert (len(bench.started), bench.report.up) == (2, True)
     assert mended == [0, 0], "it says nothing against the checkpoint"
+
+
+def test_all_queries_are_started_at_the_same_time() -> None:
+    """Each start runs processes of its own, and takes seconds."""
+    met = threading.Barrier(3, timeout=10)
+    reports: dict[str, QueryReport] = {}
+
+    def start() -> Commanded:
+        met.wait()
+        return Commanded()
+
+    def reported(report: QueryReport) -> None:
+        reports[report.name] = report
+
+    supervisor = Supervisor([Supervised(name, start) for name in "abc"], SETTINGS, reported)
+    supervisor.start()
+    supervisor.stop()
+    assert {name: (report.up, report.restarts) for name, report in reports.items()} == dict.fromkeys("abc", (True, 0))
+    assert supervisor._awaiting is None

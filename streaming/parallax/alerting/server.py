@@ -11,7 +11,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -34,12 +34,14 @@ from parallax.alerting.page.auth import Users
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
 from parallax.alerting.resources import ResourceCollector
-from parallax.alerting.state import MonitorState, Snapshot
+from parallax.alerting.state import MonitorState
+from parallax.alerting.status import Watch
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
 from parallax.findings.report import OnRecord
 from parallax.tls import Renewed, of_server, renewed_at_each_handshake
 
+_LOOK_EVERY_S = 10.0
 _PROBES = ("/livez", "/readyz", "/healthz")
 _CLOSED = "The page shows keys and offsets; it is served to other hosts once alerting.users is set.\n"
 
@@ -77,7 +79,7 @@ class MetricsServer:
             registry.register(OfCluster(collector, settings.cluster) if settings.cluster else collector)
         self._registry = registry
         self._state = state
-        self._stale_after_s = stale_after_s
+        self._watch = Watch(stale_after_s)
         self._on_record = on_record
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
@@ -89,11 +91,14 @@ class MetricsServer:
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="metrics", daemon=True)
         self._thread.start()
+        self._closing = threading.Event()
+        self._looking = threading.Thread(target=self._look_again, name="status", daemon=True)
+        self._looking.start()
 
     def _configured(self, settings: AlertingSettings, storage: str) -> uvicorn.Config:
         users = Users(settings.users)
         renderer = Renderer(settings.cluster, settings.runbook_url)
-        page = Page(self._state, storage, self._problems, users, renderer, self._on_record)
+        page = Page(self._state, storage, self._watch.look, users, renderer, self._on_record)
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]
         app = Starlette(
@@ -131,12 +136,16 @@ class MetricsServer:
 
     def close(self) -> None:
         """Stop serving."""
+        self._closing.set()
+        self._looking.join(5.0)
         self._server.should_exit = True
         self._thread.join(5.0)
         self._socket.close()
 
-    def _problems(self, snapshot: Snapshot) -> Sequence[str]:
-        return health(snapshot, self._stale_after_s)
+    def _look_again(self) -> None:
+        """Look while nobody else does: how long something has been so is said by who was there all the time."""
+        while not self._closing.wait(_LOOK_EVERY_S):
+            self._watch.look(self._state.snapshot())
 
     def _metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -144,11 +153,19 @@ class MetricsServer:
 
     def _live(self, request: Request) -> Response:
         del request
-        return _answer([])
+        return JSONResponse({"status": "ok"})
 
     def _ready(self, request: Request) -> Response:
         del request
-        return _answer(self._problems(self._state.snapshot()))
+        status = self._watch.look(self._state.snapshot())
+        problems = status.problems
+        document = {
+            "status": "unhealthy" if problems else "ok",
+            "problems": problems,
+            "condition": status.condition,
+            "text": status.text,
+        }
+        return JSONResponse(document, 503 if problems else 200)
 
 
 class _Guard:
@@ -224,23 +241,3 @@ def _bound(host: str, port: int) -> socket.socket:
             f"alerting.metrics_port: cannot listen on {host}:{port} ({getattr(error, 'strerror', None) or error}); "
             "choose a free port, or 0 for any"
         ) from error
-
-
-def _answer(problems: Sequence[str]) -> Response:
-    return JSONResponse({"status": "unhealthy" if problems else "ok", "problems": problems}, 503 if problems else 200)
-
-
-def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
-    """Return what keeps the job from doing its work; empty when offsets come out of the comparison.
-
-    A broker that is down is not among it: the job is well, and says so of the broker.
-    """
-    problems = []
-    if snapshot.heartbeat is None:
-        problems.append("nothing has been compared yet")
-    elif snapshot.taken_at - snapshot.heartbeat > stale_after_s:
-        problems.append(f"nothing has been compared for {snapshot.taken_at - snapshot.heartbeat:.0f} s")
-    problems += [f"query {name} is down" for name, query in sorted(snapshot.queries.items()) if not query.up]
-    if snapshot.findings.error is not None:
-        problems.append(f"findings: {snapshot.findings.error}")
-    return problems

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from parallax.alerting.initial import InitialReading
 from parallax.alerting.listing import Listed, Listing
 from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
@@ -27,6 +28,9 @@ from parallax.views.tables import TableSize
 
 Replica = tuple[str, int, int]
 """Topic, partition, broker."""
+
+Leadership = tuple[int | None, tuple[int, ...] | None]
+"""The leader of a partition, None where there is none; the in-sync replicas, None where nobody has said."""
 
 _FORGET_AFTER_S = 600.0
 """A replica or partition of which nothing was reported for so long is gone (deleted, moved away)."""
@@ -129,6 +133,8 @@ class Snapshot:
     comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
     storage_full: bool = False
     hanging: tuple[Hanging, ...] = ()
+    initially_left: Mapping[Replica, int] = field(default_factory=dict)
+    leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -162,67 +168,6 @@ def _has_answered(row: Mapping[str, Any]) -> bool:
 
 def _known(offset: int) -> int | None:
     return offset if offset >= 0 else None
-
-
-class InitialReading:
-    """Whether every replica has been read up to where it was when the job started."""
-
-    def __init__(self) -> None:
-        self._marks: dict[TopicPartition, dict[int, Mapping[IsolationLevel, int] | None]] = {}
-        self._done: set[TopicPartition] = set()
-        self._topic_ids: dict[str, str] = {}
-
-    def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
-        """Take in a row of progress: the first one that a replica answers says where it was.
-
-        Returns:
-            Whether the row shows that the topic was re-created: what was read before was of another log.
-        """
-        topic, partition, broker = replica
-        recreated = self._is_recreated(topic, row.get("topic_id"))
-        if recreated:
-            self._drop(place for place in self._marks if place[0] == topic)
-        marks = self._marks.setdefault(TopicPartition(topic, partition), {})
-        marks.setdefault(broker, None)
-        if row["reachable"] and marks[broker] is None:
-            start = row["log_start_offset"]
-            shown = {
-                IsolationLevel.READ_UNCOMMITTED: row["high_watermark"],
-                IsolationLevel.READ_COMMITTED: row["last_stable_offset"],
-            }
-            # Where nothing is shown there is nothing to read, and no position.
-            marks[broker] = {level: -1 if offset <= start else offset for level, offset in shown.items()}
-        for left in set(marks).difference(row.get("replicas") or marks):
-            del marks[left]
-        return recreated
-
-    def _is_recreated(self, topic: str, topic_id: str | None) -> bool:
-        if not topic_id:
-            return False
-        before, self._topic_ids[topic] = self._topic_ids.get(topic, topic_id), topic_id
-        return before != topic_id
-
-    def _drop(self, places: Iterable[TopicPartition]) -> None:
-        for place in tuple(places):
-            del self._marks[place]
-            self._done.discard(place)
-
-    def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
-        """By partition; what was once read stays so."""
-        for place, marks in self._marks.items():
-            if place not in self._done and all(
-                mark is not None
-                and all(positions.get(((*place, b), level), -1) >= offset for level, offset in mark.items())
-                for b, mark in marks.items()
-            ):
-                self._done.add(place)
-        return {place: place in self._done for place in self._marks}
-
-    def forget(self, alive: Collection[TopicPartition]) -> None:
-        """Let go of partitions that are gone."""
-        self._drop(place for place in self._marks if place not in alive)
-        topics = {topic for topic, _ in alive}
-        self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
 
 class MonitorState:
@@ -261,6 +206,7 @@ class MonitorState:
         self._absences = Absences()
         self._guard: GuardStatus | None = None
         self._paused: Paused = {}
+        self._leadership: dict[TopicPartition, Leadership] = {}
         self._mismatches: Mapping[str, str] = {}
         self._hanging: tuple[Hanging, ...] = ()
 
@@ -310,6 +256,7 @@ class MonitorState:
                 replica = str(row["topic"]), int(row["partition"]), broker
                 if row.get("replicas"):
                     self._assigned[TopicPartition(*replica[:2])] = frozenset(row["replicas"])
+                self._lead(TopicPartition(replica[0], replica[1]), row)
                 if self._initial.observe(replica, row):
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                 if row["reachable"]:
@@ -461,6 +408,7 @@ class MonitorState:
                 lease=None if self._lease is None else (self._lease[0], self._lease[1]()),
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),
+                initially_left=self._initial.left(self._positions),
                 started_at=self._started_at,
                 taken_at=now,
                 is_all_compared=self._is_all_compared,
@@ -471,7 +419,14 @@ class MonitorState:
                 comparison_errors=dict(self._comparison_errors),
                 storage_full=self._storage_full,
                 hanging=self._hanging,
+                leadership=dict(self._leadership),
             )
+
+    def _lead(self, place: TopicPartition, row: Mapping[str, Any]) -> None:
+        """Take in what the cluster said of a partition; a row without it is of a moment when it could not be asked."""
+        leader, isr = row.get("leader"), row.get("isr")
+        if leader is not None:
+            self._leadership[place] = leader if leader >= 0 else None, None if isr is None else tuple(isr)
 
     def _touch(self, replica: Replica) -> None:
         self._replicas[replica] = replace(self._replicas.get(replica, ReplicaState()), reported_at=self._clock())
@@ -526,6 +481,7 @@ class MonitorState:
         self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
         hosting = self._hosting()
         self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}
+        self._leadership = {place: said for place, said in self._leadership.items() if place in alive}
         self._absences = self._absences.of(alive)
         self._coverage = {
             place: c

@@ -18,14 +18,21 @@ UNCLEAR = {
 }
 
 
-def in_words(absence: Absence) -> str:
-    """One phrase: how it is absent, and from when on what it lacks may be gone."""
+def in_words(absence: Absence, now: float) -> str:
+    """One phrase: how it is absent, and from when on what it lacks may be gone.
+
+    Args:
+        absence: of a replica.
+        now: seconds since 1970 UTC.
+    """
     said = PRESENCE[absence.presence]
     if absence.is_held:
         return f"{said}; nothing is cleaned, so what it lacks is kept until that ends"
     if absence.bound_ms is None:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
+    if absence.bound_ms <= now * 1000:
+        return f"{said}; what it lacks was kept until {time_text(absence.bound_ms)}, and may be gone by now"
     return f"{said}; what it lacks is kept until {time_text(absence.bound_ms)}"
 
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
@@ -156,6 +157,8 @@ def build_session(
             builder = builder.config(option, value)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
+        # Each query starts it where it is not there, and several that do so at the same time get in each other's way.
+        ensure_callback_server_started(SparkContext._gateway)  # noqa: SLF001
         spark.dataSource.register(KafkaReplicaSource)
         spark.dataSource.register(KafkaProgressSource)
         spark.dataSource.register(RecordingSource)
@@ -274,6 +277,19 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
     if "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given or "-Xshare" in given:
         return given
     return f"{given} {archive_options(archive_file(jdk))}".strip()
+
+
+def warm_up(spark: Any) -> None:
+    """Have the process started that Python workers are forked from, while the queries are; returns immediately.
+
+    It takes seconds of a processor, on a busy machine many times as long, and the first batch of each query waits.
+    """
+
+    def run() -> None:
+        with contextlib.suppress(Exception):  # the queries say what is wrong
+            spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+
+    threading.Thread(target=run, name="warm-up", daemon=True).start()
 
 
 def is_alive(spark: Any) -> bool:
@@ -404,4 +420,5 @@ __all__ = [
     "is_alive",
     "is_orphaned",
     "is_submitted",
+    "warm_up",
 ]

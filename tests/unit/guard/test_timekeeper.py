@@ -119,7 +119,14 @@ def test_what_was_recorded_tells_who_is_absent_without_a_job(tmp_path: Path) -> 
 def test_an_absence_in_words(tmp_path: Path, ticks: tuple[list[Look], ...], said: str) -> None:
     keeper = Keeper(tmp_path)
     keeper.take_in(*ticks)
-    assert in_words(keeper.said.absent[0]) == said
+    assert in_words(keeper.said.absent[0], START / 1000) == said
+
+
+def test_a_bound_that_has_passed_is_told_in_the_past(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, AWAY)
+    said = "away; what it lacks was kept until 2023-11-14 23:13:14 UTC, and may be gone by now"
+    assert in_words(keeper.said.absent[0], (START + HOUR) / 1000 + 60) == said
 
 
 def test_all_absences_in_one_sentence(tmp_path: Path) -> None:
@@ -144,7 +151,7 @@ def test_who_copies_while_the_topic_is_held_is_late_only_if_nobody_looks_again(t
     keeper = Keeper(tmp_path)
     keeper.take_in(IN_TIME, AWAY)
     keeper.keeper.paused(showing(2 * HOUR - 500))
-    assert in_words(keeper.said.absent[0]) == "away; nothing is cleaned, so what it lacks is kept until that ends"
+    assert in_words(keeper.said.absent[0], 0) == "away; nothing is cleaned, so what it lacks is kept until that ends"
     assert summed(keeper.said, 0) == "1 of broker 2; nothing is cleaned of what 1 of them lack"
     keeper.take_in(BACK)
     assert keeper.said.late == ()

@@ -14,16 +14,14 @@ from enum import StrEnum
 from parallax.alerting.listing import FindingState, state_of
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Snapshot
+from parallax.alerting.status import BEHIND, PASSING, behind, words
 from parallax.compare.suspect import Coverage
 from parallax.findings.finding import Finding, sides_of
 from parallax.findings.sides import standing
 from parallax.guard.clock import Absence
 from parallax.model import NOBODY, IsolationLevel, TopicPartition, UnknownReason
 
-BEHIND = 10_000
-"""Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
-
-
+_LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"
 
 
@@ -35,6 +33,7 @@ class State(StrEnum):
     UNREACHABLE = "unreachable"
     BEHIND = "behind"
     UNKNOWN = "unknown"
+    LOADING = "loading"
     CONSISTENT = "consistent"
 
 
@@ -74,6 +73,8 @@ class Partition:
         unknown: by reason, how many offsets of both views have no verdict.
         compared_up_to: by view; None where nothing was compared.
         findings: that stand, the gravest first.
+        leader: None where there is none, or nobody has said.
+        isr: in-sync replicas; None where nobody has said.
     """
 
     place: TopicPartition
@@ -81,6 +82,8 @@ class Partition:
     unknown: Mapping[UnknownReason, int]
     compared_up_to: tuple[int, int] | None
     findings: tuple[Finding, ...]
+    leader: int | None = None
+    isr: tuple[int, ...] | None = None
 
     @property
     def state(self) -> State:
@@ -179,11 +182,18 @@ def _partition(
     unknown = _unknown(coverage)
     accused = {broker for finding in findings for broker in _named(finding)}
     states = _blind(snapshot, place, brokers)
-    states |= _compared(coverage, unknown, [broker for broker in brokers if broker not in states], sees_all=not states)
+    states |= _compared(
+        coverage,
+        unknown,
+        [broker for broker in brokers if broker not in states],
+        sees_all=not states,
+        is_loading=not snapshot.initially_read.get(place, True),
+    )
     states |= dict.fromkeys(accused.intersection(brokers), (State.DIVERGED, ""))
     made = {broker: _replica(snapshot, place, broker, *states[broker]) for broker in sorted(brokers)}
     compared = None if coverage is None or min(coverage.compared_up_to) < 0 else coverage.compared_up_to
-    return Partition(place, made, unknown, compared, tuple(findings))
+    leader, isr = snapshot.leadership.get(place, (None, None))
+    return Partition(place, made, unknown, compared, tuple(findings), leader, isr)
 
 
 def _named(finding: Finding) -> frozenset[int]:
@@ -204,35 +214,38 @@ def _blind(snapshot: Snapshot, place: TopicPartition, brokers: Iterable[int]) ->
 
 
 def _compared(
-    coverage: Coverage | None, unknown: Mapping[UnknownReason, int], brokers: Iterable[int], *, sees_all: bool
+    coverage: Coverage | None,
+    unknown: Mapping[UnknownReason, int],
+    brokers: Iterable[int],
+    *,
+    sees_all: bool,
+    is_loading: bool,
 ) -> dict[int, tuple[State, str]]:
-    """What stands about those that can be read; ``sees_all`` where all can."""
+    """What stands about those that can be read.
+
+    Args:
+        coverage: None where nothing has been compared.
+        unknown: by reason, how many offsets have no verdict.
+        brokers: that can be read.
+        sees_all: whether all can.
+        is_loading: whether what was there when the job began is still being read.
+    """
     if coverage is None:
-        return dict.fromkeys(brokers, (State.UNKNOWN, _NOTHING))
-    behind = _behind(coverage)
-    if sees_all and max(behind.values(), default=0) <= BEHIND:
+        return dict.fromkeys(brokers, (State.LOADING, _LOADING))
+    gaps = behind(coverage)
+    waits = is_loading and sees_all and unknown.keys() <= PASSING
+    if sees_all and max(gaps.values(), default=0) <= BEHIND:
         # The last offsets are on their way.
         unknown = {reason: n for reason, n in unknown.items() if reason is not UnknownReason.NOT_READ_YET}
     rest = State.CONSISTENT, ""
-    if unknown:
+    if waits:
+        rest = State.LOADING, _LOADING
+    elif unknown:
         rest = State.UNKNOWN, ", ".join(f"{n:,} {words(reason)}" for reason, n in unknown.items())
     elif min(coverage.compared_up_to) < 0 and any(b.log_start_offset != b.high_watermark for b in coverage.brokers):
         rest = State.UNKNOWN, _NOTHING
-    late = {b: (State.BEHIND, f"{n:,} offsets behind the furthest replica") for b, n in behind.items() if n > BEHIND}
+    late = {b: (State.BEHIND, f"{n:,} offsets behind the furthest replica") for b, n in gaps.items() if n > BEHIND}
     return {broker: late.get(broker, rest) for broker in brokers}
-
-
-def _behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets its replica has been read less far than another, in the view where it is more."""
-    furthest = [0, 0]
-    for b in coverage.brokers:
-        furthest = [max(furthest[0], b.read_uncommitted), max(furthest[1], b.read_committed)]
-    return {b.broker: max(furthest[0] - b.read_uncommitted, furthest[1] - b.read_committed) for b in coverage.brokers}
-
-
-def words(reason: UnknownReason) -> str:
-    """A reason as text."""
-    return reason.replace("_", " ")
 
 
 def _unknown(coverage: Coverage | None) -> dict[UnknownReason, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -17,13 +17,14 @@ from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State, Topic
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
+from parallax.alerting.status import Condition, Status, in_time
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.report import answers_of, key_text, sections
 from parallax.findings.summary import counted_in_words
 from parallax.guard.words import in_words, summed
-from parallax.model import TopicPartition
+from parallax.model import FindingStatus, TopicPartition
 from parallax.views.pause import in_words as paused_in_words
 
 PER_PAGE = 100
@@ -34,9 +35,12 @@ _SIGNS = {
     State.UNREACHABLE: "↯",
     State.BEHIND: "…",
     State.UNKNOWN: "?",
+    State.LOADING: "↻",
     State.CONSISTENT: "✓",
 }
 """A state is told by its word, by its sign and by its colour."""
+_MARKS = {Condition.FINDINGS: "✗", Condition.UNKNOWN: "?", Condition.STARTING: "↻", Condition.AGREE: "✓"}
+"""So is what stands about the cluster."""
 
 _environment = Environment(
     loader=PackageLoader("parallax.alerting.page"),
@@ -45,7 +49,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-Row = TypeVar("Row", Topic, Partition)
+Row = TypeVar("Row", Topic, Partition, Finding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Wanted:
     """What a table is to show: a part of a name, a state, and which page of it.
 
     Attributes:
-        state: the word of a `State`; of what is none, all are shown.
+        state: one of the words that the table knows; of what is none, all are shown.
     """
 
     name: str = ""
@@ -61,12 +65,12 @@ class Wanted:
     page: int = 1
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Wanted:
-        """Read it from the address; what makes no sense there is left out."""
+    def of(cls, query: Mapping[str, str], states: Collection[str] = tuple(State)) -> Wanted:
+        """Read it from the address; what makes no sense there, as a state that is none of ``states``, is left out."""
         page = query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
         state = query.get("state", "")
-        return cls(query.get("name", "")[:249], state if state in set(State) else "", max(1, number))
+        return cls(query.get("name", "")[:249], state if state in states else "", max(1, number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,9 @@ def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str]) ->
     return Shown(part, len(found), page, wanted.name, wanted.state)
 
 
-def _states_of(row: Topic | Partition) -> set[str]:
+def _states_of(row: Topic | Partition | Finding) -> set[str]:
+    if isinstance(row, Finding):
+        return {row.status}
     if isinstance(row, Topic):
         return {state for counts in row.brokers.values() for state in counts}
     return {replica.state for replica in row.replicas.values()}
@@ -136,7 +142,10 @@ class Renderer:
             "words": lambda text: str(text).replace("_", " "),
             "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",
             "partition_link": lambda place: f"/topics/{quote(place.topic, safe='')}/{place.partition}",
-            "absence_in_words": in_words,
+            "marks": _MARKS,
+            "at": lambda seconds: datetime.fromtimestamp(seconds, UTC),
+            "loading": "not known yet: it is being loaded",
+            "in_time": in_time,
             "finding_link": lambda finding: f"/findings/{finding.finding_id}",
         }
 
@@ -144,8 +153,8 @@ class Renderer:
         """One page, whole."""
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
-    def overview(self, snapshot: Snapshot, problems: Sequence[str], wanted: Wanted) -> str:
-        """The first page."""
+    def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
+        """The first page, which begins with what stands in one line."""
         partitions = glance.partitions(snapshot)
         topics = glance.topics(partitions)
         states = Counter(replica.state for one in partitions for replica in one.replicas.values())
@@ -156,16 +165,17 @@ class Renderer:
         heartbeat = snapshot.heartbeat
         return self.page(
             "overview.html",
+            status=status,
+            taken_at=snapshot.taken_at,
             findings=[f for f in standing if f.is_open],
             acknowledged=[f for f in standing if not f.is_open],
-            exposed=sum(f.exposed for f in standing if f.is_open),
             loaded=snapshot.findings_loaded,
+            compared_any=bool(snapshot.coverage),
             most=MOST_FINDINGS,
             states={state: states[state] for state in State if states[state]},
             unknown=unknown,
             pending=sum(snapshot.findings.pending.values()),
-            problems=problems,
-            compared="never" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
+            compared="" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
             refused=glance.refused_topics(snapshot),
             held=", ".join(f"{hold.topic} ({hold.phase})" for hold in snapshot.guard.holds[:PER_PAGE])
             if snapshot.guard
@@ -179,22 +189,34 @@ class Renderer:
             table=shown(topics, wanted, lambda topic: topic.name),
         )
 
-    def topic(self, snapshot: Snapshot, topic: str, wanted: Wanted) -> str | None:
-        """The partitions of a topic; None where there is none."""
+    def findings(self, known: Iterable[Finding], status: Status, wanted: Wanted) -> str:
+        """All findings, those that are over too, the newest first; what was dismissed only where that is asked for."""
+        listed = [f for f in known if f.status is not FindingStatus.DISMISSED or wanted.state == f.status]
+        listed.sort(key=lambda finding: finding.decided_at, reverse=True)
+        return self.page(
+            "findings.html",
+            status=status,
+            statuses=tuple(FindingStatus),
+            table=shown(listed, wanted, lambda finding: f"{finding.topic}-{finding.partition}"),
+        )
+
+    def topic(self, snapshot: Snapshot, status: Status, topic: str, wanted: Wanted) -> str | None:
+        """The partitions of a topic, below what stands about the cluster; None where there is none."""
         partitions = glance.partitions(snapshot, topic)
         if not partitions:
             return None
         return self.page(
             "topic.html",
             topic=topic,
+            status=status,
             brokers=sorted({broker for one in partitions for broker in one.replicas}),
             table=shown(partitions, wanted, lambda one: str(one.place.partition)),
         )
 
     def partition(
-        self, snapshot: Snapshot, place: TopicPartition, timelines: Sequence[Line], timeline_error: str
+        self, snapshot: Snapshot, status: Status, place: TopicPartition, timelines: Sequence[Line], timeline_error: str
     ) -> str | None:
-        """One partition; None where it is not known."""
+        """One partition, below what stands about the cluster; None where it is not known."""
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
         if not found:
             return None
@@ -203,7 +225,15 @@ class Renderer:
         if audit is not None:
             result, ended_at = audit
             said = f"{result.result}, ended at {datetime.fromtimestamp(ended_at, UTC):%Y-%m-%d %H:%M:%S} UTC"
-        return self.page("partition.html", one=found[0], audit=said, timelines=timelines, timeline_error=timeline_error)
+        return self.page(
+            "partition.html",
+            status=status,
+            one=found[0],
+            audit=said,
+            absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
+            timelines=timelines,
+            timeline_error=timeline_error,
+        )
 
     def finding(
         self,
@@ -211,21 +241,36 @@ class Renderer:
         events: Sequence[Finding],
         standing: Iterable[Finding],
         on_record: Sequence[str],
+        status: Status,
         *,
         token: str,
         user: str,
         problem: str = "",
         said: str = "",
     ) -> str:
-        """A finding with its evidence; a form to acknowledge it where there is a token."""
+        """A finding with its evidence, below what stands; a form to acknowledge it where there is a token."""
         values = finding_values(finding, events, standing, self._runbook, on_record)
-        return self.page("finding.html", **values, token=token, user=user, problem=problem, said=said)
+        return self.page("finding.html", **values, status=status, token=token, user=user, problem=problem, said=said)
 
 
-def report(reported: Sequence[Mapping[str, Any]]) -> str:
-    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``timelines``."""
+def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
+    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``timelines``.
+
+    Args:
+        reported: the findings, those that stand first.
+        cluster: what the cluster is called.
+    """
     style = Markup((files("parallax.alerting.page") / "static" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
-    return Renderer(live=False).page("report.html", reported=reported, style=style)
+    findings = [one["finding"] for one in reported]
+    summary = {
+        "Findings": f"{len(findings):,}",
+        "Open": f"{sum(f.is_open for f in findings):,}",
+        "Seen by consumers": f"{sum(f.is_open and f.exposed for f in findings):,}",
+        "Acknowledged": f"{sum(f.stands and not f.is_open for f in findings):,}",
+        "Over": f"{sum(not f.stands for f in findings):,}",
+        "Partitions": f"{len({f.place for f in findings}):,}",
+    }
+    return Renderer(cluster, live=False).page("report.html", reported=reported, summary=summary, style=style)
 
 
 def finding_values(

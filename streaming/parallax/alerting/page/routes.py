@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -17,13 +17,14 @@ from parallax.alerting.page.auth import Users, is_from_elsewhere
 from parallax.alerting.page.render import Renderer, Wanted
 from parallax.alerting.page.timeline import Line, Recent, drawn
 from parallax.alerting.state import MonitorState, Snapshot
+from parallax.alerting.status import Status
 from parallax.errors import one_line
 from parallax.findings.acknowledge import AcknowledgeError, acknowledge
 from parallax.findings.finding import current
 from parallax.findings.naming import FindingNotNamedError, named
 from parallax.findings.report import OnRecord
 from parallax.findings.table import FindingsTableError, read_events
-from parallax.model import TopicPartition
+from parallax.model import FindingStatus, TopicPartition
 
 _LONGEST_FORM = 20_000
 HEADERS: Mapping[str, str] = {
@@ -43,7 +44,7 @@ class Page:
     Args:
         state: what is shown.
         storage: ``storage.path``: findings with their history, and recorded progress.
-        problems: what keeps the job from doing its work.
+        status: says what stands at the moment of a snapshot.
         users: who may act on it.
         renderer: makes the pages.
         on_record: what else is on record about the replicas of a finding's partition.
@@ -53,7 +54,7 @@ class Page:
         self,
         state: MonitorState,
         storage: str,
-        problems: Callable[[Snapshot], Sequence[str]],
+        status: Callable[[Snapshot], Status],
         users: Users,
         renderer: Renderer,
         on_record: OnRecord,
@@ -61,7 +62,7 @@ class Page:
         self._state = state
         self._storage = storage
         self._recent = Recent(storage)
-        self._problems = problems
+        self._status = status
         self._users = users
         self._renderer = renderer
         self._on_record = on_record
@@ -73,6 +74,7 @@ class Page:
             Route("/", self._overview),
             Route("/topics/{topic}", self._topic),
             Route("/topics/{topic}/{partition:int}", self._partition),
+            Route("/findings", self._findings),
             Route("/findings/{finding_id}", self._finding),
             Route("/findings/{finding_id}/acknowledge", self._acknowledge, methods=["POST"]),
             Mount("/static", StaticFiles(directory=Path(str(files("parallax.alerting.page") / "static")))),
@@ -85,11 +87,19 @@ class Page:
     def _overview(self, request: Request) -> Response:
         wanted = Wanted.of(request.query_params)
         snapshot = self._state.snapshot()
-        return HTMLResponse(self._renderer.overview(snapshot, self._problems(snapshot), wanted))
+        return HTMLResponse(self._renderer.overview(snapshot, self._status(snapshot), wanted))
+
+    def _findings(self, request: Request) -> Response:
+        try:
+            known = current(read_events(self._storage)).values()
+        except FindingsTableError as error:
+            return self.message("The findings cannot be read", str(error), 503)
+        wanted = Wanted.of(request.query_params, tuple(FindingStatus))
+        return HTMLResponse(self._renderer.findings(known, self._status(self._state.snapshot()), wanted))
 
     def _topic(self, request: Request) -> Response:
-        topic = request.path_params["topic"]
-        html = self._renderer.topic(self._state.snapshot(), topic, Wanted.of(request.query_params))
+        topic, snapshot = request.path_params["topic"], self._state.snapshot()
+        html = self._renderer.topic(snapshot, self._status(snapshot), topic, Wanted.of(request.query_params))
         return HTMLResponse(html) if html is not None else self._no(f"Topic {topic} is none that the job follows.")
 
     def _partition(self, request: Request) -> Response:
@@ -98,9 +108,12 @@ class Page:
         error = ""
         try:
             lines = drawn(self._recent.of(place))
+        except TableNotFoundError:
+            error = "Nothing has been recorded yet."
         except (DeltaError, OSError, pa.ArrowException) as failure:
             error = f"The recorded progress cannot be read: {one_line(failure)}"
-        html = self._renderer.partition(self._state.snapshot(), place, lines, error)
+        snapshot = self._state.snapshot()
+        html = self._renderer.partition(snapshot, self._status(snapshot), place, lines, error)
         if html is None:
             return self._no(f"Partition {place.topic}-{place.partition} is none that the job follows.")
         return HTMLResponse(html)
@@ -124,6 +137,7 @@ class Page:
             events,
             standing.values(),
             self._on_record(finding),
+            self._status(self._state.snapshot()),
             token=token,
             user=user,
             problem=problem,

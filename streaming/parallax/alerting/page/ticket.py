@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError
 
 from parallax.alerting.page.render import finding_values, report
 from parallax.alerting.page.timeline import Line, drawn, recorded
+from parallax.config import AlertingSettings
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
 from parallax.findings.report import OnRecord
@@ -25,6 +26,7 @@ def write_report(
     wanted: Sequence[str],
     file: Path,
     on_record: OnRecord = lambda _: (),
+    alerting: AlertingSettings | None = None,
 ) -> int:
     """Write a report; a file that is there is replaced as a whole, or not at all.
 
@@ -33,6 +35,7 @@ def write_report(
         wanted: ids of findings, or the beginnings of them; all that stand where there are none.
         file: where to.
         on_record: what else is on record about the replicas of a finding's partition.
+        alerting: has the cluster's name, and where the runbook is; the defaults where it is None.
 
     Returns:
         How many findings it holds.
@@ -42,16 +45,18 @@ def write_report(
         FindingNotNamedError: an unknown or ambiguous id.
         SetupError: the file cannot be written.
     """
+    told = alerting or AlertingSettings()
     with output(file) as to:
         events = read_events(storage)
         standing = current(events)
         chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
+        chosen.sort(key=lambda f: (not f.is_open, not f.exposed, f.first_suspected_at))
         reported = [
-            finding_values(finding, events, standing.values(), on_record=on_record(finding))
+            finding_values(finding, events, standing.values(), told.runbook_url, on_record(finding))
             | {"timelines": _timelines(storage, finding)}
             for finding in chosen
         ]
-        to.write(report(reported))
+        to.write(report(reported, told.cluster))
     return len(reported)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parallax.alerting.page.glance import BEHIND, Partition, State, partitions, refused_topics, topics
+from parallax.alerting.page.glance import Partition, State, partitions, refused_topics, topics
 from parallax.alerting.page.render import Renderer, Wanted
+from parallax.alerting.status import BEHIND, Status, Watch
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.holds import Event, EventKind, Hold, Phase
@@ -30,6 +31,10 @@ def only(job: Job) -> Partition:
     return found
 
 
+def status(job: Job) -> Status:
+    return Watch(120.0).look(job.state.snapshot())
+
+
 def states(job: Job) -> list[State]:
     return [replica.state for replica in only(job).replicas.values()]
 
@@ -39,11 +44,29 @@ def test_what_was_compared_to_its_end_is_consistent(job: Job) -> None:
     assert only(job).compared_up_to == (100, 100)
 
 
-def test_what_was_read_and_not_compared_is_unknown(tmp_path: Path) -> None:
+def test_what_is_read_for_the_first_time_is_loading(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.state.update_progress([progress(broker=b) for b in BROKERS])
+    assert states(job) == [State.LOADING] * 3
+    assert only(job).replicas[1].why == "it is being read for the first time"
+    part = [broker(b, read_uncommitted=40, read_committed=40) for b in BROKERS]
+    unknown = {UnknownReason.NOT_READ_YET: (60, 60)}
+    job.state.update_coverage([coverage(compared_up_to=(40, 40), unknown=unknown, brokers=part)])
+    assert states(job) == [State.LOADING] * 3
+
+
+def test_what_was_cleaned_before_it_was_read_is_unknown_and_not_loading(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.state.update_progress([progress(broker=b) for b in BROKERS])
+    job.state.update_coverage([coverage(unknown={UnknownReason.RETENTION_GAP: (60, 60)})])
     assert states(job) == [State.UNKNOWN] * 3
-    assert only(job).replicas[1].why == "nothing has been compared yet"
+
+
+def test_while_a_broker_is_away_nothing_is_only_loading(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.state.update_progress([progress(broker=b, reachable=b != 3) for b in BROKERS])
+    job.state.update_coverage([coverage(unknown={UnknownReason.NOT_READ_YET: (60, 60)})])
+    assert states(job) == [State.UNKNOWN, State.UNKNOWN, State.UNREACHABLE]
 
 
 def test_offsets_without_a_verdict_make_every_replica_unknown_and_say_why(job: Job) -> None:
@@ -84,17 +107,17 @@ def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
     assert [replicas[b].absence for b in BROKERS] == [None, None, absence]
     assert [replicas[b].is_late for b in BROKERS] == [True, False, False]
     renderer, snapshot = Renderer(), job.state.snapshot()
-    page = renderer.partition(snapshot, absence.place, (), "") or ""
-    assert "away; what it lacks is kept until 1970-01-01 00:01:05 UTC" in page
+    page = renderer.partition(snapshot, status(job), absence.place, (), "") or ""
+    assert "away; what it lacks was kept until 1970-01-01 00:01:05 UTC, and may be gone by now" in page
     assert "it copied records that may have been cleaned before: audit the partition" in page
-    assert "Absent replicas" in renderer.overview(snapshot, (), Wanted())
+    assert "Absent replicas" in renderer.overview(snapshot, status(job), Wanted())
 
 
 def test_what_the_guard_holds_is_on_the_first_page(job: Job) -> None:
     job.state.update_guard(GuardStatus((Hold("h", "orders", "a", 1, 1, Phase.HELD, 2, (), frozenset()),)))
-    assert "orders (held)" in Renderer().overview(job.state.snapshot(), (), Wanted())
+    assert "orders (held)" in Renderer().overview(job.state.snapshot(), status(job), Wanted())
     job.state.update_guard(GuardStatus(refused=(Event(EventKind.REFUSED, "", "customers", "a", 1, 1),)))
-    assert "customers (refused)" in Renderer().overview(job.state.snapshot(), (), Wanted())
+    assert "customers (refused)" in Renderer().overview(job.state.snapshot(), status(job), Wanted())
 
 
 def test_a_topic_that_may_not_be_seen_is_named(job: Job) -> None:

@@ -73,6 +73,11 @@ def finding(job: Job, name: str, text: str) -> str:
         return ask(page, f"/findings/{NAME}").text
 
 
+def findings(job: Job, name: str, text: str) -> str:
+    with job.served(cluster=text) as page:
+        return ask(page, f"/findings?name={quote(name)}").text
+
+
 def no_topic(job: Job, name: str, text: str) -> str:
     with job.served(cluster=text) as page:
         return ask(page, f"/topics/none{quote(name, safe='')}").text
@@ -106,7 +111,7 @@ def report(job: Job, name: str, text: str) -> str:
     return file.read_text()
 
 
-PAGES = (overview, searched, topic, partition, finding, no_topic, no_finding, form, refused_reason, report)
+PAGES = (overview, searched, topic, partition, findings, finding, no_topic, no_finding, form, refused_reason, report)
 
 
 @pytest.mark.parametrize("of", PAGES, ids=lambda of: of.__name__)

@@ -19,9 +19,9 @@ from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.config import AlertingSettings
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
-from parallax.model import FindingStatus, UnknownReason
+from parallax.model import FindingStatus, IsolationLevel, UnknownReason
 from tests.asking import ask
-from tests.pages import PASSWORD, USERS, Job, coverage, finding
+from tests.pages import BROKERS, PASSWORD, USERS, Job, coverage, finding, progress
 
 NAME = "f0" * 16
 
@@ -49,19 +49,86 @@ def acknowledged(job: Job) -> bool:
     return current(read_events(job.storage))[NAME].status is FindingStatus.ACKNOWLEDGED
 
 
+def heading(text: str) -> str:
+    """The first line of a page."""
+    found = re.search(r'<h1 id="status"><span aria-hidden="true">.</span> (.+?)</h1>', text)
+    assert found is not None
+    return found.group(1)
+
+
 def test_the_first_page_says_what_stands(job: Job) -> None:
     job.find(finding(exposed=True))
     with job.served() as page:
         answer = ask(page)
     assert answer.status == 200
-    assert "<h1>1 open finding, 1 seen by consumers</h1>" in answer.text
+    assert heading(answer.text) == "1 open finding, 1 seen by consumers"
     assert "deleted record resurrected" in answer.text
     assert 'href="/topics/orders"' in answer.text
 
 
-def test_a_healthy_cluster_is_said_to_have_no_open_finding(job: Job) -> None:
+def test_of_a_healthy_cluster_it_says_that_all_replicas_agree(job: Job) -> None:
     with job.served() as page:
-        assert "<h1>No open finding</h1>" in ask(page).text
+        assert heading(ask(page).text) == "All replicas agree"
+
+
+def test_the_title_says_what_the_first_line_says_and_so_does_readyz(job: Job, tmp_path: Path) -> None:
+    away = Job(tmp_path / "away")
+    away.follow()
+    away.state.update_progress([progress(broker=3, reachable=False)])
+    found = Job(tmp_path / "found")
+    found.follow()
+    found.find(finding())
+    for one, condition in ((job, "agree"), (away, "unknown"), (found, "findings"), (Job(tmp_path / "new"), "starting")):
+        with one.served(cluster="blue") as page:
+            text, ready = ask(page).text, json.loads(ask(page, "/readyz").text)
+        said = heading(text)
+        assert f"<title>{said} · Parallax · blue</title>" in text
+        assert (ready["condition"], ready["text"]) == (condition, said)
+
+
+def test_what_is_still_being_loaded_is_said_to_be(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    with job.served() as page:
+        text = ask(page).text
+        job.state.update_progress([progress(broker=b) for b in BROKERS])
+        assert "Nothing has been recorded yet." in ask(page, "/topics/orders/0").text
+    assert heading(text) == "Starting: 1 of 5 steps done"
+    assert "<dt>The monitor</dt><dd>starts</dd>" in text
+    assert "No such topic." not in text
+    assert "<dd>none</dd>" not in text
+    assert text.count("not known yet: it is being loaded") == 3
+
+
+def test_findings_that_are_over_have_a_list(job: Job) -> None:
+    over = finding("0a" * 16, topic="over", status=FindingStatus.RESOLVED)
+    job.findings.append([over, finding("0b" * 16, topic="slip", status=FindingStatus.DISMISSED)])
+    job.find(finding())
+    with job.served() as page:
+        link = re.search(r'href="(/findings\?[^"]+)"', ask(page).text)
+        assert link is not None
+        resolved, every = ask(page, link.group(1)).text, ask(page, "/findings").text
+        assert "slip-0" in ask(page, "/findings?state=dismissed").text
+    assert ("over-0" in resolved, "orders-0" in resolved, "slip-0" in resolved) == (True, False, False)
+    assert ("over-0" in every, "orders-0" in every, "slip-0" in every) == (True, True, False)
+    assert "resolved <time" in resolved
+
+
+def test_who_leads_a_partition_and_who_is_in_sync_is_on_its_page(job: Job) -> None:
+    with job.served() as page:
+        assert "Leader and in-sync replicas are not known yet." in ask(page, "/topics/orders/0").text
+        job.state.update_progress([progress(broker=b, leader=2, isr=[2, 1]) for b in BROKERS])
+        text = ask(page, "/topics/orders/0").text
+        assert "Consumers read broker 2, which leads it. In sync: 2, 1." in text
+        assert re.findall(r'data-label="Role">(?:<strong>)?([a-z ]+)', text) == ["in sync", "leader", "not in sync"]
+        job.state.update_progress([progress(broker=b, leader=-1, isr=[2]) for b in BROKERS])
+        assert "No broker leads it" in ask(page, "/topics/orders/0").text
+
+
+def test_what_was_read_after_the_broker_reported_is_said_to_be(job: Job) -> None:
+    job.state.update_positions(IsolationLevel.READ_UNCOMMITTED, {("orders", 0, 1): 120})
+    with job.served() as page:
+        text = ask(page, "/topics/orders/0").text
+    assert text.count("read since 100 was reported") == 1
 
 
 def test_what_is_unknown_and_why_is_on_the_first_page(job: Job) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from parallax.alerting.page.ticket import write_report
+from parallax.config import AlertingSettings
 from parallax.errors import SetupError
 from parallax.findings.naming import FindingNotNamedError
 from parallax.model import FindingStatus
@@ -29,13 +30,31 @@ def test_it_holds_the_findings_that_stand_with_their_evidence(job: Job, tmp_path
     assert "deleted record resurrected in orders-0" in text
     assert "deleted record resurrected in audited-0" in text
     assert "over-0" not in text
-    assert text.count("<h2>What to do</h2>") == 2
+    assert text.count("<h3>What to do</h3>") == 2
 
 
-def test_it_loads_nothing_and_leads_nowhere(job: Job, tmp_path: Path) -> None:
+def test_it_begins_with_a_summary(job: Job, tmp_path: Path) -> None:
+    known = finding("dd" * 16, topic="known", status=FindingStatus.ACKNOWLEDGED)
+    job.findings.append([known, finding("ee" * 16, topic="seen", exposed=True)])
+    write_report(job.storage, (), tmp_path / "report.html", alerting=AlertingSettings(cluster="blue"))
+    head, _, rest = (tmp_path / "report.html").read_text().partition("<article>")
+    assert "<h1>Divergence report</h1>" in head
+    assert "blue" in head
+    facts = dict(re.findall(r"<dt>(.+?)</dt><dd>(.+?)</dd>", head))
+    assert facts["Findings"] == "4"
+    assert (facts["Open"], facts["Seen by consumers"], facts["Acknowledged"]) == ("3", "1", "1")
+    named = re.findall(r"<code>(\w{8})</code>", head)
+    assert (named[0], named[-1]) == ("ee" * 4, "dd" * 4), "what consumers see comes first, what is known comes last"
+    assert rest.count("<h2>") == 4
+
+
+def test_it_loads_nothing_and_leads_to_the_runbook_alone(job: Job, tmp_path: Path) -> None:
     write_report(job.storage, (), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
-    assert not re.search(r"(src|href|action)=", text)
+    assert not re.search(r"(src|action)=", text)
+    links = set(re.findall(r'href="([^"#]+)', text))
+    assert links == {AlertingSettings().runbook_url}
+    assert all(link.startswith("https://") for link in links)
     assert "--bad:" in text
     assert "<gone>" not in text
 
@@ -58,7 +77,7 @@ def test_it_tells_what_else_is_on_record(job: Job, tmp_path: Path) -> None:
         job.storage, ["aaaa"], tmp_path / "report.html", lambda finding: (f"{finding.topic} <away>", "and back")
     )
     text = (tmp_path / "report.html").read_text()
-    assert "which prove nothing about who is right</h2><ul><li>orders &lt;away&gt;</li><li>and back</li></ul>" in text
+    assert "which prove nothing about who is right</h3><ul><li>orders &lt;away&gt;</li><li>and back</li></ul>" in text
 
 
 def test_a_file_that_is_there_is_replaced_as_a_whole_or_not_at_all(job: Job, tmp_path: Path) -> None:

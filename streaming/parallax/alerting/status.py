@@ -1,0 +1,367 @@
+"""What stands about the cluster in one line: all replicas agree, findings, starting, or it cannot be told and why.
+
+The page, the browser's title and ``/readyz`` say the same, for all of them are told here. `status_of` is pure; `Watch`
+remembers between looks what no single one can tell.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
+from parallax.alerting.state import Replica, Snapshot
+from parallax.compare.suspect import Coverage
+from parallax.model import IsolationLevel, UnknownReason
+from parallax.source.feedback import ALL
+from parallax.views.pause import in_words as paused_in_words
+
+BEHIND = 10_000
+"""Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
+LAGGING = 100_000
+"""Offsets that reading may be behind a replica before it is said; what the alert ParallaxViewLagging asks for."""
+STUCK_S = 600.0
+"""For how long a start may get on with nothing before that is said."""
+NAMED = 3
+"""Topics that are named; of more, the others are counted."""
+
+PASSING = frozenset(
+    {
+        UnknownReason.NOT_READ_YET,
+        UnknownReason.REPLICA_SET_UNKNOWN,
+        UnknownReason.UNJUDGED,
+        UnknownReason.UNDECIDED,
+    }
+)
+"""What ends by itself as soon as more has been read; what keeps it from being read is a reason of its own."""
+LEFT_OUT = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, UnknownReason.UNAUTHORIZED})
+"""What the comparison should have come to and did not. Of the rest nobody was in time, which is no fault of anybody."""
+
+
+class Condition(StrEnum):
+    """What stands about the cluster; exactly one at a time."""
+
+    AGREE = "agree"
+    FINDINGS = "findings"
+    STARTING = "starting"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the start.
+
+    Attributes:
+        detail: how far it is; empty where there is nothing to say.
+    """
+
+    name: str
+    is_done: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What earlier looks have shown.
+
+    Attributes:
+        has_started: the start was over once; what comes later is no start.
+        since: since when the condition has been the same at every look, seconds since 1970 UTC; None before the first.
+        first_left: when offsets were first known to be left to the initial reading, and how many.
+        got_on_at: when the start last got on.
+    """
+
+    has_started: bool = False
+    since: float | None = None
+    first_left: tuple[float, int] | None = None
+    got_on_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What stands, for people.
+
+    Attributes:
+        condition: the one that counts.
+        text: it in one line.
+        is_whole: with `Condition.AGREE`, that nothing is unknown; with `Condition.FINDINGS`, that nobody knows of them.
+        since: seconds since 1970 UTC; None where that is not known.
+        reasons: why it cannot be told, or, beside findings, of what it cannot be told; a phrase for each.
+        notes: what else there is to know; a phrase for each.
+        steps: of the start; empty once that is over.
+        problems: what keeps the job from doing its work: with any, it is not ready.
+    """
+
+    condition: Condition
+    text: str
+    is_whole: bool
+    since: float | None
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    steps: tuple[Step, ...]
+    problems: tuple[str, ...]
+
+
+class Watch:
+    """Looks at snapshots, from any thread, and says what stands.
+
+    Args:
+        stale_after_s: how old the end-to-end heartbeat may be.
+    """
+
+    def __init__(self, stale_after_s: float) -> None:
+        self._stale_after_s = stale_after_s
+        self._lock = threading.Lock()
+        self._past = Past()
+        self._condition: Condition | None = None
+        self._got_on: tuple[int, int] | None = None
+
+    def look(self, snapshot: Snapshot) -> Status:
+        """What stands at the moment of a snapshot."""
+        with self._lock:
+            past = self._past
+            if not past.has_started:
+                past = self._of_start(past, snapshot)
+            status = status_of(snapshot, past, self._stale_after_s)
+            if status.condition is not self._condition:
+                past = replace(past, since=snapshot.taken_at)
+                status = status_of(snapshot, past, self._stale_after_s)
+            self._condition, self._past = status.condition, past
+            return status
+
+    def _of_start(self, past: Past, snapshot: Snapshot) -> Past:
+        steps, left = steps_of(snapshot), _left(snapshot)
+        if all(step.is_done for step in steps):
+            return replace(past, has_started=True)
+        now = snapshot.taken_at
+        got_on = sum(step.is_done for step in steps), -left
+        if self._got_on is None or got_on > self._got_on:
+            self._got_on, past = got_on, replace(past, got_on_at=now)
+        # What is left is known once both views have said how far they are.
+        if past.first_left is None and left and {level for _, level in snapshot.positions} == set(IsolationLevel):
+            past = replace(past, first_left=(now, left))
+        return past
+
+
+def status_of(snapshot: Snapshot, past: Past, stale_after_s: float) -> Status:
+    """What stands.
+
+    Args:
+        snapshot: as it stands.
+        past: what earlier looks have shown.
+        stale_after_s: how old the end-to-end heartbeat may be.
+
+    Returns:
+        Findings that nobody has acknowledged go first. A start that gets on, then what is not known, go before
+        findings that somebody knows of. All replicas agree only where nothing speaks against it.
+    """
+    problems = tuple(health(snapshot, stale_after_s))
+    steps = () if past.has_started else steps_of(snapshot, past)
+    reasons = tuple(_reasons(snapshot, problems, past, is_starting=bool(steps)))
+    known = len(snapshot.findings.acknowledged)
+    acknowledged = f"{known:,} acknowledged finding{'s' if known > 1 else ''}"
+    notes = [*([acknowledged] if known else []), *_notes(snapshot)]
+    since = past.since
+    is_whole = True
+    if snapshot.findings.open:
+        condition, text = Condition.FINDINGS, _findings_text(snapshot)
+        since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.open)
+    elif steps and not reasons:
+        condition, since = Condition.STARTING, snapshot.started_at
+        text = f"Starting: {sum(step.is_done for step in steps)} of {len(steps)} steps done"
+    elif reasons:
+        condition = Condition.UNKNOWN
+        more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        text = f"Cannot tell whether the replicas agree: {reasons[0]}{more}"
+    elif known:
+        condition, text, is_whole = Condition.FINDINGS, f"{acknowledged}; nothing else differs", False
+        notes.remove(acknowledged)
+        since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
+    else:
+        condition, is_whole = Condition.AGREE, not notes
+        text = "All replicas agree" if is_whole else "All replicas agree on what was compared"
+    return Status(condition, text, is_whole, since, reasons, tuple(notes), steps, problems)
+
+
+def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
+    """What keeps the job from doing its work; empty when offsets come out of the comparison.
+
+    A broker that is down is not among it: the job is well, and says so of the broker.
+    """
+    problems = []
+    if snapshot.heartbeat is None:
+        problems.append("nothing has been compared yet")
+    elif snapshot.taken_at - snapshot.heartbeat > stale_after_s:
+        problems.append(f"nothing has been compared for {in_time(snapshot.taken_at - snapshot.heartbeat)}")
+    problems += [f"query {name} is down" for name, query in sorted(snapshot.queries.items()) if not query.up]
+    if snapshot.findings.error is not None:
+        problems.append(f"findings: {snapshot.findings.error}")
+    return problems
+
+
+def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
+    """The parts of a start, in the order in which they end as a rule."""
+    queries, initial = snapshot.queries, snapshot.initially_read
+    left = _left(snapshot)
+    read = sum(initial.values())
+    compared = sum(place in snapshot.coverage for place in initial)
+    of_all = f" of {len(initial):,} partitions"
+    return (
+        Step("Load the findings", snapshot.findings_loaded),
+        Step("Start Spark and the queries", bool(queries) and all(query.up for query in queries.values())),
+        Step("Ask the brokers what they hold", bool(initial)),
+        Step(
+            "Read what the logs held at the start",
+            bool(initial) and not left,
+            f"{read:,}{of_all}{_remaining(left, past, snapshot.taken_at)}" if initial else "",
+        ),
+        Step(
+            "Compare it",
+            bool(initial) and compared == len(initial) and snapshot.heartbeat is not None,
+            f"{compared:,}{of_all} begun" if initial else "",
+        ),
+    )
+
+
+def behind(coverage: Coverage) -> dict[int, int]:
+    """By broker, how many offsets its replica has been read less far than another, in the view where it is more."""
+    furthest = [0, 0]
+    for b in coverage.brokers:
+        furthest = [max(furthest[0], b.read_uncommitted), max(furthest[1], b.read_committed)]
+    return {b.broker: max(furthest[0] - b.read_uncommitted, furthest[1] - b.read_committed) for b in coverage.brokers}
+
+
+def words(reason: UnknownReason) -> str:
+    """A reason as text."""
+    return reason.replace("_", " ")
+
+
+def _findings_text(snapshot: Snapshot) -> str:
+    count = len(snapshot.findings.open)
+    exposed = sum(finding.exposed for finding in snapshot.findings.open)
+    seen = f", {exposed:,} seen by consumers" if exposed else ""
+    return f"{count:,} open finding{'s' if count > 1 else ''}{seen}"
+
+
+def _reasons(snapshot: Snapshot, problems: tuple[str, ...], past: Past, *, is_starting: bool) -> Iterator[str]:
+    """Why it cannot be told; of a start that gets on, only what does not end with it."""
+    if not is_starting:
+        yield from problems
+        if not snapshot.findings_loaded and snapshot.findings.error is None:
+            yield "the findings are not loaded"
+    else:
+        yield from (problem for problem in problems if problem != "nothing has been compared yet")
+        if past.got_on_at is not None and snapshot.taken_at - past.got_on_at > STUCK_S:
+            yield f"the start has not got on for {in_time(snapshot.taken_at - past.got_on_at)}"
+    yield from _unread(snapshot)
+    if is_starting:
+        return
+    if waiting := sum(snapshot.findings.pending.values()):
+        yield f"{waiting:,} difference{'s are' if waiting > 1 else ' is'} being checked"
+    yield from _uncompared(snapshot)
+
+
+def _unread(snapshot: Snapshot) -> Iterator[str]:
+    """What is not read because somebody does not answer, does not let it be read, or does not want it read."""
+    away = [str(broker) for broker, answers in sorted(snapshot.reachable.items()) if not answers]
+    if away:
+        yield f"broker{'s' if len(away) > 1 else ''} {', '.join(away)} {'do' if len(away) > 1 else 'does'} not answer"
+    yield from (f"reading is paused: {one}" for one in paused_in_words(snapshot.paused))
+    topics: dict[str, set[str]] = {}
+    for (topic, *_), refusal in snapshot.refused.items():
+        topics.setdefault(words_of(refusal.right), set()).add(topic)
+    for right, own in sorted(topics.items()):
+        yield f"the right {right} is missing on {_some(own)}"
+
+
+def _uncompared(snapshot: Snapshot) -> Iterator[str]:
+    late = sum(n > BEHIND for coverage in snapshot.coverage.values() for n in behind(coverage).values())
+    if late:
+        yield f"{late:,} replica{'s are' if late > 1 else ' is'} more than {BEHIND:,} offsets behind"
+    lag = _lag(snapshot)
+    if lag > LAGGING:
+        yield f"reading is {lag:,} offsets behind the brokers"
+    if counts := _unknown(snapshot, LEFT_OUT):
+        yield f"offsets were left out of the comparison: {_counts(counts)}"
+    if copied := len(snapshot.absences.late):
+        what = "replicas copied records" if copied > 1 else "replica copied records"
+        yield f"{copied:,} {what} that may have been cleaned before: audit them"
+
+
+def _notes(snapshot: Snapshot) -> Iterator[str]:
+    if counts := _unknown(snapshot, frozenset(UnknownReason) - PASSING - LEFT_OUT):
+        yield f"{_counts(counts)}: offsets that nobody could compare in time; an audit tells of them"
+
+
+def _unknown(snapshot: Snapshot, reasons: frozenset[UnknownReason]) -> Mapping[UnknownReason, int]:
+    found: Counter[UnknownReason] = Counter()
+    for coverage in snapshot.coverage.values():
+        for reason, counts in coverage.unknown.items():
+            if reason in reasons:
+                found[reason] += sum(counts)
+    return +found
+
+
+def _lag(snapshot: Snapshot) -> int:
+    """Offsets that the view which is furthest behind its replica has still to be read."""
+    most = 0
+    for (replica, level), at in snapshot.positions.items():
+        known = snapshot.replicas.get(replica)
+        if known is not None:
+            committed = level is IsolationLevel.READ_COMMITTED
+            shown = known.last_stable_offset if committed else known.high_watermark
+            most = max(most, (shown or 0) - at)
+    return most
+
+
+def _left(snapshot: Snapshot) -> int:
+    """Offsets of the initial reading that are still to be read, of replicas that can be."""
+    if ALL in snapshot.paused:
+        return 0
+    return sum(n for replica, n in snapshot.initially_left.items() if _is_read(snapshot, replica))
+
+
+def _is_read(snapshot: Snapshot, replica: Replica) -> bool:
+    topic, _, broker = replica
+    held_up = replica in snapshot.refused or (topic, *WHOLE_TOPIC) in snapshot.refused or broker in snapshot.paused
+    return snapshot.reachable.get(broker, True) and not held_up
+
+
+def _remaining(left: int, past: Past | None, now: float) -> str:
+    """How long the initial reading goes on, by its pace so far; nothing where that cannot be said yet."""
+    if not left or past is None or past.first_left is None:
+        return ""
+    at, first = past.first_left
+    if first <= left or now - at < 10:
+        return f"; {left:,} offsets are left"
+    return f"; {left:,} offsets are left, which takes about {in_time(left * (now - at) / (first - left))}"
+
+
+def in_time(seconds: float) -> str:
+    """A length of time, roughly."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{round(seconds / 3600)} h" if seconds < 48 * 3600 else f"{round(seconds / 86400)} days"
+
+
+def words_of(right: object) -> str:
+    """A right as text."""
+    return str(right).replace("_", " ")
+
+
+def _counts(counts: Mapping[UnknownReason, int]) -> str:
+    return ", ".join(f"{n:,} {words(reason)}" for reason, n in counts.items())
+
+
+def _some(topics: set[str]) -> str:
+    first = sorted(topics)
+    more = f" and {len(first) - NAMED:,} more" if len(first) > NAMED else ""
+    return ", ".join(first[:NAMED]) + more
+
+
+__all__ = ["Condition", "Past", "Status", "Step", "Watch", "behind", "health", "in_time", "status_of", "steps_of"]

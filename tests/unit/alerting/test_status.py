@@ -1,0 +1,240 @@
+"""What stands about the cluster in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from test_collector import Clock, Report
+
+from parallax.alerting.state import MonitorState
+from parallax.alerting.status import LAGGING, STUCK_S, Condition, Past, Status, Watch, health, status_of
+from parallax.compare.suspect import Coverage
+from parallax.findings.happenings import FindingsStatus
+from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.timekeeper import Absences
+from parallax.model import FindingStatus, IsolationLevel, MissingRight, TopicPartition, UnknownReason
+from parallax.views.pause import Pause
+from tests.pages import BROKERS, broker, coverage, finding, progress
+
+STALE_S = 60.0
+LEVELS = tuple(IsolationLevel)
+
+
+@dataclass
+class Monitor:
+    """A job of one partition, and what is said of it."""
+
+    clock: Clock
+    state: MonitorState
+    watch: Watch
+
+    def compared(self, **more: object) -> Coverage:
+        whole = replace(coverage(**more), compared_at=int(self.clock.now * 1000))  # type: ignore[arg-type]
+        self.state.update_coverage([whole])
+        return whole
+
+    def read(self, offset: int = 100, brokers: tuple[int, ...] = BROKERS) -> None:
+        for level in LEVELS:
+            self.state.update_positions(level, {("orders", 0, b): offset for b in brokers})
+
+    def started(self) -> None:
+        self.state.update_findings(FindingsStatus())
+        self.state.update_query(Report())
+        self.state.update_progress([progress(broker=b) for b in BROKERS])
+        self.read()
+        self.compared()
+
+    def says(self) -> Status:
+        return self.watch.look(self.state.snapshot())
+
+
+@pytest.fixture
+def monitor() -> Monitor:
+    clock = Clock()
+    return Monitor(clock, MonitorState(clock), Watch(STALE_S))
+
+
+@pytest.fixture
+def healthy(monitor: Monitor) -> Monitor:
+    monitor.started()
+    assert monitor.says().condition is Condition.AGREE
+    return monitor
+
+
+def test_a_job_that_has_just_begun_is_starting_and_says_how_far_it_is(monitor: Monitor) -> None:
+    said = monitor.says()
+    assert (said.condition, said.text) == (Condition.STARTING, "Starting: 0 of 5 steps done")
+    monitor.state.update_findings(FindingsStatus())
+    monitor.state.update_query(Report())
+    monitor.state.update_progress([progress(broker=b) for b in BROKERS])
+    assert monitor.says().text == "Starting: 3 of 5 steps done"
+    assert [step.is_done for step in monitor.says().steps] == [True, True, True, False, False]
+    assert monitor.says().since == monitor.clock.now
+
+
+def test_how_long_the_initial_reading_takes_is_told_by_its_pace(monitor: Monitor) -> None:
+    monitor.state.update_progress([progress(broker=b, high_watermark=1000, last_stable_offset=1000) for b in BROKERS])
+    monitor.read(100)
+    assert monitor.says().steps[3].detail == "0 of 1 partitions; 5,400 offsets are left"
+    monitor.clock.now += 60
+    monitor.read(400)
+    assert monitor.says().steps[3].detail == "0 of 1 partitions; 3,600 offsets are left, which takes about 2 min"
+    monitor.read(1000)
+    assert monitor.says().steps[3].is_done
+
+
+def test_a_start_waits_for_no_broker_that_is_away_and_says_so(monitor: Monitor) -> None:
+    monitor.state.update_findings(FindingsStatus())
+    monitor.state.update_query(Report())
+    monitor.state.update_progress([progress(broker=b, reachable=b != 3) for b in BROKERS])
+    monitor.read(brokers=BROKERS[:2])
+    monitor.compared(unknown={UnknownReason.NOT_READ_YET: (100, 100)})
+    said = monitor.says()
+    assert said.steps == ()
+    assert said.text == "Cannot tell whether the replicas agree: broker 3 does not answer"
+
+
+def test_a_start_that_does_not_get_on_is_no_start_any_more(monitor: Monitor) -> None:
+    monitor.says()
+    monitor.clock.now += STUCK_S + 1
+    said = monitor.says()
+    assert said.condition is Condition.UNKNOWN
+    assert said.reasons == ("the start has not got on for 10 min",)
+    assert said.steps, "what it hangs at is still shown"
+
+
+def test_a_query_that_is_down_is_said_while_it_starts(monitor: Monitor) -> None:
+    monitor.state.update_query(Report(up=False))
+    assert monitor.says().text == "Cannot tell whether the replicas agree: query compare is down"
+
+
+def test_all_agree_since_the_first_look_at_which_nothing_spoke_against_it(healthy: Monitor) -> None:
+    began = healthy.clock.now
+    healthy.clock.now += 30
+    said = healthy.says()
+    assert (said.text, said.since, said.is_whole) == ("All replicas agree", began, True)
+    assert (said.reasons, said.notes, said.steps, said.problems) == ((), (), (), ())
+
+
+def test_a_topic_that_is_new_is_no_start(healthy: Monitor) -> None:
+    healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
+    assert healthy.says().condition is Condition.AGREE
+
+
+def test_what_is_over_begins_anew(healthy: Monitor) -> None:
+    healthy.state.update_progress([progress(broker=3, reachable=False)])
+    healthy.clock.now += 10
+    assert healthy.says().since == healthy.clock.now
+    healthy.state.update_progress([progress(broker=3)])
+    healthy.clock.now += 10
+    assert healthy.says().since == healthy.clock.now
+
+
+def test_a_job_that_compares_nothing_any_more_cannot_tell(healthy: Monitor) -> None:
+    healthy.clock.now += STALE_S + 1
+    said = healthy.says()
+    assert said.condition is Condition.UNKNOWN
+    assert said.problems == said.reasons == ("nothing has been compared for 61 s",)
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        (UnknownReason.SKIPPED, "offsets were left out of the comparison: 14 skipped"),
+        (UnknownReason.DEFERRED, "offsets were left out of the comparison: 14 deferred"),
+    ],
+)
+def test_what_should_have_been_compared_and_was_not_cannot_be_told(
+    healthy: Monitor, reason: UnknownReason, says: str
+) -> None:
+    healthy.compared(unknown={reason: (7, 7)})
+    assert healthy.says().reasons == (says,)
+    assert healthy.says().condition is Condition.UNKNOWN
+
+
+@pytest.mark.parametrize("reason", [UnknownReason.RETENTION_GAP, UnknownReason.BEFORE_FIRST_READING])
+def test_what_nobody_could_compare_in_time_is_noted_and_is_no_alarm(healthy: Monitor, reason: UnknownReason) -> None:
+    healthy.compared(unknown={reason: (7, 7)})
+    said = healthy.says()
+    assert (said.condition, said.is_whole) == (Condition.AGREE, False)
+    assert said.text == "All replicas agree on what was compared"
+    assert said.notes[0].startswith(f"14 {reason.replace('_', ' ')}")
+
+
+def test_what_is_on_its_way_is_nothing_to_speak_of(healthy: Monitor) -> None:
+    healthy.compared(unknown={UnknownReason.NOT_READ_YET: (20, 20), UnknownReason.UNDECIDED: (3, 3)})
+    assert healthy.says().is_whole
+
+
+def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> None:
+    state = healthy.state
+    state.update_refusals([("secret", 0, 1), ("secret", 0, 2)], MissingRight.READ, "no")
+    state.update_paused({2: Pause(0.0, "ann", "disk")})
+    state.update_findings(FindingsStatus(pending={TopicPartition("orders", 0): 1}))
+    healthy.compared(brokers=[broker(1, read_committed=20_000), broker(2, read_committed=20_000), broker(3)])
+    ahead = 200 + LAGGING
+    state.update_progress([progress(broker=1, high_watermark=ahead)])
+    absence = Absence(TopicPartition("orders", 0), 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    state.update_absences(Absences((), (Late(absence.place, 1, 9_000, absence),)))
+    said = healthy.says()
+    assert said.reasons == (
+        "reading is paused: broker 2 since 1970-01-01 00:00 UTC, by ann: disk",
+        "the right read is missing on secret",
+        "1 difference is being checked",
+        "1 replica is more than 10,000 offsets behind",
+        f"reading is {LAGGING + 100:,} offsets behind the brokers",
+        "1 replica copied records that may have been cleaned before: audit them",
+    )
+    assert said.text.endswith(f"{said.reasons[0]}, and 5 more")
+
+
+def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
+    one = finding(exposed=True)
+    healthy.state.update_findings(FindingsStatus(open=(one, finding("a1" * 16))))
+    said = healthy.says()
+    assert (said.condition, said.text) == (Condition.FINDINGS, "2 open findings, 1 seen by consumers")
+    assert said.since == one.first_suspected_at.timestamp()
+    healthy.state.update_progress([progress(broker=2, reachable=False)])
+    said = healthy.says()
+    assert said.condition is Condition.FINDINGS
+    assert said.reasons == ("broker 2 does not answer",)
+
+
+def test_findings_are_told_while_the_job_starts(monitor: Monitor) -> None:
+    monitor.state.update_findings(FindingsStatus(open=(finding(),)))
+    said = monitor.says()
+    assert said.text == "1 open finding"
+    assert said.steps
+
+
+def test_what_somebody_knows_of_is_no_alarm_and_is_told(healthy: Monitor) -> None:
+    healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
+    said = healthy.says()
+    assert (said.condition, said.is_whole) == (Condition.FINDINGS, False)
+    assert said.text == "1 acknowledged finding; nothing else differs"
+
+
+def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
+    healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
+    healthy.state.update_progress([progress(broker=2, reachable=False)])
+    said = healthy.says()
+    assert said.condition is Condition.UNKNOWN
+    assert said.notes == ("1 acknowledged finding",)
+
+
+def test_a_job_that_is_not_ready_never_says_that_all_agree(healthy: Monitor) -> None:
+    """Whatever stands; else the page and ``/readyz`` would contradict each other."""
+    snapshot = healthy.state.snapshot()
+    down = {"compare": replace(snapshot.queries["compare"], up=False)}
+    for changed in (
+        replace(snapshot, queries=down),
+        replace(snapshot, coverage={}),
+        replace(snapshot, findings=FindingsStatus(error="full")),
+        replace(snapshot, taken_at=snapshot.taken_at + 1000),
+    ):
+        for past in (Past(), Past(has_started=True)):
+            assert health(changed, STALE_S)
+            said = status_of(changed, past, STALE_S)
+            assert said.problems
+            assert said.condition in (Condition.UNKNOWN, Condition.STARTING)
