@@ -19,7 +19,8 @@ from dashboards.job import job
 from dashboards.overview import overview
 from dashboards.parameters import Parameters
 from dashboards.partition import partition
-from dashboards.rules import routes, rules
+from dashboards.routes import routes
+from dashboards.rules import rules
 
 ROOT = Path(__file__).resolve().parent.parent
 
