@@ -39,9 +39,9 @@ def routes() -> str:
                 # Where only one target of a cluster is away, the others' alerts count.
                 _inhibit([absent, 'instance = ""'], health, ["cluster"]),
                 _inhibit([absent, 'instance != ""'], health, target),
-                _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
                 # Why the others fail.
                 _inhibit(["alertname = ParallaxStorageFull"], health, target),
+                _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
                 # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
                 _inhibit(
                     ["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {findings}", ["cluster", "finding_id"]

@@ -89,16 +89,19 @@ class Rules:
         other = f"{{{{ else }}}}{otherwise}" if otherwise else ""
         return f"{{{{ with query ({asked}) }}}}{{{{ with first . }}}}{said}{{{{ end }}}}{other}{{{{ end }}}}"
 
+    def _leads(self) -> dict[str, str]:
+        """Where to go from an alert about a finding."""
+        place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
+        dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
+        return {"command": "parallax findings explain {{ $labels.finding_id }}", **dashboard}
+
     def _finding(self, state: FindingState) -> dict[str, Any]:
         alarm = ALARMS[state]
         more = {name: self._said("finding_info", name) for name in ("kind", "broker_id", "offset")}
         more |= {
             "kind_runbook_url": f"{self._p.runbook}#{self._said('finding_info', 'runbook')}",
-            "command": "parallax findings explain {{ $labels.finding_id }}",
+            **self._leads(),
         }
-        if self._p.grafana:
-            place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
-            more["dashboard_url"] = f"{self._p.grafana}/d/{PARTITION}?{place}"
         return self._alert(
             alarm.name,
             self._e.stands("finding_state", f'state="{state}"'),
@@ -119,7 +122,7 @@ class Rules:
                 "info",
                 f"A finding of {_WHERE}{_FOR} is acknowledged; it stands",
                 self._said("finding_acknowledged", "by", "comment"),
-                command="parallax findings explain {{ $labels.finding_id }}",
+                **self._leads(),
             ),
             self._alert(
                 "ParallaxFindingsUnlisted",

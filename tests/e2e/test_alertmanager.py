@@ -23,6 +23,7 @@ RULES: Mapping[str, Mapping[str, Any]] = {
     rule["alert"]: rule
     for group in yaml.safe_load((ROOT / "deploy/prometheus/parallax-rules.yaml").read_text())["groups"]
     for rule in group["rules"]
+    if "alert" in rule
 }
 INHIBIT_RULES: list[Mapping[str, Any]] = yaml.safe_load((ROOT / "deploy/alertmanager/alertmanager.yaml").read_text())[
     "inhibit_rules"
