@@ -59,7 +59,10 @@ def main() -> int:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default, help="(%(default)s)")
     given = vars(parser.parse_args())
     check, out = given.pop("check"), given.pop("out")
-    files = generated(Parameters(**given))
+    try:
+        files = generated(Parameters(**given))
+    except ValueError as error:
+        parser.error(str(error))
     if check:
         stale = [name for name, text in files.items() if not _holds(out / name, text)]
         if stale:

@@ -1,37 +1,24 @@
 """The alert rules for Prometheus, by what they are about.
 
-A finding is one alert, by cluster, topic, partition and its id. What is said of it comes from ``parallax_finding_info``
-when the message is written, so a finding that is refined stays the same alert. Its state is one of five, so that no two
-alerts are about the same thing. While a job is away, or has not loaded its findings yet, the last state counts: a job
-that is down resolves nothing, whatever other jobs there are.
-
-What has to last before it is an alert waits by ``for``, over `Expressions.known` (`Rules._lasting`): so it fires after
+What has to last before it is an alert waits by ``for``, over `Expressions.known` (`Alerts._lasting`): so it fires after
 its time and not before, and neither a failed scrape nor a restart of the job makes it begin again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from dashboards.expressions import TARGET, WORKS, Expressions
+from dashboards.alerts import FOR, WHERE, Alerts, Known
+from dashboards.expressions import TARGET, WORKS
+from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
-from dashboards.partition import UID as PARTITION
 from dashboards.written import written
-from parallax.alerting.listing import ALARMS, FindingState
 
-_WHERE = "{{ $labels.topic }}-{{ $labels.partition }}"
-_FOR = "{{ with $labels.cluster }} of cluster {{ . }}{{ end }}"
 _NOT_COPYING = 'reason!="copying"'
-_BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
 
 _HEAD = """# Alert rules for Parallax, generated: `python -m dashboards`; --help names its options.
 # severity: critical pages, warning opens a ticket, info is for the record.
 """
-
-Known = Callable[..., str]
-"""`Expressions.known`, for the time that the alert waits."""
 
 
 def rules(parameters: Parameters) -> str:
@@ -39,118 +26,20 @@ def rules(parameters: Parameters) -> str:
     return written(_HEAD, Rules(parameters).document())
 
 
-class Rules:
+class Rules(Alerts):
     """Makes the rules for some parameters."""
-
-    def __init__(self, parameters: Parameters) -> None:
-        self._p = parameters
-        self._e = Expressions(parameters)
 
     def document(self) -> dict[str, Any]:
         """The file of rules, as Prometheus loads it."""
         groups = {
             "parallax-works": [{"record": WORKS, "expr": self._e.works()}],
-            "parallax-findings": self._findings(),
+            "parallax-findings": FindingAlerts(self._p).rules(),
             "parallax-coverage": self._coverage(),
             "parallax-absences": self._absences(),
             "parallax-guard": self._guard(),
             "parallax-health": self._health(),
         }
         return {"groups": [{"name": name, "rules": rules} for name, rules in groups.items()]}
-
-    # What the rules are made of.
-
-    def _alert(
-        self,
-        name: str,
-        expr: str,
-        severity: str,
-        summary: str,
-        description: str,
-        *,
-        wait: str | None = None,
-        **more: str,
-    ) -> dict[str, Any]:
-        annotations = {"summary": summary, "description": description}
-        annotations |= {"runbook_url": f"{self._p.runbook}#{name.lower()}"} | more
-        rule: dict[str, Any] = {"alert": name, "expr": expr, "labels": {"severity": severity}}
-        return rule | ({"for": wait} if wait else {}) | {"annotations": annotations}
-
-    def _lasting(self, name: str, wait: str, expr: Callable[[Known], str], *said: str) -> dict[str, Any]:
-        """An alert about what has lasted for a time."""
-        severity, summary, description = said
-        return self._alert(name, expr(partial(self._e.known, wait=wait)), severity, summary, description, wait=wait)
-
-    def _said(self, metric: str, *labels: str, otherwise: str = "") -> str:
-        """Labels of the newest series that says something of a finding: the one with the largest value."""
-        series = f"parallax_{metric}{{finding_id=%q}}[{self._p.remembered}]"
-        asked = f'printf "topk(1, last_over_time({series}))" $labels.finding_id'
-        said = ": ".join(f"{{{{ .Labels.{label} }}}}" for label in labels)
-        other = f"{{{{ else }}}}{otherwise}" if otherwise else ""
-        return f"{{{{ with query ({asked}) }}}}{{{{ with first . }}}}{said}{{{{ end }}}}{other}{{{{ end }}}}"
-
-    def _leads(self) -> dict[str, str]:
-        """Where to go from an alert about a finding."""
-        place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
-        dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
-        return {"command": "parallax findings explain {{ $labels.finding_id }}", **dashboard}
-
-    def _finding(self, state: FindingState) -> dict[str, Any]:
-        alarm = ALARMS[state]
-        more = {name: self._said("finding_info", name) for name in ("kind", "broker_id", "offset")}
-        more |= {
-            "kind_runbook_url": f"{self._p.runbook}#{self._said('finding_info', 'runbook')}",
-            **self._leads(),
-        }
-        return self._alert(
-            alarm.name,
-            self._e.stands("finding_state", f'state="{state}"'),
-            alarm.severity.value,
-            self._said("finding_info", "headline", otherwise=f"Replicas of {_WHERE} differ") + _BEHIND,
-            self._said("finding_info", "summary"),
-            **more,
-        )
-
-    # The rules.
-
-    def _findings(self) -> list[dict[str, Any]]:
-        return [
-            *(self._finding(state) for state in FindingState),
-            self._alert(
-                "ParallaxFindingAcknowledged",
-                self._e.stands("finding_acknowledged"),
-                "info",
-                f"A finding of {_WHERE}{_FOR} is acknowledged; it stands",
-                self._said("finding_acknowledged", "by", "comment"),
-                **self._leads(),
-            ),
-            self._alert(
-                "ParallaxFindingsUnlisted",
-                f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
-                "critical",
-                f"More findings are open{_FOR} than alerts name one by one",
-                "{{ $value }} more findings are open than are listed. `parallax findings` shows all of them.",
-            ),
-            self._lasting(
-                "ParallaxSuspectsUndecided",
-                self._p.undecided,
-                lambda known: f"min by (cluster, topic, partition) ({known('suspects_pending')}) > 0",
-                "warning",
-                f"Suspects in {_WHERE}{_FOR} cannot be decided",
-                f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}: a replica "
-                "that is needed does not answer, or its log is still being scanned.",
-            ),
-            self._alert(
-                "ParallaxTransactionHanging",
-                "time() - min by (cluster, topic, partition, producer_id) "
-                f"({self._e.known('hanging_transaction_start_timestamp_seconds')})",
-                "warning",
-                f"A transaction of {_WHERE}{_FOR} hangs",
-                "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been open "
-                "that nothing will end. read_committed consumers of the partition get nothing beyond it, on any "
-                "replica, and the log is not cleaned beyond it. `parallax audit` says at which offset it begins.",
-            ),
-        ]
 
     def _coverage(self) -> list[dict[str, Any]]:
         p = self._p
@@ -183,7 +72,7 @@ class Rules:
                 p.undecided,
                 unknown,
                 "warning",
-                f"Parts of {_WHERE}{_FOR} are not compared",
+                f"Parts of {WHERE}{FOR} are not compared",
                 f"For {p.undecided} there have been offsets without a verdict ({{{{ $labels.isolation_level }}}}), now "
                 "{{ $value }}, for the reason {{ $labels.reason }}.",
             ),
@@ -192,8 +81,8 @@ class Rules:
                 p.unread_for,
                 unread,
                 "warning",
-                f"A replica of {_WHERE}{_FOR} has not been read yet",
-                f"For {p.unread_for}, not every replica of {_WHERE} has been read up to where it was when the job "
+                f"A replica of {WHERE}{FOR} has not been read yet",
+                f"For {p.unread_for}, not every replica of {WHERE} has been read up to where it was when the job "
                 "started. While one has never been read, the whole partition has no verdict.",
             ),
             # What no replica holds any more no reading brings back: the alert ends a day after the last loss.
@@ -202,7 +91,7 @@ class Rules:
                 p.undecided,
                 lost,
                 "warning",
-                f"Logs of {_WHERE}{_FOR} have lost their beginning",
+                f"Logs of {WHERE}{FOR} have lost their beginning",
                 "{{ $value }} offsets ({{ $labels.isolation_level }}) are gone from the beginning of a log, or of all, "
                 "although no cleanup policy is known to delete records. What they held is unknown.",
             ),
@@ -211,7 +100,7 @@ class Rules:
                 p.unreachable_for,
                 lambda known: f"min by (cluster, broker_id) ({known('broker_reachable')}) == 0",
                 "warning",
-                f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{_FOR}",
+                f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{FOR}",
                 f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}; its replicas are not "
                 "compared.",
             ),
@@ -220,7 +109,7 @@ class Rules:
                 f"time() - max by (cluster, broker_id) ({self._e.known('reading_paused_timestamp_seconds')})"
                 f" > {p.paused_s}",
                 "warning",
-                f"Parallax has not been reading broker {{{{ $labels.broker_id }}}}{_FOR}, as an operator wants it",
+                f"Parallax has not been reading broker {{{{ $labels.broker_id }}}}{FOR}, as an operator wants it",
                 "Reading has been paused for {{ $value | humanizeDuration }}. What is not read is unknown, and what is "
                 "cleaned meanwhile stays so: parallax resume has it read on.",
             ),
@@ -229,7 +118,7 @@ class Rules:
                 "ParallaxUnauthorized",
                 f"max by (cluster, topic, reason) ({self._e.known('unauthorized_replicas')}) > 0",
                 "critical",
-                f"Parallax is not authorized to read {{{{ $labels.topic }}}}{_FOR}",
+                f"Parallax is not authorized to read {{{{ $labels.topic }}}}{FOR}",
                 "{{ $value }} replica(s) of {{ $labels.topic }} cannot be read; missing is {{ $labels.reason }}. "
                 "What they hold is unknown until it is granted again.",
             ),
@@ -239,7 +128,7 @@ class Rules:
                 p.lag_for,
                 lagging,
                 "warning",
-                f"Reading {_WHERE}{_FOR} from broker {{{{ $labels.broker_id }}}} falls behind",
+                f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} falls behind",
                 "The {{ $labels.isolation_level }} view has not read yet what the replica showed "
                 "{{ $value | humanizeDuration }} ago; what compaction removes meanwhile is never seen.",
             ),
@@ -253,7 +142,7 @@ class Rules:
         bound = f"min by ({replica}) ({self._e.known('replica_removal_bound_timestamp_seconds')})"
         share = f"((time() - {since}) / ({bound} - {since}))"
         left = f"({bound} - time())"
-        broker = f"Broker {{{{ $labels.broker_id }}}}{_FOR}"
+        broker = f"Broker {{{{ $labels.broker_id }}}}{FOR}"
         by_broker = "by (cluster, broker_id)"
         what = "tombstones and end markers that it lacks may be gone from the others"
         return [
@@ -286,7 +175,7 @@ class Rules:
                 p.undecided,
                 lambda known: f"count {by_broker} ({known('replica_removal_bound_unknown', _NOT_COPYING)} > 0)",
                 "warning",
-                f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{_FOR} misses nothing",
+                f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
                 "{{ $value }} of its replicas are absent, and it is not known since when, or the settings of their "
                 "topics cannot be read.",
             ),
@@ -301,7 +190,7 @@ class Rules:
         ]
 
     def _guard(self) -> list[dict[str, Any]]:
-        topic = f"{{{{ $labels.topic }}}}{_FOR}"
+        topic = f"{{{{ $labels.topic }}}}{FOR}"
         by_topic = "by (cluster, topic)"
         overruled = self._e.of("guard_events_total", 'kind="overruled"')
         return [
@@ -326,7 +215,7 @@ class Rules:
                 "ParallaxGuardOverruled",
                 f"sum by (cluster) (increase({overruled}[1h])) > 0",
                 "warning",
-                f"Somebody has changed settings that the guard held{_FOR}",
+                f"Somebody has changed settings that the guard held{FOR}",
                 "The values were left as they are, and the topic is not held again for this absence. A tool that "
                 "reverts settings has to leave out what the guard sets.",
             ),
@@ -335,7 +224,7 @@ class Rules:
                 self._p.absent_for,
                 lambda known: f"max by ({TARGET}) ({known('guard_works')}) == 0",
                 "critical",
-                f"The guard can do nothing{_FOR}",
+                f"The guard can do nothing{FOR}",
                 f"For {self._p.absent_for} the guard could not read its events, or ask the cluster. What it holds "
                 "stays held; nothing new is.",
             ),
@@ -347,7 +236,7 @@ class Rules:
             "ParallaxAbsent",
             self._e.absent(),
             "critical",
-            f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{_FOR} is not being scraped",
+            f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} is not being scraped",
             f"{{{{ with $labels.instance }}}}{{{{ . }}}} has not answered for {p.absent_for}; the replicas that it "
             "reads may be watched by nobody.{{ else }}No Parallax target has answered for "
             f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts about findings stay as they were.",
@@ -374,21 +263,21 @@ class Rules:
                 "ParallaxStalled",
                 f"time() - ({heartbeat} or {start}) > {p.stalled_s}",
                 "critical",
-                f"Parallax runs but compares nothing{_FOR}",
+                f"Parallax runs but compares nothing{FOR}",
                 "Nothing has come out of the comparison on {{ $labels.instance }} for {{ $value | humanizeDuration }}.",
             ),
             self._alert(
                 "ParallaxQueryStalled",
                 f"time() - {progress} > {p.stalled_s}",
                 "critical",
-                f"Query {{{{ $labels.query }}}} makes no progress{_FOR}",
+                f"Query {{{{ $labels.query }}}} makes no progress{FOR}",
                 "The streaming query {{ $labels.query }} has made none for {{ $value | humanizeDuration }}.",
             ),
             self._alert(
                 "ParallaxQueryRestarting",
                 f"sum by ({TARGET}, query) (increase({restarts}[15m])) > {p.restarts}",
                 "warning",
-                f"Query {{{{ $labels.query }}}} keeps being restarted{_FOR}",
+                f"Query {{{{ $labels.query }}}} keeps being restarted{FOR}",
                 "The streaming query {{ $labels.query }} was restarted {{ $value | humanize }} times in 15 minutes.",
             ),
             self._lasting(
@@ -396,7 +285,7 @@ class Rules:
                 p.absent_for,
                 lambda known: f"max by ({TARGET}) ({known('findings_writable')}) == 0",
                 "critical",
-                f"Parallax cannot keep its findings{_FOR}",
+                f"Parallax cannot keep its findings{FOR}",
                 f"The findings table has not been readable or writable for {p.absent_for}; suspects stay pending.",
             ),
             self._lasting(
@@ -404,7 +293,7 @@ class Rules:
                 p.full_for,
                 lambda known: f"max by ({TARGET}) ({known('storage_full')}) > 0",
                 "critical",
-                f"The storage of Parallax is full{_FOR}",
+                f"The storage of Parallax is full{FOR}",
                 "Recording has stopped for want of space: what is written to Kafka meanwhile is not compared. Free "
                 "space under storage.path; the job goes on by itself.",
             ),
@@ -413,7 +302,7 @@ class Rules:
                 p.full_for,
                 lambda known: f"max by ({TARGET}) ({known('cluster_mismatch')}) > 0",
                 "critical",
-                f"An address{_FOR} answers as another Kafka cluster",
+                f"An address{FOR} answers as another Kafka cluster",
                 "An address of bootstrap.servers, or of a broker, belongs to another cluster than the storage of "
                 "{{ $labels.instance }}. Parallax takes nothing from it: what it should read there nobody watches. "
                 "The job's log names the address and both ids.",
@@ -422,7 +311,7 @@ class Rules:
                 "ParallaxMessagesUndelivered",
                 f"max by ({TARGET}, receiver) ({self._e.known('webhook_pending_seconds')}) > {p.undelivered_s}",
                 "warning",
-                f"Parallax cannot reach the receiver {{{{ $labels.receiver }}}}{_FOR}",
+                f"Parallax cannot reach the receiver {{{{ $labels.receiver }}}}{FOR}",
                 "Findings have not been reported to {{ $labels.receiver }} for {{ $value | humanizeDuration }}.",
             ),
             # What a newer version wrote counts in no other alert.
@@ -430,7 +319,7 @@ class Rules:
                 "ParallaxFindingsSkipped",
                 f"max by ({TARGET}) ({self._e.known('findings_skipped_rows')}) > 0",
                 "warning",
-                f"Parallax leaves out findings that a newer version wrote{_FOR}",
+                f"Parallax leaves out findings that a newer version wrote{FOR}",
                 "{{ $value }} row(s) of the tables findings and suspects hold a kind, rule or status that the running "
                 "version does not know. They raise no alert.",
             ),
