@@ -130,7 +130,7 @@ def _lasting(alert: str, one: Lasting) -> Iterator[Case]:
     yield Case(alert, "a break has it begin again", {key: values(broken)}, break_ + 1 + wait)
     failed = range(break_, break_ + 1)
     yield Case(alert, "a failed scrape does not", {key: values(always, away=failed)}, end, start=start(failed, -7200.0))
-    away = range(end + 4, end + 4 + hold)
+    away = range(end + 4, end + 3 + hold)
     yield Case(
         alert,
         "nor does a restart of the job once it fires",
