@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from parallax.alerting.initial import InitialReading
+from parallax.alerting.lag import Lags
 from parallax.alerting.listing import Listed, Listing
 from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
@@ -135,6 +136,7 @@ class Snapshot:
     hanging: tuple[Hanging, ...] = ()
     initially_left: Mapping[Replica, int] = field(default_factory=dict)
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
+    behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -183,6 +185,7 @@ class MonitorState:
         self._lock = threading.Lock()
         self._replicas: dict[Replica, ReplicaState] = {}
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
+        self._lags = Lags()
         self._coverage: dict[TopicPartition, Coverage] = {}
         self._covered_at: dict[TopicPartition, float] = {}
         self._comparison_errors: dict[TopicPartition, int] = {}
@@ -259,6 +262,7 @@ class MonitorState:
                 self._lead(TopicPartition(replica[0], replica[1]), row)
                 if self._initial.observe(replica, row):
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
+                    self._lags.forget(lambda view: view[0][0] == replica[0])  # noqa: B023
                 if row["reachable"]:
                     self._offsets_of(replica, row)
                 elif row.get("missing_right"):
@@ -280,6 +284,7 @@ class MonitorState:
             self._is_all_compared &= not positions
             for replica, offset in positions.items():
                 self._positions[replica, isolation] = int(offset)
+                self._lags.read((replica, isolation), int(offset))
                 self._touch(replica)
 
     def update_coverage(self, coverages: Iterable[Coverage]) -> None:
@@ -420,6 +425,7 @@ class MonitorState:
                 storage_full=self._storage_full,
                 hanging=self._hanging,
                 leadership=dict(self._leadership),
+                behind_since=self._lags.since(),
             )
 
     def _lead(self, place: TopicPartition, row: Mapping[str, Any]) -> None:
@@ -444,6 +450,11 @@ class MonitorState:
             stands_since=since,
             reported_at=self._clock(),
         )
+        ends = {IsolationLevel.READ_UNCOMMITTED: high_watermark, IsolationLevel.READ_COMMITTED: stable}
+        for isolation, end in ends.items():
+            if end is not None:
+                position = self._positions.get((replica, isolation))
+                self._lags.shown((replica, isolation), end, position, self._clock())
 
     def _cover(self, coverage: Coverage, broker: BrokerCoverage) -> None:
         replica = coverage.topic, coverage.partition, int(broker.broker)
@@ -475,6 +486,7 @@ class MonitorState:
         gone = {r for r, s in self._replicas.items() if now - s.reported_at > _FORGET_AFTER_S}
         self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
         self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}
+        self._lags.forget(lambda view: view[0] in gone)
         self._refusals.forget(now - _FORGET_AFTER_S)
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)

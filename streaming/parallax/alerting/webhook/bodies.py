@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parallax.alerting.listing import ALARMS
+from parallax.alerting.listing import ALARMS, headline
 from parallax.alerting.webhook.outbox import OTHERS, Alert, Message
 from parallax.config import WebhookSettings
-from parallax.model import Severity
+from parallax.model import FindingKind, Severity
 
 MOST_ALERTS = 100
 """Alerts in one message; of those beyond it says how many there are."""
@@ -84,7 +84,8 @@ def _common(documents: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def _headline(alert: Alert, cluster: str) -> str:
     place = f"{alert.labels['topic']}-{alert.labels['partition']}"
-    return ALARMS[alert.state].headline.format(f"{place} of cluster {cluster}" if cluster else place)
+    said = headline(alert.state, FindingKind(alert.annotations["kind"]), alert.annotations["broker_id"], place)
+    return f"{said} (cluster {cluster})" if cluster else said
 
 
 def _title(message: Message, cluster: str) -> str:

@@ -47,7 +47,7 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
         "finding_id": "a",
     }
     assert first["annotations"] == {
-        "summary": "The replicas of orders-0 of cluster lab differ",
+        "summary": "Broker 2 still shows deleted records of orders-0 (cluster lab)",
         "description": "Broker 2 shows a <deleted> record & more.",
         "kind": "deleted_record_resurrected",
         "broker_id": "2",
@@ -94,11 +94,12 @@ def test_all_partitions_beyond_the_bound_are_one_incident_of_the_cluster() -> No
 
 def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
-    assert firing.splitlines()[0] == "*FIRING* Consumers of orders-0 of cluster lab read diverged data (1 more finding)"
+    title = "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more finding)"
+    assert firing.splitlines()[0] == f"*FIRING* {title}"
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
-    assert over.startswith("*RESOLVED* The replicas of orders-0 of cluster lab differ\n• (over) ")
+    assert over.startswith("*RESOLVED* Broker 2 still shows deleted records of orders-0 (cluster lab)\n• (over) ")
 
 
 def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
@@ -110,7 +111,9 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert opened["routing_key"] == "secret-key"
     payload = opened["payload"]
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
-    assert payload["summary"] == "Consumers of orders-0 of cluster lab read diverged data (1 more finding)"
+    assert payload["summary"] == (
+        "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more finding)"
+    )
     assert set(payload["custom_details"]) == {"a", "b"}
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
     assert other["dedup_key"] != opened["dedup_key"]
