@@ -60,6 +60,7 @@ class Kind:
             read to show, otherwise than the accused), sides (who shows what), offset, marker (offset of the end
             marker), producer_id, start (of the transaction), lso (of the accused), shown (offset of the value that the
             accused shows).
+        was: the same in the past, of a finding that is over. Fields: broker, partition, offset.
         consumers: what consumers of the accused meet, behind the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
@@ -73,6 +74,7 @@ class Kind:
     family: Family
     rank: int
     shows: str
+    was: str
     consumers: str
     runbook: str
     clears: Clears
@@ -88,6 +90,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="Broker {broker} never got the end marker of the transaction of producer {producer_id} that starts at "
         "offset {start} of {partition}; it has ended {others}.",
+        was="Broker {broker} lacked the end marker of a transaction of {partition} (offset {offset}).",
         consumers="may read that transaction's records the wrong way round, or nothing beyond them",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,
@@ -99,6 +102,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
+        was="A transaction that had ended held back the last stable offset of {partition} on broker {broker}.",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,
@@ -110,6 +114,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=2,
         shows="Broker {broker} shows the rolled-back record at offset {offset} of {partition} as committed; it was "
         "aborted {others}.",
+        was="Broker {broker} showed the rolled-back record at offset {offset} of {partition} as committed.",
         consumers="read data that was rolled back",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
@@ -122,6 +127,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=2,
         shows="Broker {broker} hides the committed record at offset {offset} of {partition} as aborted; it was "
         "committed {others}.",
+        was="Broker {broker} hid the committed record at offset {offset} of {partition} as aborted.",
         consumers="in read_committed never see that record",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
@@ -134,6 +140,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="Broker {broker} shows the record at offset {offset} of {partition} otherwise than the end marker of its "
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
+        was="Broker {broker} showed the record at offset {offset} of {partition} otherwise than its end marker says.",
         consumers="read data that was rolled back, or never see data that was committed",
         runbook="an-index-of-aborted-transactions-that-is-wrong",
         clears=Clears.OWN_END,
@@ -147,6 +154,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="Broker {broker} still shows a value of {partition} (offset {shown}) whose key was deleted at offset "
         "{offset}. Shown: {sides}.",
+        was="Broker {broker} showed a value of {partition} whose key was deleted at offset {offset}.",
         consumers="read a record that was deleted",
         runbook="a-missed-tombstone",
         clears=Clears.NO_VALUE,
@@ -159,6 +167,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="Broker {broker} lacks the record at offset {offset} of {partition} or shows an older one. "
         "Shown: {sides}.",
+        was="Broker {broker} lacked the record at offset {offset} of {partition} or showed an older one.",
         consumers="miss that record",
         runbook="values-that-differ",
         clears=Clears.HELD_RECORD,
@@ -170,6 +179,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         family=Family.KEY,
         rank=0,
         shows="The replicas of {partition} do not show the same latest value for the key of offset {offset}: {sides}.",
+        was="The replicas of {partition} did not show the same for the record at offset {offset} or its key.",
         consumers="may read a value that is wrong, or miss one",
         runbook="values-that-differ",
         clears=Clears.NOBODY,
@@ -181,6 +191,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         family=Family.CONTENT,
         rank=0,
         shows="The replicas of {partition} do not hold the same at offset {offset}: {sides}.",
+        was="The replicas of {partition} did not hold the same at offset {offset}.",
         consumers="may read a record that is wrong",
         runbook="another-record-or-none",
         clears=Clears.NEWER_EPOCH,
@@ -191,6 +202,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The log of {partition} on broker {broker} was truncated to offset {offset}: what it had shown from "
         "there on is lost or replaced.",
+        was="The log of {partition} on broker {broker} lacked what was truncated from offset {offset} on.",
         consumers="miss what was truncated",
         runbook="another-record-or-none",
         clears=Clears.NOBODY,
@@ -201,6 +213,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The log of {partition} on broker {broker} begins at offset {offset}, above that of another replica, "
         "although the topic's cleanup policy deletes no records.",
+        was="The log of {partition} on broker {broker} began above that of another replica.",
         consumers="miss what lies below",
         runbook="a-log-that-lost-its-head",
         clears=Clears.NOBODY,
