@@ -41,6 +41,8 @@ class JobWatch:
         self._heartbeat = heartbeat
         self._every_s = every_s
         self._watch = Watch()
+        self.looks = 0
+        """How often it has looked."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
 
@@ -65,3 +67,4 @@ class JobWatch:
         suffered = self._watch.look(Samples(self._families(), time.time()))
         self._webhooks.observe_job(suffered, self._watch.pending, can_end=self._watch.can_end)
         self._heartbeat.beat(is_working=self._watch.is_working)
+        self.looks += 1
