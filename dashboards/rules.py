@@ -112,6 +112,16 @@ class Rules:
         return [
             *(self._finding(state) for state in FindingState),
             self._alert(
+                "ParallaxFindingAcknowledged",
+                f"max by ({_FINDING}) ({self._of('finding_acknowledged')}) > 0",
+                "info",
+                f"Somebody has acknowledged a finding of {_WHERE}{_FOR}; it stands",
+                '{{ with printf `parallax_finding_acknowledged{finding_id="%[1]s"}` $labels.finding_id | query }}'
+                '{{ with . | first }}{{ label "by" . }}: {{ label "comment" . }} {{ end }}{{ end }}'
+                "While the finding is acknowledged its own alert is suppressed.",
+                command="parallax findings explain {{ $labels.finding_id }}",
+            ),
+            self._alert(
                 "ParallaxFindingsUnlisted",
                 f"max by (cluster) ({self._last('findings_unlisted')}) > 0",
                 "critical",
@@ -405,6 +415,8 @@ def routes() -> str:
     target = _TARGET.split(", ")
     watchdog = {"receiver": "dead-man", "matchers": ["alertname = ParallaxWatchdog"], "repeat_interval": "1m"}
     tickets = {"receiver": "ticket", "matchers": ["severity = warning"]}
+    notes = {"receiver": "note", "matchers": ["severity = info"]}
+    findings = "|".join(alarm.name for alarm in ALARMS.values())
     absent = "alertname = ParallaxAbsent"
     health = "alertname =~ ParallaxStalled|ParallaxQuery.*|ParallaxFindingsNotWritable"
     return _ROUTES_HEAD + _yaml(
@@ -415,7 +427,7 @@ def routes() -> str:
                 "group_wait": "10s",
                 "group_interval": "30s",
                 "repeat_interval": "4h",
-                "routes": [watchdog, tickets],
+                "routes": [watchdog, tickets, notes],
             },
             "inhibit_rules": [
                 # Where only one target of a cluster is away, the others' alerts count.
@@ -434,10 +446,17 @@ def routes() -> str:
                     "target_matchers": ["alertname = ParallaxQueryStalled"],
                     "equal": list(target),
                 },
+                # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
+                {
+                    "source_matchers": ["alertname = ParallaxFindingAcknowledged"],
+                    "target_matchers": [f"alertname =~ {findings}"],
+                    "equal": ["cluster", "finding_id"],
+                },
             ],
             "receivers": [
                 {"name": "page", "webhook_configs": [{"url": "http://127.0.0.1:9465/page"}]},
                 {"name": "ticket", "webhook_configs": [{"url": "http://127.0.0.1:9465/ticket"}]},
+                {"name": "note", "webhook_configs": [{"url": "http://127.0.0.1:9465/note"}]},
                 {
                     "name": "dead-man",
                     "webhook_configs": [{"url": "http://127.0.0.1:9465/dead-man", "send_resolved": False}],

@@ -41,8 +41,8 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
     for alert in ALERTS:
         name = alert["alert"]
         assert name.startswith("Parallax")
-        assert alert["labels"]["severity"] in {"critical", "warning"} or name == "ParallaxWatchdog"
-        said = {"summary", "description", "runbook_url"}
+        assert alert["labels"]["severity"] in {"critical", "warning", "info"} or name == "ParallaxWatchdog"
+        said = {"summary", "description", "runbook_url"} | ({"command"} if "_acknowledged" in alert["expr"] else set())
         of_a_finding = {"kind", "broker_id", "offset", "kind_runbook_url", "command"}
         assert set(alert["annotations"]) == (said | of_a_finding if "parallax_finding_state" in alert["expr"] else said)
         assert alert["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{name.lower()}")
