@@ -19,7 +19,8 @@ from dashboards.job import job
 from dashboards.overview import overview
 from dashboards.parameters import Parameters
 from dashboards.partition import partition
-from dashboards.rules import routes, rules
+from dashboards.routes import routes
+from dashboards.rules import rules
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -58,7 +59,10 @@ def main() -> int:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default, help="(%(default)s)")
     given = vars(parser.parse_args())
     check, out = given.pop("check"), given.pop("out")
-    files = generated(Parameters(**given))
+    try:
+        files = generated(Parameters(**given))
+    except ValueError as error:
+        parser.error(str(error))
     if check:
         stale = [name for name, text in files.items() if not _holds(out / name, text)]
         if stale:

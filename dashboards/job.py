@@ -52,11 +52,12 @@ def _queries(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             lines(
                 "Lag by broker",
-                "Offsets that the views have still to read, over all partitions.",
+                "How long ago it showed what the view furthest behind has not read yet.",
                 (
-                    f"sum by (broker_id, isolation_level) ({of('view_lag_offsets')})",
+                    f"max by (broker_id, isolation_level) ({of('view_lag_seconds')})",
                     "broker {{broker_id}} {{isolation_level}}",
                 ),
+                unit="s",
                 span=8,
             )
         )
@@ -82,6 +83,7 @@ def _queries(page: build.Dashboard) -> build.Dashboard:
 
 
 def _probes(page: build.Dashboard) -> build.Dashboard:
+    errors = f"sum({of('comparison_partition_errors_total')})"
     return (
         page.with_panel(
             lines(
@@ -98,7 +100,7 @@ def _probes(page: build.Dashboard) -> build.Dashboard:
             lines(
                 "Suspects that wait",
                 "For a verdict, over all partitions.",
-                (f"sum({of('suspects_pending')}) or vector(0)", "suspects"),
+                (or_none(f"sum({of('suspects_pending')})"), "suspects"),
                 span=8,
             )
         )
@@ -126,8 +128,7 @@ def _probes(page: build.Dashboard) -> build.Dashboard:
             number(
                 "Faults of Parallax",
                 "Claims that could not be judged and partitions that could not be compared. Report them.",
-                f"sum({of('findings_judging_errors_total')})"
-                f" + (sum({of('comparison_partition_errors_total')}) or vector(0))",
+                f"sum({of('findings_judging_errors_total')}) + ({or_none(errors)})",
                 ((None, GREEN), (1, RED)),
             )
         )

@@ -1,4 +1,4 @@
-"""For whoever is paged: is anything diverged, how much is unknown and why, is the monitor itself healthy?"""
+"""For whoever is paged: does the monitor work, is anything diverged, how much is unknown and why?"""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PARTITION = (
 def overview(runbook: str) -> build.Dashboard:
     """The dashboard; its panels link to sections of the runbook."""
     page = dashboard(
-        UID, "Parallax: overview", "Is anything diverged, how much is unknown, is the monitor well?", runbook
+        UID, "Parallax: overview", "Does the monitor work, is anything diverged, how much is unknown?", runbook
     )
     page = _diverged(page.with_row(build.Row("Is anything diverged?")))
     page = _unknown(page.with_row(build.Row("How much is unknown, and why?")))
-    return _monitor(page.with_row(build.Row("Is the monitor itself well?")))
+    return _monitor(page.with_row(build.Row("How well does the monitor work?")))
 
 
 def _diverged(page: build.Dashboard) -> build.Dashboard:
@@ -183,8 +183,9 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             number(
                 "Until the first may miss something",
-                "From then on a tombstone or end marker that an absent replica lacks may be gone from the others.",
-                f"min({of('replica_removal_bound_timestamp_seconds')}) - time()",
+                "From then on a tombstone or end marker that an absent replica lacks may be gone from the others. "
+                "Infinite while none is absent.",
+                or_none(f"min({of('replica_removal_bound_timestamp_seconds')}) - time()", "Inf"),
                 ((None, RED), (0, ORANGE), (3600, GREEN)),
                 unit="s",
                 runbook="parallaxreplicaremovalnear",
@@ -241,32 +242,12 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
     return (
         page.with_panel(
             number(
-                "Since offsets were last compared",
-                "End to end: read from brokers, recorded, and compared.",
-                f"time() - max({of('heartbeat_timestamp_seconds')})",
-                ((None, GREEN), (60, ORANGE), (300, RED)),
-                unit="s",
-                runbook="parallaxstalled",
-            )
-        )
-        .with_panel(
-            number(
                 "Queries that are down",
                 "Streaming queries that do not run; the job restarts them.",
                 or_none(f"count({of('query_up')} == 0)"),
                 ANY_IS_BAD,
                 runbook="parallaxqueryrestarting",
-            )
-        )
-        .with_panel(
-            number(
-                "Findings can be kept",
-                "Whether the findings table can be read and written.",
-                f"min({of('findings_writable')})",
-                ((None, RED), (1, GREEN)),
-                texts={"0": ("no", RED), "1": ("yes", GREEN)},
-                runbook="parallaxfindingsnotwritable",
-            )
+            ).span(6)
         )
         .with_panel(
             number(
@@ -276,7 +257,7 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 ((None, GREEN), (60, ORANGE), (300, RED)),
                 unit="s",
                 runbook="parallaxquerystalled",
-            )
+            ).span(6)
         )
         .with_panel(
             number(
@@ -285,15 +266,16 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 f"sum(increase({of('query_restarts_total')}[1h]))",
                 ANY_IS_ODD,
                 runbook="parallaxqueryrestarting",
-            )
+            ).span(6)
         )
         .with_panel(
             number(
                 "Largest lag",
-                "Offsets that the view furthest behind has still to read.",
-                f"max({of('view_lag_offsets')})",
-                ((None, GREEN), (100_000, ORANGE)),
+                "How long ago a replica showed what the view furthest behind has not read yet.",
+                f"max({of('view_lag_seconds')})",
+                ((None, GREEN), (600, ORANGE)),
+                unit="s",
                 runbook="parallaxviewlagging",
-            )
+            ).span(6)
         )
     )

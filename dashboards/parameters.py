@@ -15,7 +15,8 @@ class Parameters:
         pages: where the documents are; runbook links begin there.
         grafana: where Grafana is; empty: alerts link to no dashboard.
         selector: label matchers that each series of the alert rules must meet, e.g. ``namespace="kafka"``.
-        gap: how old the last sample may be: failed scrapes neither hide an alert about the job nor make it flap.
+        gap: how old the last sample may be where an alert does not wait: failed scrapes neither hide it nor make it
+            flap. Where it waits, a third of that time.
         remembered: for how long a job that is away is remembered, with its findings.
         absent_for: how long the job may be away.
         stalled_s: seconds without a comparison, or without progress of a query.
@@ -23,7 +24,9 @@ class Parameters:
         paused_s: seconds that an operator's pause of the reading may last before it is asked about.
         unread_for: how long the first reading may take.
         undecided: how long what has no verdict may be so.
-        lag: offsets that a view may be behind.
+        lag_s: seconds that a view may be behind.
+        lag_for: for how long it must be.
+        full_for: how long the storage may be full, or an address be another cluster's.
         restarts: of a query in 15 minutes.
         undelivered_s: seconds that a receiver of the job's own messages may be out of reach.
         absent_share: of the time that a replica may be absent.
@@ -41,7 +44,9 @@ class Parameters:
     paused_s: int = 3600
     unread_for: str = "30m"
     undecided: str = "15m"
-    lag: int = 100_000
+    lag_s: int = 600
+    lag_for: str = "5m"
+    full_for: str = "1m"
     restarts: int = 3
     undelivered_s: int = 300
     absent_share: float = 0.5

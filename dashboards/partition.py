@@ -11,6 +11,7 @@ from dashboards.parts import (
     ANY_IS_BAD,
     GREEN,
     ORANGE,
+    RED,
     chosen,
     dashboard,
     lines,
@@ -62,7 +63,8 @@ def _here(metric: str, *matchers: str) -> str:
 
 
 def _verdict(page: build.Dashboard) -> build.Dashboard:
-    result = f"max by (result) ({_here('audit_result')})"
+    results = (_here("audit_result", f'result="{result}"') for result in ("consistent", "diverged", "unknown"))
+    audited = " or ".join(f"{value} * max({result} == 1)" for value, result in enumerate(results, start=1))
     return (
         page.with_panel(
             number(
@@ -102,8 +104,8 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
             states(
                 "Last audit",
                 "What the last audit of the partition came to.",
-                (f"{result} == 1", "{{result}}"),
-                {"1": ("so it was", GREEN)},
+                (audited, "last audit"),
+                {"1": ("consistent", GREEN), "2": ("diverged", RED), "3": ("unknown", ORANGE)},
                 span=8,
             ).height(4)
         )

@@ -1,6 +1,7 @@
 """What the dashboards are made of: variables, queries, and panels with the project's defaults.
 
-Builders are Grafana's own (grafana-foundation-sdk); what a panel needs in every dashboard is said here once.
+Builders are Grafana's own (grafana-foundation-sdk); what a panel needs in every dashboard is said here once. So is that
+no panel shows a good value, be it green or a 0, where a job is not known to work: what it has to say is unknown then.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import common as common_model
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from dashboards import expressions
 
 TAG = "parallax"
 RUNBOOK = "${runbook}"
@@ -26,6 +29,9 @@ NEUTRAL: Steps = ((None, BLUE),)
 
 Series = tuple[str, str]
 """A query and its legend."""
+
+_WORKS = f'(min({expressions.WORKS}{{cluster=~"$cluster"}}) == 1)'
+"""A series where all jobs of the chosen clusters are known to work; none else."""
 
 
 def of(metric: str, *matchers: str, place: bool = False) -> str:
@@ -42,9 +48,29 @@ def of(metric: str, *matchers: str, place: bool = False) -> str:
     return f"parallax_{metric}{{{', '.join([*chosen, *matchers])}}}"
 
 
-def or_none(query: str) -> str:
-    """The query's value; 0 where there is no series to add up or count."""
-    return f"{query} or vector(0)"
+def or_none(query: str, none: str = "0") -> str:
+    """The query's value; 0 where there is nothing to add up or count, and all jobs are known to work."""
+    return f"{query} or ({none} * {_WORKS} and on () {of('findings_loaded')})"
+
+
+def _trusted(query: str, good: str) -> str:
+    """The query's values, those that are good only where all jobs are known to work.
+
+    Args:
+        query: what is asked.
+        good: a comparison that the good values meet.
+    """
+    bad = {"==": "!=", "<": ">=", ">=": "<"}
+    operator, value = good.split()
+    return f"({query}) {bad[operator]} {value} or ({query}) and on () {_WORKS}"
+
+
+def _good(steps: Steps) -> str:
+    """The comparison that good values meet: those that are green, or where no colour is, 0."""
+    for index, (value, color) in enumerate(steps):
+        if color == GREEN:
+            return f">= {value:g}" if value is not None else f"< {steps[index + 1][0]:g}"
+    return "== 0"
 
 
 def _thresholds(steps: Steps) -> build.ThresholdsConfig:
@@ -87,7 +113,7 @@ def number(
         .title(title)
         .description(says)
         .datasource(SOURCE)
-        .with_target(_query(expr, "", 0).instant())
+        .with_target(_query(_trusted(expr, _good(steps)), "", 0).instant())
         .unit(unit)
         .thresholds(_thresholds(steps))
         .color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
@@ -188,7 +214,7 @@ def rows_of(
                 id_val="organize", options={"indexByName": order, "renameByName": dict(columns), "excludeByName": {}}
             )
         )
-        .no_value("none")
+        .no_value("none known")
         .filterable(True)
         .height(8)
         .span(span)
@@ -208,12 +234,15 @@ def states(
         texts: what each value stands for, and its colour.
         span: width, of 24.
     """
+    expr, legend = series
+    for value in (value for value, (_, color) in texts.items() if color == GREEN):
+        expr = _trusted(expr, f"== {value}")
     return (
         statetimeline.Panel()
         .title(title)
         .description(says)
         .datasource(SOURCE)
-        .with_target(_query(*series, 0))
+        .with_target(_query(expr, legend, 0))
         .mappings(_values(texts))
         .thresholds(_thresholds(NEUTRAL))
         .show_value(common_model.VisibilityMode.NEVER)
@@ -250,7 +279,7 @@ def chosen(name: str, label: str, query: str, *, several: bool = True) -> build.
 
 
 def dashboard(uid: str, title: str, says: str, runbook: str, *, place: bool = False) -> build.Dashboard:
-    """An empty dashboard with what all have: data source, cluster, links, and marks while findings stand.
+    """A dashboard with what all have: data source, cluster, links, marks while findings stand, and whether it works.
 
     Args:
         uid: by which it is found, whatever it is called.
@@ -259,7 +288,7 @@ def dashboard(uid: str, title: str, says: str, runbook: str, *, place: bool = Fa
         runbook: the address of the runbook.
         place: it is about the topic and the partition that are chosen.
     """
-    return (
+    page = (
         build.Dashboard(title)
         .uid(uid)
         .description(says)
@@ -287,5 +316,44 @@ def dashboard(uid: str, title: str, says: str, runbook: str, *, place: bool = Fa
             .enable(True)
             .icon_color(RED)
             .expr(f"sum by (kind, topic, partition, broker_id) ({of('open_findings', place=place)}) > 0")
+        )
+    )
+    return _works(page.with_row(build.Row("Does the monitor work?")))
+
+
+def _works(page: build.Dashboard) -> build.Dashboard:
+    """The first thing to look at: where it does not, nothing else can be trusted."""
+    each = "max by (cluster, job, instance)"
+    return (
+        page.with_panel(
+            number(
+                "Monitor",
+                "Whether each job of the chosen clusters answers, compares, and can keep its findings. While one does "
+                "not, panels show what is known to be bad, and else nothing: what they would say is unknown.",
+                f'min({expressions.WORKS}{{cluster=~"$cluster"}})',
+                ((None, RED), (1, GREEN)),
+                texts={"0": ("cannot tell", RED), "1": ("works", GREEN)},
+                runbook="parallaxabsent",
+            ).span(8)
+        )
+        .with_panel(
+            number(
+                "Since offsets were last compared",
+                "End to end: read from brokers, recorded, and compared; of the job that is furthest behind.",
+                f"time() - min({each} ({of('heartbeat_timestamp_seconds')}))",
+                ((None, GREEN), (60, ORANGE), (300, RED)),
+                unit="s",
+                runbook="parallaxstalled",
+            ).span(8)
+        )
+        .with_panel(
+            number(
+                "Findings can be kept",
+                "Whether the findings table can be read and written.",
+                f"min({of('findings_writable')})",
+                ((None, RED), (1, GREEN)),
+                texts={"0": ("no", RED), "1": ("yes", GREEN)},
+                runbook="parallaxfindingsnotwritable",
+            ).span(8)
         )
     )

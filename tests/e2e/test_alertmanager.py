@@ -33,6 +33,7 @@ RULES: Mapping[str, Mapping[str, Any]] = {
     rule["alert"]: rule
     for group in yaml.safe_load((ROOT / "deploy/prometheus/parallax-rules.yaml").read_text())["groups"]
     for rule in group["rules"]
+    if "alert" in rule
 }
 INHIBIT_RULES: list[Mapping[str, Any]] = yaml.safe_load((ROOT / "deploy/alertmanager/alertmanager.yaml").read_text())[
     "inhibit_rules"
@@ -127,13 +128,22 @@ INCIDENTS = {
             finding("stalled"),
         ],
     ),
+    "the storage of a job is full": Incident(
+        alert("ParallaxStorageFull", **job("full")),
+        [health(name, **job("full")) for name in OF_A_JOB],
+        [
+            *(health(name, **job("full", "b")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
+            *(health(name, **job("full", name="other")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
+            *(health(name, **job("near-full")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
+            finding("full"),
+        ],
+    ),
     "a finding is acknowledged": Incident(
-        alert("ParallaxFindingAcknowledged", cluster="known", topic="orders", partition="0", finding_id="f1"),
+        finding("known", alertname="ParallaxFindingAcknowledged"),
         [finding("known", alertname=alarm.name) for alarm in ALARMS.values()],
         [
-            finding("known", name="f2"),
-            finding("near-known"),
-            alert("ParallaxBrokerUnreachable", cluster="known", broker_id="2"),
+            *(finding("known", name="another", alertname=alarm.name) for alarm in ALARMS.values()),
+            *(finding("near-known", alertname=alarm.name) for alarm in ALARMS.values()),
         ],
     ),
 }

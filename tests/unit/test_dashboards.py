@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
 
-from dashboards.__main__ import ROOT, generated
+from dashboards.__main__ import ROOT, generated, main
+from dashboards.expressions import seconds
 from dashboards.parameters import Parameters
 from dashboards.rules import rules
 
@@ -44,6 +47,25 @@ def test_alerts_about_findings_link_to_the_dashboard_where_grafana_is_named() ->
         assert query == "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
 
 
+def test_every_series_of_the_rules_meets_the_selector() -> None:
+    text = rules(Parameters(selector='namespace="kafka"'))
+    exprs = [rule["expr"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    asked = [found for expr in exprs for found in re.findall(r"(?<!:)\bparallax_\w+(\{[^}]*\})?", expr)]
+    assert len(asked) > 100
+    assert all(found.startswith('{namespace="kafka"') for found in asked)
+
+
+def test_a_duration_that_is_none_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with (
+        patch.object(sys, "argv", ["dashboards", "--check", "--undecided", "15 minutes"]),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert ended.value.code == 2
+    assert "'15 minutes' is no duration such as 15m or 1h30m" in capsys.readouterr().err
+    assert seconds("1h30m") == 5400
+
+
 def test_each_has_a_stable_id_of_its_own() -> None:
     assert [path.stem for path in FILES] == ["parallax-job", "parallax-overview", "parallax-partition"]
     assert [json.loads(path.read_text())["uid"] for path in FILES] == [path.stem for path in FILES]
@@ -64,7 +86,7 @@ def test_every_panel_says_what_it_means_and_asks_the_chosen_source_about_the_cho
         for asked in (panel, *panel["targets"]):
             assert asked["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         for target in panel["targets"]:
-            for selector in re.findall(r"\bparallax_\w+(\{[^}]*\})?", target["expr"]):
+            for selector in re.findall(r"(?<!:)\bparallax_\w+(\{[^}]*\})?", target["expr"]):
                 assert 'cluster=~"$cluster"' in selector, target["expr"]
 
 

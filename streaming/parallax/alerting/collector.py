@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from parallax.alerting.detail import Detail, Series
-from parallax.alerting.listing import MOST, FindingState
+from parallax.alerting.listing import MOST, FindingState, headline
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
@@ -24,8 +24,10 @@ from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
 from parallax.guard.clock import Absence
+from parallax.guard.holds import EventKind
+from parallax.guard.run import GuardStatus
 from parallax.kinds import KINDS
-from parallax.model import FindingStatus, IsolationLevel, UnknownReason, broker_label
+from parallax.model import FindingStatus, IsolationLevel, TopicPartition, UnknownReason, broker_label
 from parallax.views.pause import called
 
 _PARTITION = ("topic", "partition")
@@ -51,16 +53,14 @@ class ParallaxCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All metric families, also those that have no sample yet."""
         snapshot = self._state.snapshot()
-        unknown, lags = _unknown(snapshot), _lags(snapshot)
-        shown = snapshot
+        shown, unknown, lags = snapshot, _unknown(snapshot), _lags(snapshot)
         if self._detail is not None:
             with self._lock:
-                detailed = self._detail.of(
-                    snapshot, unknown, {key: lag for key, lag in lags.items() if lag is not None}
-                )
-            shown = detailed.snapshot
-            unknown = {key: n for key, n in unknown.items() if key in detailed.series}
-            lags = {key: lag for key, lag in lags.items() if key in detailed.series}
+                lasting = [key[:2] for key, n in unknown.items() if n] + [
+                    key[0][:2] for key, lag in lags.items() if lag
+                ]
+                shown = self._detail.of(snapshot, {TopicPartition(*place) for place in lasting})
+            unknown, lags = _unknown(shown), _lags(shown)
         yield from _partitions(snapshot, shown)
         yield from _replicas(shown)
         yield from _views(shown, lags)
@@ -187,6 +187,20 @@ def _views(snapshot: Snapshot, lags: Mapping[_View, float | None]) -> Iterator[M
         "or its last stable offset in read_committed. 0 when all is read, markers at the end included.",
         _VIEW,
         [(labels, lags.get(key)) for key, labels in labelled.items()],
+    )
+    yield _gauge(
+        "view_lag_seconds",
+        "How long ago the replica showed what the view has not read yet, by when that was first noticed since the job "
+        "started; 0 where nothing is unread.",
+        _VIEW,
+        [
+            (
+                labels,
+                max(0.0, snapshot.taken_at - snapshot.behind_since.get(key, snapshot.taken_at)) if lags[key] else 0.0,
+            )
+            for key, labels in labelled.items()
+            if lags.get(key) is not None
+        ],
     )
 
 
@@ -391,9 +405,15 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "finding_info",
-        "What alerts say of a finding that stands; always 1. The label runbook is a section of docs/runbook.md.",
-        (*labels, "kind", "severity", "broker_id", "offset", "runbook", "summary"),
-        [([*names, *_said(one.finding)], 1.0) for names, one in named if one.state is not None],
+        "What alerts say of a finding that stands. The value is the sequence number of the event that it says: of two "
+        "series of one finding, the one with the larger value is the newer. The label runbook is a section of "
+        "docs/runbook.md.",
+        (*labels, "kind", "severity", "broker_id", "offset", "runbook", "headline", "summary"),
+        [
+            ([*names, *_said(one.finding, one.state)], float(one.finding.sequence))
+            for names, one in named
+            if one.state is not None
+        ],
     )
     known = [(names, said) for names, one in named if one.state and (said := acknowledgement_of(one.finding))]
     yield _gauge(
@@ -417,14 +437,23 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _said(finding: Finding) -> list[str]:
-    kind = KINDS[finding.kind]
+def _said(finding: Finding, state: FindingState) -> list[str]:
+    broker, place = broker_label(finding.broker), f"{finding.topic}-{finding.partition}"
     # The count of an incident moves with its keys: as a label it would make a new series each time.
     summary = finding.summary
     if finding.is_incident:
-        summary = f"Many {counted_in_words(group_of(finding))} of {finding.topic}-{finding.partition}."
+        summary = f"Many {counted_in_words(group_of(finding))} of {place}."
     offset = "" if finding.is_incident else str(finding.offset)
-    return [str(finding.kind), str(finding.severity), broker_label(finding.broker), offset, kind.runbook, summary]
+    said = headline(state, finding.kind, broker, place)
+    return [
+        str(finding.kind),
+        str(finding.severity),
+        broker,
+        offset,
+        KINDS[finding.kind].runbook,
+        said,
+        summary,
+    ]
 
 
 def _keys(findings: Iterable[Finding]) -> list[tuple[list[str], float | None]]:
@@ -582,7 +611,7 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
         "guard_events",
         "Events of the guard, by kind; kept across restarts.",
         ("kind",),
-        [([kind], n) for kind, n in sorted(status.events.items())] if status is not None else [],
+        [([kind], n) for kind, n in sorted(_guard_events(status).items())] if status is not None else [],
     )
     yield _gauge(
         "guard_works",
@@ -590,6 +619,12 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], float(status.error is None))] if status is not None and not status.is_off else [],
     )
+
+
+def _guard_events(status: GuardStatus) -> dict[str, int]:
+    """Events by kind. A guard that works says 0 of a kind that it has not seen yet: so the first one is an increase."""
+    knows_all = status.error is None and not status.is_off
+    return (dict.fromkeys(map(str, EventKind), 0) if knows_all else {}) | status.events
 
 
 def _queries(snapshot: Snapshot) -> Iterator[Metric]:

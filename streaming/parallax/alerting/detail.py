@@ -1,24 +1,23 @@
 """Which partitions have series of their own, where there are too many for all of them (``alerting.series``).
 
 A job has some forty series for each partition. With ``differing`` only those partitions have them of which there is
-something to tell. Alerts look back for a quarter of an hour (``min_over_time``), and a series that has just appeared
-has nothing to look back at: so what an alert waits for is shown once it has lasted as long, and shown on for an hour.
+something to tell: at once where it is a fact, and once it has lasted where it comes and goes in a healthy job, such as
+offsets that are still to be read. They are shown on for an hour. Alerts that wait begin to when the series appears.
 Pure: no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 from parallax.alerting.state import Snapshot
 from parallax.audit.result import Result
 from parallax.model import TopicPartition
 
-LASTING_S = 900.0
-"""For how long something must have lasted before it is shown; what the alert rules look back for."""
+LASTING_S = 300.0
+"""For how long what comes and goes must have lasted before it is shown."""
 
 SHOWN_S = 3600.0
 """For how long it is shown afterwards, so that its end is seen."""
@@ -58,38 +57,18 @@ class Detail:
 
     def __init__(self) -> None:
         self._places = Lasting()
-        self._series = Lasting()
 
-    def of(self, snapshot: Snapshot, unknown: Mapping[Any, int], lags: Mapping[Any, float]) -> Detailed:
-        """Say what is shown of a snapshot.
+    def of(self, snapshot: Snapshot, undecided: Collection[TopicPartition]) -> Snapshot:
+        """A snapshot with the partitions that are shown alone.
 
         Args:
             snapshot: as it stands.
-            unknown: offsets without a verdict, by topic, partition, isolation level and reason.
-            lags: offsets still to be read, by replica and isolation level.
+            undecided: partitions of which offsets have no verdict, or are still to be read.
         """
-        now = snapshot.taken_at
-        present = {key for key, n in unknown.items() if n > 0} | {key for key, lag in lags.items() if lag > 0}
-        series = self._series.shown(now, present)
         unread = {place for place, is_read in snapshot.initially_read.items() if not is_read}
         stalled = {TopicPartition(*r[:2]) for r, s in snapshot.replicas.items() if s.stands_since is not None}
-        places = self._places.shown(now, unread | stalled, _told(snapshot))
-        places |= {TopicPartition(*key[:2]) for key in series if key in unknown}  # type: ignore[index]
-        places |= {TopicPartition(*key[0][:2]) for key in series if key in lags}  # type: ignore[index]
-        return Detailed(_reduced(snapshot, places), series)
-
-
-@dataclass(frozen=True)
-class Detailed:
-    """What is shown.
-
-    Attributes:
-        snapshot: with the partitions that are shown alone.
-        series: the keys of the unknown offsets and lags that are shown.
-    """
-
-    snapshot: Snapshot
-    series: Collection[Any]
+        present = {*undecided, *unread, *stalled}
+        return _reduced(snapshot, self._places.shown(snapshot.taken_at, present, _told(snapshot)))
 
 
 def _told(snapshot: Snapshot) -> set[TopicPartition]:
@@ -116,4 +95,4 @@ def _reduced(snapshot: Snapshot, places: Collection[Hashable]) -> Snapshot:
     )
 
 
-__all__ = ["LASTING_S", "SHOWN_S", "Detail", "Detailed", "Lasting", "Series"]
+__all__ = ["LASTING_S", "SHOWN_S", "Detail", "Lasting", "Series"]

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from parallax.findings.acknowledgement import status_of
 from parallax.findings.finding import Finding
-from parallax.model import FindingStatus, Severity
+from parallax.kinds import KINDS
+from parallax.model import FindingKind, FindingStatus, Severity
 
 MOST = 500
 """Findings that are listed; of more, the first by state are, and the others are counted."""
@@ -38,45 +39,44 @@ class Alarm(NamedTuple):
 
     Attributes:
         name: of the alert; its section of docs/runbook.md has the same.
-        headline: a format, of the partition.
-        was: the same in the past.
+        adds: what the state adds to the headline of the finding's kind.
     """
 
     name: str
     severity: Severity
-    headline: str
-    was: str
+    adds: str = ""
 
 
 ALARMS: Mapping[FindingState, Alarm] = {
     FindingState.SPREAD: Alarm(
-        "ParallaxLossComplete",
-        Severity.CRITICAL,
-        "Every replica of {} is wrong, and nothing is left to compare with",
-        "Every replica of {} was wrong",
+        "ParallaxLossComplete", Severity.CRITICAL, "; all replicas share this, and nothing is left to compare with"
     ),
-    FindingState.EXPOSED: Alarm(
-        "ParallaxDivergenceExposed",
-        Severity.CRITICAL,
-        "Consumers of {} read diverged data",
-        "Consumers of {} read diverged data for a while",
-    ),
-    FindingState.CONFIRMED: Alarm(
-        "ParallaxDivergenceConfirmed", Severity.CRITICAL, "The replicas of {} differ", "The replicas of {} differed"
-    ),
+    FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; consumers {meet} it now"),
+    FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL),
     FindingState.UNSETTLED: Alarm(
         "ParallaxDivergenceUnsettled",
         Severity.WARNING,
-        "The replicas of {} differed, and agree by now on what may be wrong",
-        "The replicas of {} differed, and agreed on what may have been wrong",
+        "; the replicas agree by now, and nothing proves that they agree on what is right",
     ),
-    FindingState.WARNING: Alarm(
-        "ParallaxMarkerMissing",
-        Severity.WARNING,
-        "The replicas of {} differ in a transaction's end marker",
-        "The replicas of {} differed in a transaction's end marker",
-    ),
+    FindingState.WARNING: Alarm("ParallaxMarkerMissing", Severity.WARNING),
 }
+
+
+def headline(state: FindingState, kind: FindingKind, broker: str, place: str) -> str:
+    """Say in one line what a finding is: the broker, the kind, the partition, and what its state adds.
+
+    Args:
+        state: of the finding.
+        kind: of the finding.
+        broker: the accused, as text; empty where nobody is.
+        place: the partition, as in ``orders-0``.
+    """
+    # Where nobody is accused, or another replica is only known to show the same record, it may be the right one.
+    is_known = broker and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
+    adds = ALARMS[state].adds.format(meet="meet" if is_known else "may meet")
+    if not broker:
+        return f"Replicas of {place} differ ({kind}), and nothing proves which is right{adds}"
+    return f"{KINDS[kind].headline.format(broker=broker, partition=place)}{adds}"
 
 
 class Listed(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from parallax.alerting.lag import Lags
 from parallax.alerting.listing import Listed, Listing
 from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
@@ -125,6 +126,7 @@ class Snapshot:
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
     comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -234,6 +236,7 @@ class MonitorState:
         self._lock = threading.Lock()
         self._replicas: dict[Replica, ReplicaState] = {}
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
+        self._lags = Lags()
         self._coverage: dict[TopicPartition, Coverage] = {}
         self._covered_at: dict[TopicPartition, float] = {}
         self._comparison_errors: dict[TopicPartition, int] = {}
@@ -277,6 +280,7 @@ class MonitorState:
                 replica = str(row["topic"]), int(row["partition"]), broker
                 if self._initial.observe(replica, row):
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
+                    self._lags.forget(lambda view: view[0][0] == replica[0])  # noqa: B023
                 if row["reachable"]:
                     self._offsets_of(replica, row)
                 elif row.get("missing_right"):
@@ -298,6 +302,7 @@ class MonitorState:
             self._is_all_compared &= not positions
             for replica, offset in positions.items():
                 self._positions[replica, isolation] = int(offset)
+                self._lags.read((replica, isolation), int(offset))
                 self._touch(replica)
 
     def update_coverage(self, coverages: Iterable[Coverage]) -> None:
@@ -428,6 +433,7 @@ class MonitorState:
                 guard=self._guard,
                 paused=self._paused,
                 comparison_errors=dict(self._comparison_errors),
+                behind_since=self._lags.since(),
             )
 
     def _touch(self, replica: Replica) -> None:
@@ -446,6 +452,11 @@ class MonitorState:
             stands_since=since,
             reported_at=self._clock(),
         )
+        ends = {IsolationLevel.READ_UNCOMMITTED: high_watermark, IsolationLevel.READ_COMMITTED: stable}
+        for isolation, end in ends.items():
+            if end is not None:
+                position = self._positions.get((replica, isolation))
+                self._lags.shown((replica, isolation), end, position, self._clock())
 
     def _cover(self, coverage: Coverage, broker: BrokerCoverage) -> None:
         replica = coverage.topic, coverage.partition, int(broker.broker)
@@ -469,6 +480,7 @@ class MonitorState:
         gone = {r for r, s in self._replicas.items() if now - s.reported_at > _FORGET_AFTER_S}
         self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
         self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}
+        self._lags.forget(lambda view: view[0] in gone)
         self._refusals.forget(now - _FORGET_AFTER_S)
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
+from tests.rules import healthy, promtool
+from tests.rules.cases import LASTING, STEP_S, STEPS, cases
+from tests.rules.healthy import DAY
+from tests.rules.promtool import ALERTS, ROOT, RULES
 
-ROOT = Path(__file__).parents[3]
-RULES = ROOT / "deploy/prometheus/parallax-rules.yaml"
-ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
-
-
-def promtool(*arguments: str) -> None:
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+METRICS = (ROOT / "docs/metrics.md").read_text()
 
 
 def amtool(*arguments: str) -> str:
@@ -25,28 +22,87 @@ def amtool(*arguments: str) -> str:
     return done.stdout
 
 
+def firing(alert: str) -> str:
+    """The cases of an alert that fire, by their cluster."""
+    chosen = f'alertname="{alert}", alertstate="firing", cluster=~"{alert}: .*"'
+    return f"count by (cluster) (ALERTS{{{chosen}}})"
+
+
+def asked_of_the_cases() -> Iterator[tuple[str, int, list[tuple[str, float]]]]:
+    """Which cases of each alert fire, at each step at which one begins or ends, at the one before, and now and then."""
+    found = cases()
+    for alert in {case.alert for case in found}:
+        of_it = [case for case in found if case.alert == alert]
+        turns = {step for case in of_it for step in (case.fires, case.ends) if step is not None}
+        steps = {*range(0, STEPS, 10), *turns, *(step - 1 for step in turns if step)}
+        for step in sorted(step for step in steps if step < STEPS):
+            yield firing(alert), step, [(f'{{cluster="{case.cluster}"}}', 1) for case in of_it if case.is_firing(step)]
+
+
 # A machine with nothing but Python and a JDK has no promtool; continuous integration installs it (.ci/run).
 if shutil.which("promtool"):
 
     def test_promtool_accepts_the_rules() -> None:
-        promtool("check", "rules", str(RULES))
+        promtool.run("check", "rules", str(RULES))
 
     def test_the_rules_fire_and_hold_as_their_tests_say() -> None:
-        promtool("test", "rules", *(str(p) for p in sorted((ROOT / "deploy/prometheus/tests").glob("*.yaml"))))
+        promtool.run("test", "rules", *(str(p) for p in sorted((ROOT / "deploy/prometheus/tests").glob("*.yaml"))))
+
+    def test_each_rule_fires_in_its_cases_after_its_time_and_not_before(tmp_path: Path) -> None:
+        given = {series: values for case in cases() for series, values in case.series().items()}
+        content = promtool.document(given, asked_of_the_cases(), step_s=STEP_S)
+        promtool.run_tests(tmp_path, content)
+
+    def test_nothing_fires_in_a_quiet_week(tmp_path: Path) -> None:
+        fired = 'max_over_time(ALERTS{alertname!="ParallaxWatchdog", alertstate="firing"}[7d])'
+        last = healthy.WEEK - 1
+        content = promtool.document(healthy.week(), [(fired, last, [])], step_s=60, evaluated_s=300)
+        promtool.run_tests(tmp_path, content)
+
+
+def test_the_series_of_the_cases_and_of_the_week_are_those_that_the_job_exposes() -> None:
+    reference = {
+        metric: {"job", "instance", "cluster", *re.findall(r"`(\w+)`", labels)}
+        for metric, labels in re.findall(r"^\| `(parallax_\w+)` \| \w+ \| ([^|]*) \|", METRICS, re.MULTILINE)
+    }
+    minutes = healthy.week(minutes=DAY // 2)
+    used = [*minutes, *(series for case in cases() for series in case.series())]
+    assert len(used) > 300
+    for series in used:
+        name, labels = series.rstrip("}").split("{")
+        if name != "up" and name not in promtool.COMING:
+            assert set(re.findall(r"(\w+)=\"", labels)) <= reference[name], series
+
+
+def test_each_rule_has_a_case_in_which_it_fires() -> None:
+    fire = {case.alert for case in cases() if case.fires is not None}
+    assert fire == {rule["alert"] for rule in ALERTS} - {"ParallaxWatchdog"}
+
+
+def test_each_rule_that_waits_has_all_the_cases_of_one() -> None:
+    assert LASTING.keys() == {rule["alert"] for rule in ALERTS if "for" in rule} - {"ParallaxAbsent"}
+    assert not [rule["alert"] for rule in ALERTS if "min_over_time" in rule["expr"]], "it says nothing of a time"
 
 
 def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
     runbook = (ROOT / "docs/runbook.md").read_text()
     sections = {title.lower() for title in re.findall(r"^## (\w+)$", runbook, re.MULTILINE)}
+    others = {"ParallaxWatchdog": "none", "ParallaxFindingAcknowledged": "info"}
     for alert in ALERTS:
         name = alert["alert"]
         assert name.startswith("Parallax")
-        assert alert["labels"]["severity"] in {"critical", "warning", "info"} or name == "ParallaxWatchdog"
-        said = {"summary", "description", "runbook_url"} | ({"command"} if "_acknowledged" in alert["expr"] else set())
+        assert alert["labels"]["severity"] in ({others[name]} if name in others else {"critical", "warning"})
+        said = {"summary", "description", "runbook_url"}
         of_a_finding = {"kind", "broker_id", "offset", "kind_runbook_url", "command"}
-        assert set(alert["annotations"]) == (said | of_a_finding if "parallax_finding_state" in alert["expr"] else said)
+        if name == "ParallaxFindingAcknowledged":
+            said |= {"command"}
+        elif "parallax_finding_state" in alert["expr"]:
+            said |= of_a_finding
+        assert set(alert["annotations"]) == said
         assert alert["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{name.lower()}")
         assert name.lower() in sections
+        templates = [text for text in alert["annotations"].values() if "query" in text]
+        assert max(map(len, templates), default=0) < 320, f"{name}: nobody can review such a template"
 
 
 if shutil.which("amtool"):
@@ -57,12 +113,7 @@ if shutil.which("amtool"):
         for labels, receiver in (
             (["severity=critical", "alertname=ParallaxDivergenceConfirmed"], "page"),
             (["severity=warning", "alertname=ParallaxMarkerMissing"], "ticket"),
+            (["severity=info", "alertname=ParallaxFindingAcknowledged"], "note"),
             (["severity=none", "alertname=ParallaxWatchdog"], "dead-man"),
         ):
             assert amtool("config", "routes", "test", f"--config.file={routes}", *labels).strip() == receiver
-
-
-def test_every_alert_is_tested() -> None:
-    tests = "".join(p.read_text() for p in (ROOT / "deploy/prometheus/tests").glob("*.yaml"))
-    for alert in ALERTS:
-        assert re.search(rf"(alertname: |alertname=\"){alert['alert']}\b", tests), alert["alert"]

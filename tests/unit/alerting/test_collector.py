@@ -30,6 +30,7 @@ from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Sev
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from parallax.views.tables import TableSize
+from tests.rules.promtool import COMING
 from tests.samples import finding
 
 NAMES = {
@@ -101,6 +102,7 @@ NAMES = {
     "initial_readings_outstanding",
     "spot_checks_total",
     "view_lag_offsets",
+    "view_lag_seconds",
     "view_position",
 }
 LABELS = {
@@ -344,6 +346,9 @@ def test_what_the_guard_holds_is_told_and_nothing_of_one_that_is_off(full: Monit
     assert found["guard_events_total", ("held",)] == 3
     assert found["guard_hold_bytes", ("orders",)] == 4096
     assert found["guard_works", ()] == 1
+    assert found["guard_events_total", ("overruled",)] == 0, "so that the first one is an increase"
+    full.update_guard(GuardStatus(error="the table cannot be read"))
+    assert "guard_events_total" not in {name for name, _ in samples(full)}, "a 0 here would be an increase afterwards"
     assert not [name for name, _ in samples(MonitorState()) if name.startswith("guard")]
 
 
@@ -354,8 +359,8 @@ def test_every_sample_names_the_cluster_where_it_has_a_name(full: MonitorState) 
 
 def test_metrics_used_by_the_alerts_exist() -> None:
     rules = (ROOT / "deploy/prometheus/parallax-rules.yaml").read_text()
-    used = set(re.findall(r"\bparallax_(\w+)", rules))
-    assert used <= NAMES | {"webhook_pending_seconds"}
+    used = set(re.findall(r"(?<!:)\bparallax_(\w+)", rules))
+    assert used <= NAMES | {"webhook_pending_seconds", *(name.removeprefix("parallax_") for name in COMING)}
 
 
 def test_no_label_is_unbounded(full: MonitorState) -> None:
@@ -365,7 +370,7 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == "parallax_finding_info":
-                assert set(sample.labels) <= LABELS | {"offset", "runbook", "summary"}
+                assert set(sample.labels) <= LABELS | {"offset", "runbook", "headline", "summary"}
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
                 continue
             if sample.name == "parallax_finding_acknowledged":
@@ -436,14 +441,19 @@ class TestEachFinding:
         assert self.states(state)[FindingState.EXPOSED] == 1
 
     def test_what_alerts_say_of_it_stands_in_one_place(self, state: MonitorState) -> None:
-        state.update_findings(FindingsStatus(open=(replace(FINDING, summary="Broker 2 is frozen."),)))
-        said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", "Broker 2 is frozen.")
-        assert samples(state)["finding_info", ("orders", "0", "a", *said)] == 1
+        state.update_findings(FindingsStatus(open=(replace(FINDING, sequence=7, summary="Broker 2 is frozen."),)))
+        headline = (
+            "Broker 2 holds a transaction of orders-0 open that has ended: read_committed stands still; consumers meet "
+            "it now"
+        )
+        said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", headline)
+        assert samples(state)["finding_info", ("orders", "0", "a", *said, "Broker 2 is frozen.")] == 7
 
     def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(INCIDENT, summary="100000 in all"),)))
         said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", "Many keys of orders-0.")
-        assert samples(state)["finding_info", ("orders", "0", "c", *said)] == 1
+        headline = "Broker 2 still shows deleted records of orders-0; consumers meet it now"
+        assert samples(state)["finding_info", ("orders", "0", "c", headline, *said)] == INCIDENT.sequence
 
     def test_of_very_many_the_gravest_are_listed_and_the_others_counted(self, state: MonitorState) -> None:
         many = [replace(FINDING, finding_id=f"f{i}", exposed=False) for i in range(MOST)]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from urllib.parse import quote
 
 from parallax.alerting.conditions import CONDITIONS, Suffered
-from parallax.alerting.listing import ALARMS, FindingState, state_of
+from parallax.alerting.listing import ALARMS, FindingState, headline, state_of
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import RUNBOOK, runbook_of
 from parallax.findings.finding import Finding
@@ -46,7 +46,7 @@ class Places:
 
     def named(self, what: str) -> str:
         """What it is, and of which cluster."""
-        return f"{what} of cluster {self.cluster}" if self.cluster else what
+        return f"{what} (cluster {self.cluster})" if self.cluster else what
 
     def page_of(self, path: str = "") -> str:
         """The address of a page; empty where nothing is known of it."""
@@ -134,13 +134,13 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         places: what is where.
     """
     state, said = state_of(finding), acknowledgement_of(finding)
-    name = ALARMS[state].name
-    summary = ALARMS[state].headline.format(places.named(f"{finding.topic}-{finding.partition}"))
+    name, broker = ALARMS[state].name, broker_label(finding.broker)
+    summary = places.named(headline(state, finding.kind, broker, f"{finding.topic}-{finding.partition}"))
     annotations = {
         "summary": summary if said is None else f"Acknowledged by {said.by}, and stands: {summary}",
         "description": finding.summary,
         "kind": str(finding.kind),
-        "broker_id": broker_label(finding.broker),
+        "broker_id": broker,
         "offset": str(finding.offset),
         "command": f"parallax findings explain {finding.finding_id}",
         "page_url": places.page_of(f"findings/{quote(finding.finding_id, safe='')}"),
@@ -204,7 +204,7 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
     if alert.is_of_the_job:
         summary, how = places.named(CONDITIONS[alert.state].was.format(**alert.labels)), "It is over."
     else:
-        place = f"{alert.labels['topic']}-{alert.labels['partition']}"
-        summary = ALARMS[FindingState(alert.state)].was.format(places.named(place))
+        place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
+        summary = places.named(f"Replicas of {place} differed ({kind}), and that is over")
         how = f"Over. It was: {alert.annotations.get('description', '')}" if event is None else event.summary
     return replace(alert, ends_at=at, annotations={**alert.annotations, "summary": summary, "description": how})

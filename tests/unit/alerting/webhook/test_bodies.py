@@ -60,7 +60,7 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
         "finding_id": "a",
     }
     assert first["annotations"] == {
-        "summary": "The replicas of orders-0 of cluster lab differ",
+        "summary": "Broker 2 still shows deleted records of orders-0 (cluster lab)",
         "description": "Broker 2 shows a <deleted> record & more.",
         "kind": "deleted_record_resurrected",
         "broker_id": "2",
@@ -107,12 +107,15 @@ def test_all_partitions_beyond_the_bound_are_one_incident_of_the_cluster() -> No
 
 def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
-    assert firing.splitlines()[0] == "*FIRING* Consumers of orders-0 of cluster lab read diverged data (1 more)"
+    assert (
+        firing.splitlines()[0]
+        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
+    )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
     assert over.splitlines() == [
-        "*RESOLVED* The replicas of orders-0 of cluster lab differed",
+        "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
         "• (over) Broker 2 showed it. Healed: gone.",
         "   `parallax findings explain a`",
     ]
@@ -127,7 +130,10 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert opened["routing_key"] == "secret-key"
     payload = opened["payload"]
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
-    assert payload["summary"] == "Consumers of orders-0 of cluster lab read diverged data (1 more)"
+    assert (
+        payload["summary"]
+        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
+    )
     assert set(payload["custom_details"]) == {"a", "b"}
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
     assert other["dedup_key"] != opened["dedup_key"]
@@ -151,9 +157,14 @@ def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_who_ackno
     assert alert["labels"] == as_posted(message(finding("a")), ALERTMANAGER)["alerts"][0]["labels"], "it is the same"
     said = alert["annotations"]
     assert (said["acknowledged_by"], said["acknowledged_comment"]) == ("ann", "known & wanted")
-    assert said["summary"] == "Acknowledged by ann, and stands: The replicas of orders-0 of cluster lab differ"
+    assert (
+        said["summary"]
+        == "Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
+    )
     text = as_posted(told, SLACK)["text"]
-    assert text.startswith("*ACKNOWLEDGED* Acknowledged by ann, and stands: The replicas of orders-0 of cluster lab")
+    assert text.startswith(
+        "*ACKNOWLEDGED* Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
+    )
     assert "(acknowledged by ann, who says: known &amp; wanted) Broker 2 shows" in text
     assert "RESOLVED" not in text
     event = as_posted(told, PAGERDUTY)
@@ -166,7 +177,7 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     told = message(known(replace(finding("a"), exposed=True)), finding("b"))
     assert as_posted(told, PAGERDUTY)["event_action"] == "trigger"
     text = as_posted(told, SLACK)["text"]
-    assert text.startswith("*FIRING* The replicas of orders-0 of cluster lab differ (1 more)")
+    assert text.startswith("*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 more)")
     assert "• (acknowledged by ann" in text
 
 

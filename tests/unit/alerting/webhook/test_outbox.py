@@ -291,7 +291,10 @@ def test_an_acknowledged_finding_that_heals_is_told_as_over(told: Told) -> None:
     message = told.delivered(30)
     assert message.status is Status.RESOLVED
     assert message.alerts[0].annotations["description"] == "Broker 2 showed it. Healed: gone."
-    assert message.alerts[0].annotations["summary"] == "The replicas of orders-0 differed"
+    assert (
+        message.alerts[0].annotations["summary"]
+        == "Replicas of orders-0 differed (deleted_record_resurrected), and that is over"
+    )
 
 
 def suffered(name: str = "ParallaxBrokerUnreachable", **labels: str) -> Suffered:

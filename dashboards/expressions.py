@@ -1,0 +1,100 @@
+"""What the alert rules ask Prometheus: the last that is known of a series, what has held for a time, which job works.
+
+A series may be missing for two reasons, which count differently. Its job answers, and has no such series: then it is
+over. Or nobody has said anything: a scrape has failed, or the job is away or starting, which takes minutes until it has
+compared something. Then the last value counts for a while (`Expressions.known`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from dashboards.parameters import Parameters
+
+FINDING = "cluster, topic, partition, finding_id"
+TARGET = "cluster, job, instance"
+WORKS = "cluster:parallax_works:min"
+"""1 where all jobs of a cluster are known to work, 0 where one is not; a day after the last of them, nothing."""
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def seconds(duration: str) -> int:
+    """A duration as Prometheus writes it (``1h30m``), in seconds.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not re.fullmatch(r"(\d+[smhdw])+", duration):
+        raise ValueError(f"{duration!r} is no duration such as 15m or 1h30m")
+    return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", duration))
+
+
+class Expressions:
+    """Makes expressions for some parameters."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._p = parameters
+
+    def of(self, metric: str, *matchers: str) -> str:
+        """A metric, by its name without ``parallax_``, and label matchers."""
+        chosen = ", ".join(filter(None, (self._p.selector, *matchers)))
+        return f"parallax_{metric}{{{chosen}}}" if chosen else f"parallax_{metric}"
+
+    def known(self, metric: str, *matchers: str, wait: str | None = None) -> str:
+        """A metric as it is; while its job says nothing, or has just been started, its last value counts.
+
+        For a third of the time that an alert waits, so that what is about to become one has been seen for most of it;
+        for ``gap`` where it does not wait.
+        """
+        series = self.of(metric, *matchers)
+        held = self._p.gap if wait is None else f"{seconds(wait) // 3}s"
+        settled = f"{self.of('start_time_seconds')} < time() - {seconds(held)}"
+        return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"
+
+    def stands(self, metric: str, *matchers: str) -> str:
+        """The findings of which a metric is above 0; of a job that is away, or has not loaded them, its last word.
+
+        A job says all states of each finding that it lists, so the job that was started last among those that have
+        spoken of a finding is the one that counts: an address or the label ``cluster`` may change with a start.
+        """
+        series = self.of(metric, *matchers)
+        now = f"max by ({FINDING}) ({series}) > 0"
+        away = f"({self._remembered(series)} > 0) unless on ({TARGET}) {self.of('findings_loaded')}"
+        spoke = self._remembered(self.of("finding_state", 'state="confirmed"'))
+        start = self._remembered(self.of("start_time_seconds"))
+        spoke = f"max by ({TARGET}, finding_id) ({spoke}) * 0"
+        newest = f"topk by (finding_id) (1, {spoke} + on ({TARGET}) group_left () {start} or {spoke})"
+        return f"({now}) or max by ({FINDING}) ({away} and on ({TARGET}, finding_id) {newest})"
+
+    def _remembered(self, series: str) -> str:
+        return f"last_over_time({series}[{self._p.remembered}])"
+
+    def absent(self) -> str:
+        """The clusters of which no target answers, and targets that do not while another of their cluster does."""
+        p = self._p
+        there = self.of("build_info")
+        named = self.of("build_info", 'cluster!=""')
+        # One that had no label, and answers with one now, was given it by its settings.
+        plain = self.of("build_info", 'cluster=""')
+        unnamed = f"{self._remembered(plain)} unless on (job, instance) {there}"
+        seen = f"max by (cluster) ({self._remembered(named)} or ({unnamed}))"
+        one = f"{self._gone()} and on (cluster) {there}"
+        return f"({seen} unless on (cluster) {there}) or ({one}) or absent_over_time({there}[{p.remembered}])"
+
+    def _gone(self) -> str:
+        """Targets that do not answer. One that was removed on purpose, or has another address by now, has no ``up``."""
+        there = self.of("build_info")
+        gone = f"max by ({TARGET}) ({self._remembered(there)}) unless on ({TARGET}) {there}"
+        return f"{gone} and on (job, instance) up == 0"
+
+    def works(self) -> str:
+        """What `WORKS` records: whether what the jobs of a cluster say can be trusted, good news included."""
+        there = f"max by ({TARGET}) ({self.of('build_info')})"
+        heartbeat = f"time() - {self.of('heartbeat_timestamp_seconds')} < {self._p.stalled_s}"
+        can_keep = f"{self.of('findings_writable')} == 1"
+        conditions = (heartbeat, self.of("findings_loaded"), can_keep)
+        works = " and ".join((there, *(f"on ({TARGET}) ({condition})" for condition in conditions)))
+        blind = f"({there} unless on ({TARGET}) ({works})) or ({self._gone()})"
+        seen = f"max by (cluster) ({self._remembered(self.of('build_info'))})"
+        return f"(max by (cluster) ({works}) unless on (cluster) ({blind})) or {seen} * 0"

@@ -1,0 +1,94 @@
+"""The alert rules about findings and suspects.
+
+A finding is one alert, by cluster, topic, partition and its id. What is said of it comes from ``parallax_finding_info``
+when the message is written, so a finding that is refined stays the same alert. Its state is one of five, so that no two
+alerts are about the same thing. While a job is away, or has not loaded its findings yet, the last state counts: a job
+that is down resolves nothing, whatever other jobs there are.
+
+One that somebody has acknowledged keeps its alert, and has a second one, by which Alertmanager suppresses the first
+(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dashboards.alerts import FOR, WHERE, Alerts
+from dashboards.partition import UID as PARTITION
+from parallax.alerting.listing import ALARMS, FindingState
+
+_BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
+
+
+class FindingAlerts(Alerts):
+    """Makes these rules for some parameters."""
+
+    def rules(self) -> list[dict[str, Any]]:
+        """All of them, as Prometheus loads them."""
+        return [
+            *(self._finding(state) for state in FindingState),
+            self._alert(
+                "ParallaxFindingAcknowledged",
+                self._e.stands("finding_acknowledged"),
+                "info",
+                f"A finding of {WHERE}{FOR} is acknowledged; it stands",
+                self._said("finding_acknowledged", "by", "comment"),
+                **self._leads(),
+            ),
+            self._alert(
+                "ParallaxFindingsUnlisted",
+                f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
+                "critical",
+                f"More findings are open{FOR} than alerts name one by one",
+                "{{ $value }} more findings are open than are listed. `parallax findings` shows all of them.",
+            ),
+            self._lasting(
+                "ParallaxSuspectsUndecided",
+                self._p.undecided,
+                lambda known: f"min by (cluster, topic, partition) ({known('suspects_pending')}) > 0",
+                "warning",
+                f"Suspects in {WHERE}{FOR} cannot be decided",
+                f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}: a replica "
+                "that is needed does not answer, or its log is still being scanned.",
+            ),
+            self._alert(
+                "ParallaxTransactionHanging",
+                "time() - min by (cluster, topic, partition, producer_id) "
+                f"({self._e.known('hanging_transaction_start_timestamp_seconds')})",
+                "warning",
+                f"A transaction of {WHERE}{FOR} hangs",
+                "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been open "
+                "that nothing will end. read_committed consumers of the partition get nothing beyond it, on any "
+                "replica, and the log is not cleaned beyond it. `parallax audit` says at which offset it begins.",
+            ),
+        ]
+
+    def _said(self, metric: str, *labels: str, otherwise: str = "") -> str:
+        """Labels of the newest series that says something of a finding: the one with the largest value."""
+        series = f"parallax_{metric}{{finding_id=%q}}[{self._p.remembered}]"
+        asked = f'printf "topk(1, last_over_time({series}))" $labels.finding_id'
+        said = ": ".join(f"{{{{ .Labels.{label} }}}}" for label in labels)
+        other = f"{{{{ else }}}}{otherwise}" if otherwise else ""
+        return f"{{{{ with query ({asked}) }}}}{{{{ with first . }}}}{said}{{{{ end }}}}{other}{{{{ end }}}}"
+
+    def _leads(self) -> dict[str, str]:
+        """Where to go from an alert about a finding."""
+        place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
+        dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
+        return {"command": "parallax findings explain {{ $labels.finding_id }}", **dashboard}
+
+    def _finding(self, state: FindingState) -> dict[str, Any]:
+        alarm = ALARMS[state]
+        more = {name: self._said("finding_info", name) for name in ("kind", "broker_id", "offset")}
+        more |= {
+            "kind_runbook_url": f"{self._p.runbook}#{self._said('finding_info', 'runbook')}",
+            **self._leads(),
+        }
+        return self._alert(
+            alarm.name,
+            self._e.stands("finding_state", f'state="{state}"'),
+            alarm.severity.value,
+            self._said("finding_info", "headline", otherwise=f"Replicas of {WHERE} differ") + _BEHIND,
+            self._said("finding_info", "summary"),
+            **more,
+        )

@@ -1,0 +1,65 @@
+"""The routing for Alertmanager that goes with the alert rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dashboards.expressions import TARGET
+from dashboards.written import written
+from parallax.alerting.listing import ALARMS
+
+_HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in your own receivers.
+# One message for all that is wrong with a partition; what a job that is away cannot know pages nobody, nor does a
+# finding that somebody has acknowledged.
+"""
+
+
+def routes() -> str:
+    """The text of the configuration of Alertmanager."""
+    place = ["cluster", "topic", "partition"]
+    target = TARGET.split(", ")
+    watchdog = {"receiver": "dead-man", "matchers": ["alertname = ParallaxWatchdog"], "repeat_interval": "1m"}
+    tickets = {"receiver": "ticket", "matchers": ["severity = warning"]}
+    notes = {"receiver": "note", "matchers": ["severity = info"]}
+    absent = "alertname = ParallaxAbsent"
+    health = "alertname =~ ParallaxStalled|ParallaxQuery.*|ParallaxFindingsNotWritable"
+    findings = "|".join(alarm.name for alarm in ALARMS.values())
+    return written(
+        _HEAD,
+        {
+            "route": {
+                "receiver": "page",
+                "group_by": place,
+                "group_wait": "10s",
+                "group_interval": "30s",
+                "repeat_interval": "4h",
+                "routes": [watchdog, tickets, notes],
+            },
+            "inhibit_rules": [
+                # Where only one target of a cluster is away, the others' alerts count.
+                _inhibit([absent, 'instance = ""'], health, ["cluster"]),
+                _inhibit([absent, 'instance != ""'], health, target),
+                # Why the others fail.
+                _inhibit(["alertname = ParallaxStorageFull"], health, target),
+                _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
+                # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
+                _inhibit(
+                    ["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {findings}", ["cluster", "finding_id"]
+                ),
+            ],
+            "receivers": [
+                *(
+                    {"name": name, "webhook_configs": [{"url": f"http://127.0.0.1:9465/{name}"}]}
+                    for name in ("page", "ticket", "note")
+                ),
+                {
+                    "name": "dead-man",
+                    "webhook_configs": [{"url": "http://127.0.0.1:9465/dead-man", "send_resolved": False}],
+                },
+            ],
+        },
+    )
+
+
+def _inhibit(source: list[str], target: str, equal: list[str]) -> dict[str, Any]:
+    return {"source_matchers": source, "target_matchers": [target], "equal": list(equal)}

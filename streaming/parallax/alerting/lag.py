@@ -1,0 +1,53 @@
+"""How far views are behind the replicas that they read, in time: since when replicas have shown what is unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from parallax.model import IsolationLevel
+
+View = tuple[tuple[str, int, int], IsolationLevel]
+"""Topic, partition and broker of a replica, and how it is read."""
+
+_FINE = 16
+"""An end is remembered where the last one is older than this part of the lag: a lag of days needs some hundred."""
+
+
+class Lags:
+    """Remembers the ends of replicas that have not been read up to there. Times are seconds on any clock that runs."""
+
+    def __init__(self) -> None:
+        self._ends: dict[View, list[tuple[float, int]]] = {}
+
+    def shown(self, view: View, end: int, position: int | None, now: float) -> None:
+        """Take in the end that a replica shows.
+
+        Args:
+            view: of the replica.
+            end: the offset below which it shows records.
+            position: the next offset that the view reads; None where that is not known.
+            now: when it was shown.
+        """
+        if position is not None and end <= position:
+            self._ends.pop(view, None)
+            return
+        # Of a log that was truncated nothing is unread above its new end.
+        ends = [one for one in self._ends.get(view, ()) if one[1] <= end]
+        if not ends or (ends[-1][1] < end and now - ends[-1][0] >= (now - ends[0][0]) / _FINE):
+            ends.append((now, end))
+        self._ends[view] = ends
+
+    def read(self, view: View, position: int) -> None:
+        """Take in how far a view has read: the next offset that it reads."""
+        if view in self._ends:
+            self._ends[view] = [one for one in self._ends[view] if one[1] > position]
+            if not self._ends[view]:
+                del self._ends[view]
+
+    def since(self) -> dict[View, float]:
+        """Since when each view that is behind has been behind the replica as it was then."""
+        return {view: ends[0][0] for view, ends in self._ends.items()}
+
+    def forget(self, is_gone: Callable[[View], bool]) -> None:
+        """Let go of views of logs that are gone."""
+        self._ends = {view: ends for view, ends in self._ends.items() if not is_gone(view)}

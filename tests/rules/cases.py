@@ -1,0 +1,260 @@
+"""When each rule fires: a case of its own for each, with the first scrape at which it does, and at which it ends.
+
+All cases are scraped and evaluated every 15 s at once, each as a cluster of its own, called by the alert and the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from dashboards.expressions import seconds
+from tests.rules.promtool import ALERTS, Values, series
+
+STEP_S = 15
+STEPS = 262
+BEGAN = 4
+"""The step at which what is wrong begins."""
+
+PARTITION = {"topic": "orders", "partition": "0"}
+REPLICA = PARTITION | {"broker_id": "2"}
+FINDING = PARTITION | {"finding_id": "f1"}
+WAITS = {rule["alert"]: seconds(rule["for"]) // STEP_S for rule in ALERTS if "for" in rule}
+"""Steps that a rule waits."""
+
+
+@dataclass
+class Case:
+    """One case of one alert.
+
+    Attributes:
+        alert: its name.
+        name: of the case.
+        given: values by metric and labels, those of its cluster and target excluded.
+        fires: the first step at which it fires; None where it never does.
+        ends: the first step afterwards at which it does not; None where it goes on.
+    """
+
+    alert: str
+    name: str
+    given: Mapping[str, Values]
+    fires: int | None
+    ends: int | None = None
+    start: Values = field(default_factory=lambda: [-7200.0] * STEPS)
+
+    @property
+    def cluster(self) -> str:
+        """Its label ``cluster``."""
+        return f"{self.alert}: {self.name}"
+
+    def series(self) -> dict[str, Values]:
+        """All of its series."""
+        target = f'cluster="{self.cluster}", job="parallax", instance="a"'
+        given = {series("start_time_seconds", {}): self.start, **self.given}
+        return {one.replace("{", f"{{{target}, ").replace(", }", "}"): values[:STEPS] for one, values in given.items()}
+
+    def is_firing(self, step: int) -> bool:
+        """Whether it fires at a step."""
+        return self.fires is not None and self.fires <= step and (self.ends is None or step < self.ends)
+
+
+@dataclass
+class Lasting:
+    """What a rule that waits is about: a series, what it is while that is so, and what it is else.
+
+    Attributes:
+        good: None where there is no such series then.
+        other: the labels that another one has to whose series it may change; empty where there is none.
+    """
+
+    metric: str
+    labels: Mapping[str, str]
+    bad: float
+    good: float | None
+    other: Mapping[str, str] = field(default_factory=dict)
+
+
+_OTHER_TOPIC = {"topic": "payments"}
+LASTING = {
+    "ParallaxSuspectsUndecided": Lasting("suspects_pending", PARTITION, 2, None, _OTHER_TOPIC),
+    "ParallaxCoverageUnknown": Lasting(
+        "unknown_offsets",
+        PARTITION | {"isolation_level": "read_committed", "reason": "not_read_yet"},
+        40,
+        0,
+        {"reason": "deferred"},
+    ),
+    "ParallaxInitialReadingIncomplete": Lasting("initial_reading_complete", PARTITION, 0, 1, _OTHER_TOPIC),
+    "ParallaxLogStartDiffers": Lasting(
+        "unknown_offsets",
+        PARTITION | {"isolation_level": "read_committed", "reason": "log_start_differs"},
+        5,
+        0,
+        _OTHER_TOPIC,
+    ),
+    "ParallaxBrokerUnreachable": Lasting("broker_reachable", {"broker_id": "2"}, 0, 1, {"broker_id": "3"}),
+    "ParallaxViewLagging": Lasting(
+        "view_lag_seconds", REPLICA | {"isolation_level": "read_committed"}, 700, 0, _OTHER_TOPIC
+    ),
+    "ParallaxReplicaRemovalUnknown": Lasting(
+        "replica_removal_bound_unknown", REPLICA | {"reason": "before_watch"}, 1, None, {"broker_id": "3"}
+    ),
+    "ParallaxGuardStopped": Lasting("guard_works", {}, 0, 1),
+    "ParallaxFindingsNotWritable": Lasting("findings_writable", {}, 0, 1),
+    "ParallaxStorageFull": Lasting("storage_full", {}, 1, 0),
+    "ParallaxOtherCluster": Lasting("cluster_mismatch", {}, 1, 0),
+}
+"""The rules that wait, but for ParallaxAbsent, which is about what is not there."""
+
+
+def _lasting(alert: str, one: Lasting) -> Iterator[Case]:
+    wait = WAITS[alert]
+    hold = wait // 3
+    end = BEGAN + wait
+    key = series(one.metric, one.labels)
+
+    def values(is_bad: Iterator[int] | range, *, away: range = range(0)) -> Values:
+        bad = set(is_bad)
+        return [None if step in away else one.bad if step in bad else one.good for step in range(STEPS)]
+
+    def start(away: range, then: float) -> Values:
+        return [None if step in away else -7200.0 if step < away.start else then for step in range(STEPS)]
+
+    always = range(BEGAN, STEPS)
+    yield Case(alert, "it lasts", {key: values(always)}, end)
+    yield Case(alert, "two samples are nothing", {key: values(range(BEGAN, BEGAN + 2))}, None)
+    yield Case(alert, "it ends a scrape before its time", {key: values(range(BEGAN, end))}, None)
+    yield Case(alert, "it ends after its time", {key: values(range(BEGAN, end + 3))}, end, end + 3)
+    break_ = BEGAN + wait // 2
+    broken = (step for step in always if step != break_)
+    yield Case(alert, "a break has it begin again", {key: values(broken)}, break_ + 1 + wait)
+    failed = range(break_, break_ + 1)
+    yield Case(alert, "a failed scrape does not", {key: values(always, away=failed)}, end, start=start(failed, -7200.0))
+    away = range(end + 4, end + 4 + hold)
+    yield Case(
+        alert,
+        "nor does a restart of the job once it fires",
+        {key: values(always, away=away)},
+        end,
+        start=start(away, away.stop * STEP_S),
+    )
+    dead = range(end - hold - 1, STEPS)
+    yield Case(
+        alert, "a job that dies before is no reason", {key: values(always, away=dead)}, None, start=start(dead, 0)
+    )
+    if one.other:
+        changed = end - 2
+        before = values(range(BEGAN, STEPS), away=range(changed, STEPS))
+        after = values(range(BEGAN, STEPS), away=range(changed))
+        given = {key: before, series(one.metric, {**one.labels, **one.other}): after}
+        yield Case(alert, "another series of the same does not go on with it", given, changed + wait)
+
+
+def _at(first: float, then: float | None, step: int = BEGAN, *, until: int = STEPS) -> Values:
+    """A value that changes at a step, and is the first again."""
+    return [then if step <= n < until else first for n in range(STEPS)]
+
+
+def _since(step: int, *, until: int = STEPS) -> Values:
+    """The time of a step, from then on."""
+    return [float(step * STEP_S) if step <= n < until else None for n in range(STEPS)]
+
+
+def _moving(until: int) -> Values:
+    """A time that is always now, and stands still from a step on."""
+    return [float(min(n, until) * STEP_S) for n in range(STEPS)]
+
+
+def _finding(alert: str, state: str) -> Case:
+    loaded = {"findings_loaded": [1.0] * STEPS}
+    given = {
+        series("finding_state", FINDING | {"state": one}): _at(0.0, float(one == state), until=200)
+        for one in ("spread", "exposed", "confirmed", "unsettled", "warning")
+    }
+    return Case(alert, f"a finding is {state}", {**{series(m, {}): v for m, v in loaded.items()}, **given}, BEGAN, 200)
+
+
+def _absence(alert: str, fires: int, ends: int | None) -> Case:
+    """A replica is away for twenty minutes and more, and may miss something after that."""
+    until = 120
+    return Case(
+        alert,
+        "a replica is away",
+        {
+            series("replica_absent_since_timestamp_seconds", REPLICA | {"presence": "away"}): _at(0.0, None, until),
+            series("replica_removal_bound_timestamp_seconds", REPLICA): _at(1200.0, None, until),
+        },
+        fires,
+        ends or until,
+    )
+
+
+def _others() -> Iterator[Case]:
+    yield _finding("ParallaxLossComplete", "spread")
+    yield _finding("ParallaxDivergenceExposed", "exposed")
+    yield _finding("ParallaxDivergenceConfirmed", "confirmed")
+    yield _finding("ParallaxDivergenceUnsettled", "unsettled")
+    yield _finding("ParallaxMarkerMissing", "warning")
+    # It is at once, for it keeps another alert from being sent.
+    yield Case(
+        "ParallaxFindingAcknowledged",
+        "somebody acknowledges a finding, and it becomes worse",
+        {
+            series("findings_loaded", {}): [1.0] * STEPS,
+            series("finding_state", FINDING | {"state": "confirmed"}): [1.0] * STEPS,
+            series("finding_acknowledged", FINDING | {"by": "ann", "comment": "known"}): _since(BEGAN, until=200),
+        },
+        BEGAN,
+        200,
+    )
+    yield Case("ParallaxFindingsUnlisted", "more than are listed", {series("findings_unlisted", {}): _at(0, 3)}, BEGAN)
+    hanging = series("hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"})
+    yield Case("ParallaxTransactionHanging", "one hangs", {hanging: _since(BEGAN, until=200)}, BEGAN, 200)
+    # More than an hour, so that a scrape at the hour is none.
+    paused = series("reading_paused_timestamp_seconds", {"broker_id": "2"})
+    yield Case("ParallaxReadingPaused", "an operator forgets it", {paused: _since(BEGAN)}, BEGAN + 241)
+    right = series("unauthorized_replicas", {"topic": "orders", "reason": "read"})
+    yield Case("ParallaxUnauthorized", "a right is missing", {right: _at(0, 3, until=200)}, BEGAN, 200)
+    yield _absence("ParallaxReplicaAbsentLong", 41, 80)
+    yield _absence("ParallaxReplicaRemovalNear", 61, 80)
+    yield _absence("ParallaxReplicaRemovalPassed", 81, None)
+    late = series("replica_late_timestamp_seconds", REPLICA)
+    yield Case("ParallaxReplicaLate", "until an audit", {late: _since(BEGAN, until=200)}, BEGAN, 200)
+    held = series("guard_hold_start_timestamp_seconds", {"topic": "orders"})
+    yield Case("ParallaxGuardHolds", "a topic is held", {held: _since(BEGAN, until=200)}, BEGAN, 200)
+    refused = series("guard_refused", {"topic": "orders", "kind": "refused"})
+    yield Case("ParallaxGuardRefused", "it may not", {refused: _at(1, 1)}, 0)
+    overruled = series("guard_events_total", {"kind": "overruled"})
+    yield Case("ParallaxGuardOverruled", "the first time ever", {overruled: _at(0, 1)}, BEGAN, BEGAN + 240)
+    up, there = series("up", {}), series("build_info", {"version": "1", "pyspark": "4", "delta": "4"})
+    is_up = _at(1, 0)
+    yield Case(
+        "ParallaxAbsent",
+        "a job dies",
+        {up: is_up, there: _at(1, None)},
+        BEGAN + WAITS["ParallaxAbsent"],
+        start=_at(-7200, None),
+    )
+    yield Case(
+        "ParallaxAbsent",
+        "it is started again",
+        {up: _at(1, 0, until=BEGAN + 19), there: _at(1, None, until=BEGAN + 19)},
+        None,
+    )
+    beats = series("heartbeat_timestamp_seconds", {})
+    yield Case("ParallaxStalled", "it stands still", {beats: _moving(BEGAN)}, BEGAN + 21)
+    query = series("query_last_progress_timestamp_seconds", {"query": "compare"})
+    yield Case("ParallaxQueryStalled", "it stands still", {query: _moving(BEGAN)}, BEGAN + 21)
+    restarts = series("query_restarts_total", {"query": "compare"})
+    often = [float(min(max(0, n - BEGAN), 4)) for n in range(STEPS)]
+    yield Case("ParallaxQueryRestarting", "four times", {restarts: often}, BEGAN + 4, BEGAN + 61)
+    pending = series("webhook_pending_seconds", {"receiver": "on-call"})
+    waits = [float(max(0, n - BEGAN) * STEP_S) for n in range(STEPS)]
+    yield Case("ParallaxMessagesUndelivered", "it takes none", {pending: waits}, BEGAN + 21)
+    skipped = series("findings_skipped_rows", {})
+    yield Case("ParallaxFindingsSkipped", "of a newer version", {skipped: _at(0, 2)}, BEGAN)
+
+
+def cases() -> list[Case]:
+    """All cases."""
+    return [*(case for alert, one in LASTING.items() for case in _lasting(alert, one)), *_others()]

@@ -1,0 +1,36 @@
+"""How a finding is named in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.alerting.listing import FindingState, headline
+from parallax.model import FindingKind
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("state", FindingState)
+def test_the_headline_names_broker_and_partition(kind: FindingKind, state: FindingState) -> None:
+    said = headline(state, kind, "2", "orders-0")
+    assert "roker 2 " in said
+    assert "orders-0" in said
+
+
+@pytest.mark.parametrize("state", FindingState)
+def test_where_nobody_is_accused_it_names_the_kind_and_no_broker(state: FindingState) -> None:
+    said = headline(state, FindingKind.VISIBILITY_MISMATCH, "", "orders-0")
+    assert said.startswith("Replicas of orders-0 differ (visibility_mismatch), and nothing proves which is right")
+    assert "roker" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "broker", "meet"),
+    [
+        (FindingKind.DELETED_RECORD_RESURRECTED, "2", "consumers meet it now"),
+        (FindingKind.VISIBILITY_MISMATCH, "", "consumers may meet it now"),
+        (FindingKind.OUTCOME_CONTRADICTS_MARKER, "2", "consumers may meet it now"),
+    ],
+)
+def test_that_consumers_meet_it_is_said_only_where_it_is_known(kind: FindingKind, broker: str, meet: str) -> None:
+    assert headline(FindingState.EXPOSED, kind, broker, "orders-0").endswith(f"; {meet}")
+    assert "consumers" not in headline(FindingState.CONFIRMED, kind, broker, "orders-0")
