@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 from prometheus_client.core import Metric
@@ -10,7 +11,9 @@ from prometheus_client.core import Metric
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState
+from parallax.alerting.webhook.heartbeat import Heartbeat
 from parallax.alerting.webhook.metrics import WebhookCollector
+from parallax.config import AlertingSettings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 HEAD = """# Metrics
@@ -26,7 +29,8 @@ are in the findings table.
 
 def families() -> list[Metric]:
     """All metric families, whether or not they have samples yet."""
-    collectors = (ParallaxCollector(MonitorState()), ResourceCollector(), WebhookCollector(dict))
+    heartbeat = Heartbeat(AlertingSettings(), time.monotonic)
+    collectors = (ParallaxCollector(MonitorState()), ResourceCollector(), WebhookCollector(dict), heartbeat)
     return [family for collector in collectors for family in collector.collect()]
 
 

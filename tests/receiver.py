@@ -37,6 +37,7 @@ class Receiver:
     Attributes:
         messages: what it has taken.
         tries: how often something was posted.
+        pings: the paths that were asked for (GET), and taken.
         status: what it answers to what comes from now on; what it does not take is not among the messages.
         headers: of its answers.
         answers: cleared, it takes a message and does not answer.
@@ -45,6 +46,7 @@ class Receiver:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.tries = 0
+        self.pings: list[str] = []
         self.status = 200
         self.headers: dict[str, str] = {}
         self.answers = threading.Event()
@@ -62,6 +64,12 @@ class Receiver:
                 self.send_response(status)
                 for name, value in receiver.headers.items():
                     self.send_header(name, value)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                if receiver.status < 300:
+                    receiver.pings.append(self.path)
+                self.send_response(receiver.status)
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's

@@ -34,7 +34,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from parallax.addresses import NO_ADDRESS, is_address
+from parallax.addresses import NO_ADDRESS, is_address, names_a_user, shown
 from parallax.errors import is_text, one_line, option_name
 from parallax.stores import STORES, is_remote
 
@@ -339,6 +339,28 @@ class AuditSettings(_Section):
     )
 
 
+def _of_address(value: SecretStr | None) -> SecretStr | None:
+    if value is not None and not is_address(value.get_secret_value()):
+        raise ValueError(NO_ADDRESS)
+    return value
+
+
+def _readable(value: str | None) -> str | None:
+    if value is not None:
+        try:
+            Path(value).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise ValueError(f"cannot be read ({reason}); give the path of a file") from None
+    return value
+
+
+def _file_of_address(value: str | None) -> str | None:
+    if value is not None and not is_address(Path(value).read_text(encoding="utf-8").strip()):
+        raise ValueError(f"what it holds {NO_ADDRESS}")
+    return value
+
+
 class WebhookSettings(_Section):
     """A receiver of messages about findings; a secret is given as it is, or as the path of a file that holds it."""
 
@@ -358,27 +380,17 @@ class WebhookSettings(_Section):
     @field_validator("url")
     @classmethod
     def _address(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not is_address(value.get_secret_value()):
-            raise ValueError(NO_ADDRESS)
-        return value
+        return _of_address(value)
 
     @field_validator("url_file", "secret_file", "routing_key_file", "ca_file")
     @classmethod
-    def _readable(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                Path(value).read_text(encoding="utf-8")
-            except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or "not UTF-8"
-                raise ValueError(f"cannot be read ({reason}); give the path of a file") from None
-        return value
+    def _is_readable(cls, value: str | None) -> str | None:
+        return _readable(value)
 
     @field_validator("url_file")
     @classmethod
     def _holds_an_address(cls, value: str | None) -> str | None:
-        if value is not None and not is_address(Path(value).read_text(encoding="utf-8").strip()):
-            raise ValueError(f"what it holds {NO_ADDRESS}")
-        return value
+        return _file_of_address(value)
 
     @field_validator("ca_file")
     @classmethod
@@ -427,6 +439,29 @@ class AlertingSettings(_Section):
         4.0, ge=0.1, le=_MAX_HOURS, description="How often what still stands is reported to them."
     )
     runbook_url: str = Field(f"{PAGES}/runbook.md", description="Where messages say that the runbook is.")
+    external_url: str = Field("", description="Where the page is, seen from outside: messages link to it.")
+    heartbeat_url: SecretStr | None = Field(
+        None, description="Is asked for (GET) again and again while the job works: a dead man's switch."
+    )
+    heartbeat_url_file: str | None = None
+    heartbeat_interval_s: float = Field(60.0, ge=1, le=_MAX_S, description="How often.")
+
+    @field_validator("external_url")
+    @classmethod
+    def _page(cls, value: str) -> str:
+        if value and (not is_address(value) or names_a_user(value) or shown(value) != value):
+            raise ValueError("is no address of the page; write http:// or https://, a host, and a path without a query")
+        return value
+
+    @field_validator("heartbeat_url")
+    @classmethod
+    def _address(cls, value: SecretStr | None) -> SecretStr | None:
+        return _of_address(value)
+
+    @field_validator("heartbeat_url_file")
+    @classmethod
+    def _holds_an_address(cls, value: str | None) -> str | None:
+        return _file_of_address(_readable(value))
 
     @field_validator("users")
     @classmethod
@@ -438,6 +473,12 @@ class AlertingSettings(_Section):
                 # Without the name: it may be the password.
                 raise ValueError(f"number {number}: is no bcrypt hash; make one with `htpasswd -nBC 10 NAME`")
         return value
+
+    @model_validator(mode="after")
+    def _heartbeat_given_once(self) -> Self:
+        if self.heartbeat_url is not None and self.heartbeat_url_file is not None:
+            raise ValueError("give heartbeat_url or heartbeat_url_file, not both")
+        return self
 
     @model_validator(mode="after")
     def _with_key(self) -> Self:

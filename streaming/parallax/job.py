@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,11 +16,14 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
 
+from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.refusals import NOBODY, Change
 from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
+from parallax.alerting.webhook.heartbeat import Heartbeat
 from parallax.alerting.webhook.metrics import WebhookCollector
 from parallax.alerting.webhook.sender import Webhooks
+from parallax.alerting.webhook.watch import JobWatch
 from parallax.audit.result import AuditReport
 from parallax.cluster_watch import ClusterWatch
 from parallax.compare.suspect import Coverage
@@ -82,6 +86,7 @@ class Job:
         self._clusters: ClusterWatch | None = None
         self._server: MetricsServer | None = None
         self._webhooks: Webhooks | None = None
+        self._watch: JobWatch | None = None
         self._manager: FindingsManager | None = None
         self._supervisor: Supervisor | None = None
         self._maintenance: Any = None
@@ -148,14 +153,18 @@ class Job:
         self._clusters.start()
         alerting = settings.alerting
         self._webhooks = Webhooks(alerting, settings.storage.path)
+        heartbeat = Heartbeat(alerting, time.monotonic)
         self._server = MetricsServer(
             self.state,
             alerting,
             settings.storage.path,
             WebhookCollector(self._webhooks.status),
+            heartbeat,
             on_record=beside(settings.storage.path, settings.read, settings.guard),
         )
         self._webhooks.start()
+        self._watch = JobWatch(ParallaxCollector(self.state).of_the_job, self._webhooks, heartbeat)
+        self._watch.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")
         # It needs no Spark: what stands is known, and is checked again, while Spark starts.
         self._start_manager(self._client, key)
@@ -302,6 +311,9 @@ class Job:
 
     def stop(self) -> None:
         """Stop everything in the order of the data's way; may be called again, and on a job that never started."""
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
         if self._supervisor is not None:
             from parallax.views.session import hush
 
@@ -439,7 +451,7 @@ class Job:
         self.state.update_findings(status)
         webhooks = self._webhooks
         if webhooks is not None and status.error is None:
-            webhooks.observe(status.open)
+            webhooks.observe((*status.open, *status.acknowledged), status.ended)
 
     def _query_reported(self, report: QueryReport) -> None:
         self.state.update_query(report)

@@ -60,6 +60,7 @@ class Kind:
             read to show, otherwise than the accused), sides (who shows what), offset, marker (offset of the end
             marker), producer_id, start (of the transaction), lso (of the accused), shown (offset of the value that the
             accused shows).
+        was: the same in the past, of a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
         consumers: what consumers of the accused meet, behind the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
@@ -74,6 +75,7 @@ class Kind:
     family: Family
     rank: int
     shows: str
+    was: str
     headline: str
     consumers: str
     runbook: str
@@ -90,6 +92,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="Broker {broker} never got the end marker of the transaction of producer {producer_id} that starts at "
         "offset {start} of {partition}; it has ended {others}.",
+        was="Broker {broker} lacked the end marker of a transaction of {partition} (offset {offset}).",
         headline="Broker {broker} never got a transaction's end marker in {partition}",
         consumers="may read that transaction's records the wrong way round, or nothing beyond them",
         runbook="a-missed-end-marker",
@@ -102,6 +105,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
+        was="A transaction that had ended held back the last stable offset of {partition} on broker {broker}.",
         headline="Broker {broker} holds a transaction of {partition} open that has ended: read_committed stands still",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
@@ -114,6 +118,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=2,
         shows="Broker {broker} shows the rolled-back record at offset {offset} of {partition} as committed; it was "
         "aborted {others}.",
+        was="Broker {broker} showed the rolled-back record at offset {offset} of {partition} as committed.",
         headline="Broker {broker} shows rolled-back records of {partition} as committed",
         consumers="read data that was rolled back",
         runbook="a-missed-end-marker",
@@ -127,6 +132,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=2,
         shows="Broker {broker} hides the committed record at offset {offset} of {partition} as aborted; it was "
         "committed {others}.",
+        was="Broker {broker} hid the committed record at offset {offset} of {partition} as aborted.",
         headline="Broker {broker} hides committed records of {partition} as aborted",
         consumers="in read_committed never see that record",
         runbook="a-missed-end-marker",
@@ -140,6 +146,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="Broker {broker} shows the record at offset {offset} of {partition} otherwise than the end marker of its "
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
+        was="Broker {broker} showed the record at offset {offset} of {partition} otherwise than its end marker says.",
         headline="Broker {broker} shows records of {partition} otherwise than its own end markers say",
         consumers="read data that was rolled back, or never see data that was committed",
         runbook="an-index-of-aborted-transactions-that-is-wrong",
@@ -154,6 +161,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="Broker {broker} still shows a value of {partition} (offset {shown}) whose key was deleted at offset "
         "{offset}. Shown: {sides}.",
+        was="Broker {broker} showed a value of {partition} whose key was deleted at offset {offset}.",
         headline="Broker {broker} still shows deleted records of {partition}",
         consumers="read a record that was deleted",
         runbook="a-missed-tombstone",
@@ -167,6 +175,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=1,
         shows="Broker {broker} lacks the record at offset {offset} of {partition} or shows an older one. "
         "Shown: {sides}.",
+        was="Broker {broker} lacked the record at offset {offset} of {partition} or showed an older one.",
         headline="Broker {broker} lacks records of {partition}, or shows older ones",
         consumers="miss that record",
         runbook="values-that-differ",
@@ -179,6 +188,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         family=Family.KEY,
         rank=0,
         shows="The replicas of {partition} do not show the same latest value for the key of offset {offset}: {sides}.",
+        was="The replicas of {partition} did not show the same for the record at offset {offset} or its key.",
         headline="Broker {broker} shows other latest values of {partition} than the others",
         consumers="may read a value that is wrong, or miss one",
         runbook="values-that-differ",
@@ -191,6 +201,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         family=Family.CONTENT,
         rank=0,
         shows="The replicas of {partition} do not hold the same at offset {offset}: {sides}.",
+        was="The replicas of {partition} did not hold the same at offset {offset}.",
         headline="Broker {broker} holds another record of {partition} than the others at an offset",
         consumers="may read a record that is wrong",
         runbook="another-record-or-none",
@@ -202,6 +213,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The log of {partition} on broker {broker} was truncated to offset {offset}: what it had shown from "
         "there on is lost or replaced.",
+        was="The log of {partition} on broker {broker} lacked what was truncated from offset {offset} on.",
         headline="The log of {partition} on broker {broker} was truncated",
         consumers="miss what was truncated",
         runbook="another-record-or-none",
@@ -213,6 +225,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The log of {partition} on broker {broker} begins at offset {offset}, above that of another replica, "
         "although the topic's cleanup policy deletes no records.",
+        was="The log of {partition} on broker {broker} began above that of another replica.",
         headline="The log of {partition} on broker {broker} lacks its beginning",
         consumers="miss what lies below",
         runbook="a-log-that-lost-its-head",

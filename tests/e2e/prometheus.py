@@ -67,13 +67,21 @@ class _Service:
 
 
 class Alertmanager(_Service):
-    """Routes as the shipped configuration says, to a receiver of the tests."""
+    """Routes as the shipped configuration says, to a receiver of the tests.
 
-    def __init__(self, folder: Path, receiver: int) -> None:
+    Args:
+        folder: for its files.
+        receiver: the port of the receiver.
+        is_quick: it waits for seconds where the configuration says half a minute.
+    """
+
+    def __init__(self, folder: Path, receiver: int, *, is_quick: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
         config = folder / "alertmanager.yaml"
         shipped = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
+        if is_quick:
+            shipped = re.sub(r"group_(wait|interval): \d+s", r"group_\1: 1s", shipped)
         config.write_text(shipped.replace("http://127.0.0.1:9465/", f"http://127.0.0.1:{receiver}/"))
         options = [f"--config.file={config}", f"--storage.path={folder}", f"--web.listen-address=127.0.0.1:{port}"]
         super().__init__("alertmanager", folder, port, [ALERTMANAGER, *options, "--cluster.listen-address="])
@@ -112,9 +120,15 @@ class Alertmanager(_Service):
 
 
 class Prometheus(_Service):
-    """Scrapes every five seconds whatever port it is told of, with the shipped rules; forgets everything in the end."""
+    """Scrapes every five seconds whatever port it is told of, with the shipped rules; forgets everything in the end.
 
-    def __init__(self, folder: Path, alertmanager: int | None = None) -> None:
+    Args:
+        folder: for its files.
+        alertmanager: the port of the one that it tells of alerts.
+        every_s: how often it scrapes, and looks at the rules.
+    """
+
+    def __init__(self, folder: Path, alertmanager: int | None = None, every_s: int = _STEP_S) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
         self._targets = folder / "targets.json"
@@ -125,7 +139,7 @@ class Prometheus(_Service):
             "file_sd_configs": [{"files": [str(self._targets)], "refresh_interval": "1s"}],
         }
         document: dict[str, Any] = {
-            "global": {"scrape_interval": f"{_STEP_S}s", "evaluation_interval": f"{_STEP_S}s"},
+            "global": {"scrape_interval": f"{every_s}s", "evaluation_interval": f"{every_s}s"},
             "rule_files": [str(ROOT / "deploy/prometheus/parallax-rules.yaml")],
             "scrape_configs": [scrape],
         }

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, start_http_server
 
-from parallax.alerting.listing import ALARMS
+from parallax.alerting.collector import OfCluster, ParallaxCollector
+from parallax.alerting.listing import ALARMS, state_of
+from parallax.alerting.state import MonitorState
+from parallax.findings.acknowledge import acknowledged
+from parallax.findings.finding import Finding
+from parallax.findings.happenings import FindingsStatus
+from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
-from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager
+from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
 from tests.receiver import Message, Receiver
+from tests.samples import finding as sample
 
 Labels = Mapping[str, str]
 
@@ -260,6 +270,66 @@ if INSTALLED:
                 until(lambda: all(told.by(one) == [source] for one in suppressed), f"{source} to suppress")  # noqa: B023
                 alertmanager.post({"labels": source, "endsAt": datetime.now(UTC).isoformat()})
                 until(lambda: all(source not in told.by(one) for one in suppressed), f"{source} to end")  # noqa: B023
+
+    def test_an_acknowledged_finding_is_over_for_nobody_until_it_is_and_asks_again_when_it_is_worse(
+        tmp_path: Path,
+    ) -> None:
+        state, wrong = MonitorState(), sample("f1")
+        registry = CollectorRegistry()
+        registry.register(OfCluster(ParallaxCollector(state), "lab"))
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True) as alertmanager,
+            Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
+            served(registry) as port,
+        ):
+
+            def sent(path: str, name: str, status: str = "firing") -> list[Message]:
+                return [
+                    message
+                    for message in receiver.messages
+                    if message.path == path
+                    and any((a["labels"]["alertname"], a["status"]) == (name, status) for a in message.body["alerts"])
+                ]
+
+            def known(finding: Finding, times: int) -> None:
+                """Somebody acknowledges it: that is a note, and nothing is over."""
+                event = acknowledged(finding, "known since March", "ann", datetime.now(UTC))
+                state.update_findings(FindingsStatus(acknowledged=(event,)))
+                until(lambda: len(sent("/note", "ParallaxFindingAcknowledged")) >= times, "the note", timeout=60)
+                name = ALARMS[state_of(event)].name
+                (alert,) = alertmanager.alerts([f"alertname = {name}"])
+                assert alert["status"]["state"] == "suppressed"
+
+            prometheus.scrape(port)
+            state.update_findings(FindingsStatus(open=(wrong,)))
+            until(lambda: sent("/page", "ParallaxDivergenceConfirmed"), "the page", timeout=60)
+            known(wrong, 1)
+            (note,) = sent("/note", "ParallaxFindingAcknowledged")
+            assert "ann" in json.dumps(note.body["alerts"][0]["annotations"])
+            assert "known since March" in json.dumps(note.body["alerts"][0]["annotations"])
+            exposed = replace(wrong, exposed=True)
+            state.update_findings(FindingsStatus(open=(exposed,)))
+            until(lambda: sent("/page", "ParallaxDivergenceExposed"), "it to page again", timeout=60)
+            until(lambda: sent("/note", "ParallaxFindingAcknowledged", "resolved"), "the note to end", timeout=60)
+            known(exposed, 2)
+            assert [m.body["status"] for m in receiver.messages if m.path == "/page"] == ["firing"] * 2
+            state.update_findings(FindingsStatus())
+            until(lambda: sent("/page", "ParallaxDivergenceExposed", "resolved"), "the end to be said", timeout=60)
+            assert [m.body["status"] for m in receiver.messages if m.path == "/page"] == ["firing"] * 2 + ["resolved"]
+
+
+@contextmanager
+def served(registry: CollectorRegistry) -> Iterator[int]:
+    """The metrics of a registry, on a port."""
+    (port,) = free_ports(1)
+    server, thread = start_http_server(port, "127.0.0.1", registry)
+    try:
+        yield port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def receiver_of(labels: Labels) -> str:

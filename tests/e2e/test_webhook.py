@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from parallax.findings.acknowledge import acknowledge
 from parallax.findings.table import FindingsTable
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
@@ -64,6 +65,15 @@ def test_every_finding_is_told_and_its_end_through_kill_9_and_an_outage_of_the_r
                         found.setdefault(alert["labels"]["finding_id"], set()).add(message.headers["Idempotency-Key"])
             return found
 
+        def acknowledged(name: str) -> bool:
+            said = (a for message in receiver.messages for a in message.body["alerts"])
+            return any(
+                a["labels"]["finding_id"] == name
+                and (a["status"], a["annotations"].get("acknowledged_by")) == ("firing", "ann")
+                and a["annotations"]["acknowledged_comment"] == "known since March"
+                for a in said
+            )
+
         names = [f"f{n}" for n in range(_ROUNDS)]
         for n, name in enumerate(names):
             if n % 2:
@@ -84,10 +94,18 @@ def test_every_finding_is_told_and_its_end_through_kill_9_and_an_outage_of_the_r
         with process(tmp_path, receiver.url):
             until(lambda: told("firing").keys() == set(names), "every finding to be told", timeout=60)
         assert told("resolved") == {}, "a process that dies or starts ends nothing"
+        acknowledge(str(tmp_path), names[0], "known since March", by="ann")
+        with process(tmp_path, receiver.url):
+            until(lambda: acknowledged(names[0]), "the acknowledgement to be told", timeout=60)
+        assert told("resolved") == {}, "it stands"
+        assert len(told("firing")[names[0]]) == 2, "it was told once more"
+        table.news()
         table.append(
             [replace(finding(name, partition=n), status=FindingStatus.RESOLVED) for n, name in enumerate(names)]
         )
         with process(tmp_path, receiver.url):
             until(lambda: told("resolved").keys() == set(names), "every end to be told", timeout=60)
         for status in ("firing", "resolved"):
-            assert {name: len(keys) for name, keys in told(status).items()} == dict.fromkeys(names, 1)
+            others = {name: len(keys) for name, keys in told(status).items() if name != names[0]}
+            assert others == dict.fromkeys(names[1:], 1)
+        assert len(told("resolved")[names[0]]) == 1

@@ -24,7 +24,7 @@ def main() -> None:
     webhooks.start()
     print("started", flush=True)
     while True:
-        webhooks.observe([finding for finding in current(read_events(storage)).values() if finding.is_open])
+        webhooks.observe([finding for finding in current(read_events(storage)).values() if finding.stands])
         time.sleep(0.1)
 
 

@@ -20,6 +20,7 @@ from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState, headline
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
+from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
@@ -74,6 +75,12 @@ class ParallaxCollector(Collector):
         yield from _guard(snapshot)
         yield from _queries(snapshot)
         yield from _job(snapshot)
+
+    def of_the_job(self) -> list[Metric]:
+        """The families that say how the job itself fares; those of single partitions, of which there are many, not."""
+        snapshot = self._state.snapshot()
+        parts = (_findings, _each_finding, _brokers, _absences, _guard, _queries, _job)
+        return [family for part in parts for family in part(snapshot)]
 
 
 class OfCluster(Collector):
@@ -327,7 +334,7 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "acknowledged_findings",
-        "Divergences that stand and that somebody has acknowledged: they raise no alert.",
+        "Divergences that stand and that somebody has acknowledged: nobody is called for them.",
         _FINDING,
         _counted(status.acknowledged),
     )
@@ -401,16 +408,16 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     named = [([one.finding.topic, str(one.finding.partition), one.finding.finding_id], one) for one in snapshot.listed]
     yield _gauge(
         "finding_state",
-        "1 for the state of an open finding, 0 for the others: spread to all replicas, unsettled, exposed to "
-        "consumers, else confirmed or (a kind that pages nobody) warning. All are 0 for an hour once it is over or "
-        "acknowledged.",
+        "1 for the state of a finding that stands, 0 for the others: spread to all replicas, unsettled, exposed to "
+        "consumers, else confirmed or (a kind that pages nobody) warning. One that is acknowledged keeps its state. "
+        "All are 0 for an hour once it is over.",
         (*labels, "state"),
         [([*names, str(state)], float(one.state is state)) for names, one in named for state in FindingState],
     )
     yield _gauge(
         "finding_info",
-        "What alerts say of an open finding. The value is the sequence number of the event that it says: of two series "
-        "of one finding, the one with the larger value is the newer. The label runbook is a section of "
+        "What alerts say of a finding that stands. The value is the sequence number of the event that it says: of two "
+        "series of one finding, the one with the larger value is the newer. The label runbook is a section of "
         "docs/runbook.md.",
         (*labels, "kind", "severity", "broker_id", "offset", "runbook", "headline", "summary"),
         [
@@ -419,9 +426,17 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
             if one.state is not None
         ],
     )
+    known = [(names, said) for names, one in named if one.state and (said := acknowledgement_of(one.finding))]
+    yield _gauge(
+        "finding_acknowledged",
+        "When a finding that stands was acknowledged, by whom and why; not there for one that was not, or that has "
+        "become worse since.",
+        (*labels, "by", "comment"),
+        [([*names, said.by, said.reason], said.at.timestamp()) for names, said in known],
+    )
     yield _gauge(
         "findings_unlisted",
-        f"Open findings beyond the first {MOST}, which alone are listed one by one.",
+        f"Findings that stand beyond the first {MOST}, which alone are listed one by one; acknowledged ones come last.",
         (),
         [([], snapshot.left_out)],
     )

@@ -1,4 +1,7 @@
-"""The open findings one by one, as alerts know them: each has one state, and ends before it is left out."""
+"""The findings that stand one by one, as alerts know them: each has one state, and ends before it is left out.
+
+An acknowledged finding stands: it keeps its state, so that no alert says that it is over.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from parallax.findings.acknowledgement import status_of
 from parallax.findings.finding import Finding
 from parallax.kinds import KINDS
 from parallax.model import FindingKind, FindingStatus, Severity
@@ -17,7 +21,7 @@ OVER_FOR_S = 3600.0
 
 
 class FindingState(StrEnum):
-    """What an alert makes of an open finding; it has exactly one. The first that applies counts."""
+    """What an alert makes of a finding that stands; it has exactly one. The first that applies counts."""
 
     SPREAD = "spread"
     """All replicas share it."""
@@ -83,10 +87,11 @@ class Listed(NamedTuple):
 
 
 def state_of(finding: Finding) -> FindingState:
-    """The state of an open finding."""
-    if finding.status is FindingStatus.SPREAD:
+    """The state of a finding that stands, acknowledged or not."""
+    status = status_of(finding)
+    if status is FindingStatus.SPREAD:
         return FindingState.SPREAD
-    if finding.status is FindingStatus.UNSETTLED:
+    if status is FindingStatus.UNSETTLED:
         return FindingState.UNSETTLED
     if finding.exposed:
         return FindingState.EXPOSED
@@ -100,13 +105,15 @@ class Listing:
         self._open: dict[str, Finding] = {}
         self._over: dict[str, tuple[Finding, float]] = {}
         self.left_out = 0
-        """Open findings that are not listed."""
+        """Findings that stand and are not listed."""
 
-    def observe(self, open_findings: Sequence[Finding], now: float) -> None:
-        """Take in all findings that are open at a moment (seconds)."""
+    def observe(self, standing: Sequence[Finding], now: float) -> None:
+        """Take in all findings that stand at a moment (seconds); those that nobody has acknowledged come first."""
         order = list(FindingState)
-        first = sorted(open_findings, key=lambda f: (order.index(state_of(f)), f.decided_at, f.finding_id))[:MOST]
-        self.left_out = len(open_findings) - len(first)
+        first = sorted(standing, key=lambda f: (not f.is_open, order.index(state_of(f)), f.decided_at, f.finding_id))[
+            :MOST
+        ]
+        self.left_out = len(standing) - len(first)
         listed = {finding.finding_id: finding for finding in first}
         self._over |= {name: (finding, now) for name, finding in self._open.items() if name not in listed}
         self._over = {
@@ -117,6 +124,6 @@ class Listing:
         self._open = listed
 
     def listed(self) -> tuple[Listed, ...]:
-        """The findings that are open, then those that are over."""
+        """The findings that stand, then those that are over."""
         over: Iterable[Finding] = (finding for finding, _ in self._over.values())
         return (*(Listed(f, state_of(f)) for f in self._open.values()), *(Listed(f, None) for f in over))

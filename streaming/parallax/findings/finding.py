@@ -146,7 +146,7 @@ def made(
         text = resolved(claim, decision)
         evidence |= _of_the_end(decision) | dict(left or {})
     else:
-        text = f"{status.capitalize()}: {decision.reason}."
+        text = f"{decision.reason[:1].upper()}{decision.reason[1:]}."
     return Finding(
         finding_id=finding_id,
         sequence=0,

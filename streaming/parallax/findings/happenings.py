@@ -121,6 +121,7 @@ class FindingsStatus:
     Attributes:
         open: findings that stand confirmed and that nobody has acknowledged.
         acknowledged: findings that stand and are acknowledged.
+        ended: the events by which findings ended, of the last ones that did.
         confirmed_total: how often a finding was confirmed, by `Label`; counted over the whole table.
         pending: suspects that wait for a verdict, by partition.
         undecided: why each suspect that is probed by itself is still pending, by its id; empty text before the first
@@ -135,6 +136,7 @@ class FindingsStatus:
 
     open: tuple[Finding, ...] = ()
     acknowledged: tuple[Finding, ...] = ()
+    ended: tuple[Finding, ...] = ()
     confirmed_total: Mapping[Label, int] = field(default_factory=dict)
     dismissed_total: int = 0
     resolved_total: int = 0

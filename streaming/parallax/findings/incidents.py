@@ -22,6 +22,7 @@ from random import Random
 
 import numpy as np
 
+from parallax.findings.acknowledgement import Extent, worsened
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
 from parallax.findings.held import NOT_PROBED, WAITING, Outcome, Page, Proven, Waiting, remembering
@@ -470,7 +471,8 @@ class Incidents:
                 continue
             event = self._event(proven, at)
             proven.writing = True
-            events.append(event)
+            known = proven.event
+            events.append((known is not None and event.stands and worsened(event, known)) or event)
             if event.stands:
                 part = list(self._singles.get(group, {}).values())[:_ABSORBED]
                 events += [part_of_incident(single, event.finding_id, at) for single in part]
@@ -530,14 +532,15 @@ class Incidents:
             return False
         number, before = self._number(proven), proven.reported
         if not event.is_open:
-            # An acknowledgement holds until it becomes worse.
-            is_worse = proven.leads and not event.exposed
-            is_worse |= proven.tally.status is FindingStatus.SPREAD and not has_spread(event)
-            return number > before or is_worse or (is_unsettled(event) and proven.tally.status is not _UNSETTLED)
+            return bool(self._extent(proven).worse_than(Extent.of(event)))
         if number < before <= number + self._may_have_counted(proven):
             return False  # After a restart: the last event counted what is not proven again yet.
         is_other = proven.leads != event.exposed or proven.tally.status is not event.status
         return number != before or is_other or _tells_of_more(proven)
+
+    def _extent(self, proven: Proven) -> Extent:
+        group = proven.group
+        return Extent(group.kind, proven.tally.status, group.broker, proven.leads, count=self._number(proven))
 
     def _is_at_rest(self, proven: Proven) -> bool:
         return not proven.busy and not proven.is_unread() and self._is_settled(proven.group.place)

@@ -8,6 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
+from parallax.findings.acknowledgement import worsened
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.cleared import Shown, shows_against_its_end
@@ -286,7 +287,7 @@ class Judging:
         if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(known or counting, claim)):
             return Later(decision.reason, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
         if task.finding_id is not None:
-            return self._rechecked(claim, decision, answers, known, at)
+            return _while_acknowledged(self._rechecked(claim, decision, answers, known, at), known)
         if counting is not None:
             decision, leans_on = _said_by(counting, decision, leans_on)
             dismissed = FindingStatus.DISMISSED
@@ -296,10 +297,11 @@ class Judging:
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
         if is_proven and known is not None and known.stands:
             if decision.verdict is not Verdict.PENDING and _says_more(decision, known):
-                return made(finding_id, status, claim, decision, answers, known, at)
+                event = made(finding_id, status, claim, decision, answers, known, at)
+                return worsened(event, known) or event
             leans_on = (finding_id,)
             decision = replace(
-                decision, verdict=Verdict.DISMISSED, reason=f"reported already: finding {finding_id} ({known.kind})"
+                decision, verdict=Verdict.DISMISSED, reason=f"duplicate of finding {finding_id} ({known.kind})"
             )
             is_proven = False
         if decision.was_shown and known is None:
@@ -438,7 +440,7 @@ class Judging:
     def _rechecked(
         self, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, at: datetime
     ) -> Finding | Unchanged:
-        """Return what a finding that was checked again has become."""
+        """Return what a finding that was checked again has become; of one that is acknowledged how it stands."""
         if known is None:
             return Unchanged(None)
         status = FindingStatus.CONFIRMED
@@ -447,8 +449,8 @@ class Judging:
             status = FindingStatus.SPREAD
             changed = (known.stands or is_left) and not (has_spread(known) and not refines(decision.kind, known.kind))
         elif decision.is_unsettled:
-            # An acknowledgement holds: it is not worse than it was. And a loss that has spread stays one, but for what
-            # held back consumers everywhere, and holds back nobody any more.
+            # A loss that has spread stays one, but for what held back consumers everywhere, and holds back nobody any
+            # more.
             holds_nobody = known.status is FindingStatus.SPREAD and known.kind in OPEN_KINDS
             changed = known.status is FindingStatus.CONFIRMED or is_left or holds_nobody
             status = FindingStatus.UNSETTLED
@@ -462,13 +464,13 @@ class Judging:
                 # What had proven the direction is gone; that it was proven has not changed.
                 decision = replace(decision, kind=known.kind, accused=known.broker)
             changed = not known.stands or _has_changed(claim, decision, answers, known)
-        if not changed:
-            return Unchanged(known)
-        if status is FindingStatus.RESOLVED and decision.resolution is not Resolution.EXPLAINED:
+        if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
             left = left_by(known, claim, answers)
             return made(known.finding_id, status, claim, decision, answers, known, at, left=left)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)
+        if not changed and known.status is not FindingStatus.ACKNOWLEDGED:
+            return Unchanged(known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
 
     def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
@@ -691,10 +693,17 @@ def _said_by(known: Finding, decision: Decision, leans_on: tuple[str, ...]) -> t
     """The decision on a suspect that a finding speaks of already, and what it leans on."""
     if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
         return decision, leans_on
-    reason = f"reported already: finding {known.finding_id} ({known.kind})"
+    reason = f"duplicate of finding {known.finding_id} ({known.kind})"
     return replace(decision, verdict=Verdict.DISMISSED, reason=reason, resolution=Resolution.HEALED), (
         known.finding_id,
     )
+
+
+def _while_acknowledged(found: Finding | Unchanged, known: Finding | None) -> Finding | Unchanged:
+    """What to report of a finding that was checked again: nothing while an acknowledgement holds."""
+    if known is None or known.status is not FindingStatus.ACKNOWLEDGED:
+        return found
+    return worsened(found, known) or Unchanged(known) if isinstance(found, Finding) and found.stands else found
 
 
 def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:
@@ -743,23 +752,20 @@ def _is_shown_by_all(finding: Finding) -> bool:
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
     """Whether a finding that stands has to be reported again, with what it says now."""
-    exposed = is_exposed(decision.accused, decision, answers)
     blocked = blocked_at(claim, _as_reported_before(decision, known), answers)
-    if known.is_open and (blocked is not None) != is_blocking(known):
+    if (blocked is not None) != is_blocking(known):
         return True
-    if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
+    if _says_more(decision, known) or _takes_back(decision, known) or _is_shown_by_others(decision, known):
         return True
-    if known.is_open and _is_shown_by_others(decision, known):
+    if _takes_more_than_an_index(claim, decision, answers, known):
         return True
-    if known.is_open and _takes_more_than_an_index(claim, decision, answers, known):
-        return True
-    # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
+    # Of a transaction, another record may be wrong still.
     moved = claim.first_offset != claim_of(known).first_offset
     if decision.accused == NOBODY:
         moved |= differs_anew(claim.recorded.differed, answers)
     # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
-    return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
+    return moved or is_elsewhere or is_exposed(decision.accused, decision, answers) != known.exposed
 
 
 def _is_shown_by_others(decision: Decision, known: Finding) -> bool:

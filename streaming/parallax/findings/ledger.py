@@ -20,6 +20,8 @@ HANDLED = 100_000
 """Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""
 RESOLVED_FOR = timedelta(hours=24)
 """For how long a resolved finding is looked at, in case that it comes back."""
+ENDED = 1000
+"""Findings that are over of which it is known how they ended, for who has to tell of it."""
 LEANING = 10_000
 """Dismissed suspects that are judged again once the finding that they lean on ends; with more, the oldest are not."""
 
@@ -56,6 +58,8 @@ class Ledger:
         self.confirmed: dict[Label, int] = {}
         self.dismissed = 0
         self.resolved = 0
+        self.ended: OrderedDict[str, Finding] = OrderedDict()
+        """The events by which findings ended, by id; those of the last `ENDED`."""
         self._lacked: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
@@ -195,7 +199,15 @@ class Ledger:
             self._forget_key(finding)
             self._forget_undirected(finding)
 
+    def _note_end(self, event: Finding) -> None:
+        self.ended.pop(event.finding_id, None)
+        if not event.stands:
+            self.ended[event.finding_id] = event
+        if len(self.ended) > ENDED:
+            self.ended.popitem(last=False)
+
     def _count(self, event: Finding) -> None:
+        self._note_end(event)
         known = self._standing.get(event.finding_id)
         was_open = known is not None and known.is_open
         self.open += int(event.is_open) - int(was_open)

@@ -206,6 +206,7 @@ class Lifecycle:
         return FindingsStatus(
             open=tuple(f for f in standing if f.is_open),
             acknowledged=tuple(f for f in standing if not f.is_open),
+            ended=tuple(self._ledger.ended.values()),
             confirmed_total=dict(self._ledger.confirmed),
             dismissed_total=self._ledger.dismissed,
             resolved_total=self._ledger.resolved,

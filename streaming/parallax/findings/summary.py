@@ -208,39 +208,39 @@ def incident_over(group: Group, ended: Mapping[str, int]) -> tuple[str, str]:
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
     each = ", ".join(f"{name} {number:,}" for name, number in sorted(ended.items()))
-    partition = f"{group.place.topic}-{group.place.partition}"
-    how = "Resolved, not healed" if not_healed else "Resolved"
-    what = counted_in_words(group)
-    return f"{how}: none of the {what} of {partition} is shown wrongly any more ({each or 'healed'}).", resolution
+    partition, what = f"{group.place.topic}-{group.place.partition}", counted_in_words(group)
+    was = f"The replicas of {partition} differed in many {what}."
+    if group.broker != NOBODY:
+        was = f"Broker {group.broker} showed many {what} of {partition} wrongly."
+    how = "Not healed" if not_healed else "Healed"
+    return f"{was} {how}: none of the {what} of {partition} is shown wrongly any more ({each or 'healed'}).", resolution
 
 
 _RESOLVED = {
-    Resolution.HEALED: "Resolved: {reason}.",
-    Resolution.UNPROVEN: "Resolved, not healed: {reason}. No end marker was seen there that proves that outcome: what "
+    Resolution.HEALED: "Healed: {reason}.",
+    Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proves that outcome: what "
     "is shown now may be wrong.",
-    Resolution.DIFFERS: "Resolved, not healed: {reason}. The replicas differ in that key still, and what broker "
+    Resolution.DIFFERS: "Not healed: {reason}. The replicas differ in that key still, and what broker "
     "{broker} shows now is another divergence.",
-    Resolution.COMPACTED: "Resolved, not healed: {reason}. The record with which broker {broker} showed the difference "
+    Resolution.COMPACTED: "Not healed: {reason}. The record with which broker {broker} showed the difference "
     "is gone from its log; consumers that read it before were misled, those that read now are not.",
-    Resolution.INCOMPARABLE: "Resolved, not healed: {reason}. Nothing is left that shows whether what broker "
+    Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing is left that shows whether what broker "
     "{broker} shows is right.",
-    Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "
+    Resolution.DELETED: "Not healed: {reason}. What showed the difference was deleted with the start of the "
     "log; consumers that read it before were misled, those that read now are not.",
-    Resolution.SUPERSEDED: "Resolved, not healed: {reason}. All replicas had come to show what broker {broker} showed; "
+    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed; "
     "consumers that read it before were misled, those that read now are not.",
-    Resolution.EXPLAINED: "Resolved, not healed: {reason}, which stands and says who is wrong.",
-    Resolution.PART: "Resolved, not healed: {reason}.",
-    Resolution.GONE: "Resolved, not healed: {reason}.",
+    Resolution.EXPLAINED: "Not healed: {reason}, which stands and says who is wrong.",
+    Resolution.PART: "Not healed: {reason}.",
+    Resolution.GONE: "Not healed: {reason}.",
 }
 
 
 _RESOLVED_WITHOUT_DIRECTION = (
-    "Resolved, not healed: {reason}. What showed the difference is gone; which side was wrong was never proven, and "
+    "Not healed: {reason}. What showed the difference is gone; which side was wrong was never proven, and "
     "what is left may be wrong."
 )
-_SUPERSEDED = (
-    "Resolved, not healed: {reason}. Which side was right was never proven; what is shown now was written since."
-)
+_SUPERSEDED = "Not healed: {reason}. Which side was right was never proven; what is shown now was written since."
 _TRACELESS = (
     Resolution.COMPACTED,
     Resolution.DIFFERS,
@@ -251,7 +251,18 @@ _TRACELESS = (
 
 
 def resolved(claim: Claim, decision: Decision) -> str:
-    """Say why a finding does not stand any more, and whether that means that the replica is right again."""
+    """Say what a finding was, why it does not stand any more, and whether the replica is right again."""
+    return f"{_was(claim)} {_how(claim, decision)}"
+
+
+def _was(claim: Claim) -> str:
+    has_direction = claim.broker != NOBODY or "{broker}" not in KINDS[claim.kind].was
+    kind = claim.kind if has_direction else FindingKind.VISIBILITY_MISMATCH
+    partition = f"{claim.topic}-{claim.partition}"
+    return KINDS[kind].was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
+
+
+def _how(claim: Claim, decision: Decision) -> str:
     if decision.resolution is Resolution.SUPERSEDED and not claim.spread:
         return _SUPERSEDED.format(reason=decision.reason)
     if claim.broker == NOBODY and decision.resolution in _TRACELESS:

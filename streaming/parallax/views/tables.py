@@ -142,7 +142,10 @@ def replace_rows(uri: str, rows: pa.Table) -> None:
     create_replaced(uri, rows.schema)
     fencing.commit(
         lambda: DeltaTable(uri),
-        lambda table, properties: write_deltalake(table, rows, mode="overwrite", commit_properties=properties),
+        # Another version may have written other columns.
+        lambda table, properties: write_deltalake(
+            table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from parallax.alerting.listing import MOST, OVER_FOR_S, FindingState
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
+from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_watch import Hanging, Standstill
@@ -79,6 +80,7 @@ NAMES = {
     "open_findings",
     "open_findings_exposed",
     "acknowledged_findings",
+    "finding_acknowledged",
     "incident_keys",
     "findings_judging_errors_total",
     "probes_total",
@@ -229,7 +231,7 @@ def full(state: MonitorState) -> MonitorState:
     state.update_coverage([coverage()])
     state.update_query(Report())
     status = FindingsStatus(
-        acknowledged=(replace(FINDING, status=FindingStatus.ACKNOWLEDGED),),
+        acknowledged=(replace(FINDING, finding_id="d", status=FindingStatus.ACKNOWLEDGED),),
         open=(FINDING, replace(FINDING, finding_id="b", exposed=False), INCIDENT),
         confirmed_total={LABEL: 3},
         pending={("orders", 0): 1},
@@ -380,6 +382,9 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
             if sample.name == "parallax_hanging_transaction_start_timestamp_seconds":
                 assert set(sample.labels) == {"topic", "partition", "producer_id"}
                 continue
+            if sample.name == "parallax_finding_acknowledged":
+                assert set(sample.labels) <= LABELS | {"by", "comment"}
+                continue
             assert set(sample.labels) <= (BUILD_LABELS if sample.name.endswith("build_info") else LABELS)
             assert not {"4711", "4720", "990011", "secret-key"} & set(sample.labels.values())
 
@@ -508,12 +513,32 @@ def test_an_incident_is_one_finding_and_says_how_many_keys_it_counts(state: Moni
     assert found["incident_keys", labels] == 100_000
 
 
-def test_an_acknowledged_finding_is_counted_apart_and_raises_no_alert(state: MonitorState) -> None:
-    known = replace(FINDING, status=FindingStatus.ACKNOWLEDGED)
-    state.update_findings(FindingsStatus(acknowledged=(known,)))
-    found = {name for name, _ in samples(state)}
-    assert "acknowledged_findings" in found
-    assert not found & {"open_findings", "open_findings_exposed"}
+def test_an_acknowledged_finding_is_counted_apart_keeps_its_state_and_says_who_knows_of_it(state: MonitorState) -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    spread = replace(FINDING, status=FindingStatus.SPREAD, evidence='{"resolution": "spread"}')
+    for found, its in ((FINDING, FindingState.EXPOSED), (spread, FindingState.SPREAD)):
+        known = acknowledged(found, 'known "since" March', "ann", at)
+        state.update_findings(FindingsStatus(acknowledged=(known,)))
+        values = samples(state)
+        assert not {name for name, _ in values} & {"open_findings", "open_findings_exposed"}
+        place = ("orders", "0", found.finding_id)
+        assert values["acknowledged_findings", (str(found.kind), "critical", "orders", "0", "2")] == 1
+        assert {one: values["finding_state", (*place, one)] for one in FindingState} == {
+            one: float(one is its) for one in FindingState
+        }, "an alert about it is not over"
+        assert values["finding_acknowledged", (*place, "ann", 'known "since" March')] == at.timestamp()
+    state.update_findings(FindingsStatus(open=(FINDING,)))
+    assert "finding_acknowledged" not in {name for name, _ in samples(state)}, "it has become worse"
+
+
+def test_of_very_many_those_that_somebody_knows_of_are_left_out_first(state: MonitorState) -> None:
+    known = tuple(replace(FINDING, finding_id=f"k{i}", status=FindingStatus.ACKNOWLEDGED) for i in range(3))
+    many = tuple(replace(FINDING, finding_id=f"f{i}", exposed=False) for i in range(MOST - 1))
+    state.update_findings(FindingsStatus(open=many, acknowledged=known))
+    found = samples(state)
+    assert found["findings_unlisted", ()] == 2
+    listed = set().union(*(labels for name, labels in found if name == "finding_info"))
+    assert {one.finding_id for one in many} <= listed
 
 
 def test_coverage_is_reported_by_isolation_level(full: MonitorState) -> None:

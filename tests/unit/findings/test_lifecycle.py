@@ -508,7 +508,7 @@ class TestASecondSuspectOfOneCause:
         finding, dismissal = life.table
         assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
         assert dismissal.finding_id == "again" != finding.finding_id
-        assert f"reported already: finding {finding.finding_id}" in dismissal.summary
+        assert f"Duplicate of finding {finding.finding_id}" in dismissal.summary
         assert current(life.table)[finding.finding_id] == finding
         assert sum(life.machine.status().confirmed_total.values()) == 1
 
@@ -518,7 +518,7 @@ class TestASecondSuspectOfOneCause:
         life.answer(lambda c: Answers({2: ReplicaAnswer(2, error="no answer")}, leader=1))
         finding, dismissal = life.table
         assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
-        assert f"reported already: finding {finding.finding_id}" in dismissal.summary
+        assert f"Duplicate of finding {finding.finding_id}" in dismissal.summary
 
     def test_a_cleared_suspect_takes_nothing_back_from_a_finding_that_was_resolved(self) -> None:
         life = Life().confirmed(claim())

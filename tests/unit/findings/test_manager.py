@@ -302,10 +302,11 @@ def test_a_resolved_event_says_whether_the_replica_is_right_again_or_only_the_tr
     watch.until(lambda s: s.resolved_total == 2)
     manager.stop()
     gone, healed = (e for e in events(settings) if e.status is FindingStatus.RESOLVED)
-    assert gone.summary.startswith("Resolved, not healed: broker 2 holds neither")
+    was = "Broker 2 showed the rolled-back record at offset 10 of orders-0 as committed."
+    assert gone.summary.startswith(f"{was} Not healed: broker 2 holds neither")
     assert "is gone from its log" in gone.summary
     assert json.loads(gone.evidence)["resolution"] == "evidence_compacted"
-    assert healed.summary == "Resolved: every replica shows offset 10 as aborted."
+    assert healed.summary == f"{was} Healed: every replica shows offset 10 as aborted."
     assert json.loads(healed.evidence)["resolution"] == "healed"
 
 

@@ -6,14 +6,16 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parallax.alerting.listing import ALARMS, headline
-from parallax.alerting.webhook.outbox import OTHERS, Alert, Message
+from parallax.addresses import is_address
+from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status
+from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
-from parallax.model import FindingKind, Severity
+from parallax.model import Severity
 
 MOST_ALERTS = 100
 """Alerts in one message; of those beyond it says how many there are."""
 _SLACK_ALERTS = 10
+"""Also those that PagerDuty is told one by one."""
 _SUMMARY_CHARACTERS = 1024
 """PagerDuty's limit."""
 _NEVER = "0001-01-01T00:00:00Z"
@@ -22,52 +24,61 @@ _NEVER = "0001-01-01T00:00:00Z"
 Body = Mapping[str, Any]
 
 
-def body(message: Message, settings: WebhookSettings, cluster: str) -> Body:
-    """The document to post.
+def bodies(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
+    """The documents to post, one after the other; but for PagerDuty there is one.
 
     Args:
         message: what is said.
         settings: of the receiver.
-        cluster: ``alerting.cluster``.
+        places: what is where.
     """
-    return _FORMATS[settings.format](message, settings, cluster)
+    return _FORMATS[settings.format](message, settings, places)
 
 
-def _alertmanager(message: Message, settings: WebhookSettings, cluster: str) -> Body:
-    """Version 4 of https://prometheus.io/docs/alerting/latest/configuration/#webhook_config."""
-    alerts = [_alert(alert, cluster) for alert in message.alerts[:MOST_ALERTS]]
-    grouped = _group_labels(message, cluster)
+def _alertmanager(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
+    """Version 4 of https://prometheus.io/docs/alerting/latest/configuration/#webhook_config.
+
+    It knows no acknowledged alert: one that stands is firing, and says who has acknowledged it.
+    """
+    alerts = [_alert(alert, places) for alert in message.alerts[:MOST_ALERTS]]
+    return [
+        {
+            "version": "4",
+            "groupKey": _group_key(message, settings, places.cluster),
+            "truncatedAlerts": max(len(message.alerts) - MOST_ALERTS, 0),
+            "status": _as_alertmanager(message.status),
+            "receiver": settings.name,
+            "groupLabels": _group_labels(message, places.cluster),
+            "commonLabels": _common([alert["labels"] for alert in alerts]),
+            "commonAnnotations": _common([alert["annotations"] for alert in alerts]),
+            "externalURL": places.page_of(),
+            "alerts": alerts,
+        }
+    ]
+
+
+def _as_alertmanager(status: Status) -> str:
+    return str(Status.RESOLVED if status is Status.RESOLVED else Status.FIRING)
+
+
+def _alert(alert: Alert, places: Places) -> dict[str, Any]:
+    named = {"alertname": alert.alertname, "severity": alert.severity.value, "cluster": places.cluster}
     return {
-        "version": "4",
-        "groupKey": _group_key(message, settings, cluster),
-        "truncatedAlerts": max(len(message.alerts) - MOST_ALERTS, 0),
-        "status": "firing" if message.is_firing else "resolved",
-        "receiver": settings.name,
-        "groupLabels": grouped,
-        "commonLabels": _common([alert["labels"] for alert in alerts]),
-        "commonAnnotations": _common([alert["annotations"] for alert in alerts]),
-        "externalURL": "",
-        "alerts": alerts,
-    }
-
-
-def _alert(alert: Alert, cluster: str) -> dict[str, Any]:
-    alarm = ALARMS[alert.state]
-    named = {"alertname": alarm.name, "severity": alarm.severity.value, "cluster": cluster}
-    return {
-        "status": "firing" if alert.ends_at is None else "resolved",
+        "status": _as_alertmanager(alert.status),
         "labels": {**{name: value for name, value in named.items() if value}, **alert.labels},
-        "annotations": {"summary": _headline(alert, cluster), **alert.annotations},
+        "annotations": dict(alert.annotations),
         "startsAt": alert.starts_at.isoformat(),
         "endsAt": _NEVER if alert.ends_at is None else alert.ends_at.isoformat(),
-        "generatorURL": "",
-        "fingerprint": hashlib.sha256(f"{cluster}\0{alert.finding_id}".encode()).hexdigest()[:16],
+        "generatorURL": alert.annotations.get("page_url", ""),
+        "fingerprint": hashlib.sha256(f"{places.cluster}\0{alert.name}".encode()).hexdigest()[:16],
     }
 
 
 def _group_labels(message: Message, cluster: str) -> dict[str, str]:
     labels = {"cluster": cluster} if cluster else {}
-    if message.group != OTHERS:
+    if message.group == OF_THE_JOB:
+        labels |= {"job": "parallax"}
+    elif message.group != OTHERS:
         labels |= {"topic": message.group.topic, "partition": str(message.group.partition)}
     return labels
 
@@ -82,65 +93,94 @@ def _common(documents: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
 
 
-def _headline(alert: Alert, cluster: str) -> str:
-    place = f"{alert.labels['topic']}-{alert.labels['partition']}"
-    said = headline(alert.state, FindingKind(alert.annotations["kind"]), alert.annotations["broker_id"], place)
-    return f"{said} (cluster {cluster})" if cluster else said
-
-
-def _title(message: Message, cluster: str) -> str:
+def _title(message: Message) -> str:
     """One line for all of it; a resolved message says what was the matter."""
     others = len(message.alerts) - 1
-    more = f" ({others} more finding{'s' if others > 1 else ''})" if others else ""
-    return f"{_headline(message.alerts[0], cluster)}{more}"
+    more = f" ({others} more)" if others else ""
+    return f"{message.alerts[0].annotations.get('summary', message.alerts[0].alertname)}{more}"
 
 
-def _slack(message: Message, settings: WebhookSettings, cluster: str) -> Body:
+def _description(alert: Alert) -> str:
+    """What is said of an alert, with how it stands where that is not what its message says."""
+    by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
+    stands = {Status.FIRING: "", Status.RESOLVED: "(over) "}
+    known = f"(acknowledged by {by}, who says: {comment}) "
+    return f"{stands.get(alert.status, known)}{alert.annotations.get('description', '')}"
+
+
+def _links(alert: Alert) -> dict[str, str]:
+    """The addresses that an alert names, by what is there; a runbook that is only a path leads nowhere."""
+    named = {"Page": "page_url", "Runbook": "runbook_url", "Kind of finding": "kind_runbook_url"}
+    found = {text: alert.annotations.get(name, "") for text, name in named.items()}
+    return {text: address for text, address in found.items() if is_address(address)}
+
+
+def _slack(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
     """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks: text with Slack's own escapes."""
-    del settings
-    lines = [f"*{'FIRING' if message.is_firing else 'RESOLVED'}* {_escaped(_title(message, cluster))}"]
+    del settings, places
+    lines = [f"*{message.status.upper()}* {_escaped(_title(message))}"]
     for alert in message.alerts[:_SLACK_ALERTS]:
-        over = "" if alert.ends_at is None else "(over) "
-        said = _escaped(alert.annotations["description"])
-        lines.append(f"• {over}{said}\n   `{alert.annotations['command']}`")
+        command = alert.annotations.get("command")
+        to = [f"`{command}`"] if command else []
+        to += [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
+        lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert))}", " · ".join(to)))))
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:
         lines.append(f"and {left} more: `parallax findings list`")
-    return {"text": "\n".join(lines)}
+    return [{"text": "\n".join(lines)}]
 
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _pagerduty(message: Message, settings: WebhookSettings, cluster: str) -> Body:
-    """Events API v2: https://developer.pagerduty.com/docs/send-alert-event. One incident there for one here."""
-    key = settings.routing_key.get_secret_value() if settings.routing_key is not None else ""
-    dedup = hashlib.sha256(_group_key(message, settings, cluster).encode()).hexdigest()
-    event: dict[str, Any] = {"routing_key": key, "dedup_key": dedup}
-    if not message.is_firing:
-        return {**event, "event_action": "resolve"}
+_ACTIONS: Mapping[Status, str] = {
+    Status.FIRING: "trigger",
+    Status.ACKNOWLEDGED: "acknowledge",
+    Status.RESOLVED: "resolve",
+}
+
+
+def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
+    """Events API v2: https://developer.pagerduty.com/docs/send-alert-event. One incident there for one here.
+
+    While an incident is acknowledged PagerDuty notifies nobody, whatever else it is sent about it: what asks for
+    somebody again is another incident there. All of them end together.
+    """
     first = message.alerts[0]
-    firing = [alert for alert in message.alerts if alert.ends_at is None]
-    is_critical = any(ALARMS[alert.state].severity is Severity.CRITICAL for alert in firing)
-    return {
-        **event,
-        "event_action": "trigger",
+    what = " ".join(filter(None, _group_labels(message, "").values())) or "parallax"
+    standing = [alert for alert in message.alerts if alert.status is not Status.RESOLVED] or list(message.alerts)
+    is_critical = any(alert.severity is Severity.CRITICAL for alert in standing)
+    key = settings.routing_key.get_secret_value() if settings.routing_key is not None else ""
+    event: dict[str, Any] = {
+        "routing_key": key,
+        "event_action": _ACTIONS[message.status],
+        "client": "Parallax",
         "payload": {
-            "summary": _title(message, cluster)[:_SUMMARY_CHARACTERS],
-            "source": cluster or "parallax",
+            "summary": _title(message)[:_SUMMARY_CHARACTERS],
+            "source": places.cluster or "parallax",
             "severity": "critical" if is_critical else "warning",
             "timestamp": first.starts_at.isoformat(),
-            "component": f"{first.labels['topic']}-{first.labels['partition']}",
-            "class": first.annotations["kind"],
+            "component": what.replace(" ", "-"),
+            "class": first.annotations.get("kind", first.alertname),
             "custom_details": {
-                alert.finding_id: f"{alert.annotations['description']} {alert.annotations['command']}"
-                for alert in firing[:_SLACK_ALERTS]
+                alert.name: " ".join(filter(None, (_description(alert), alert.annotations.get("command"))))
+                for alert in standing[:_SLACK_ALERTS]
             },
         },
+        "links": [
+            {"href": address, "text": text}
+            for text, address in dict.fromkeys(one for a in standing[:_SLACK_ALERTS] for one in _links(a).items())
+        ],
     }
+    if places.page:
+        event["client_url"] = places.page_of()
+    rounds = range(message.rounds + 1) if message.status is Status.RESOLVED else [message.rounds]
+    group = _group_key(message, settings, places.cluster)
+    keys = (group if number == 0 else f"{group}#{number}" for number in rounds)
+    return [{**event, "dedup_key": hashlib.sha256(key.encode()).hexdigest()} for key in keys]
 
 
-_FORMATS: Mapping[str, Callable[[Message, WebhookSettings, str], Body]] = {
+_FORMATS: Mapping[str, Callable[[Message, WebhookSettings, Places], Sequence[Body]]] = {
     "alertmanager": _alertmanager,
     "slack": _slack,
     "pagerduty": _pagerduty,

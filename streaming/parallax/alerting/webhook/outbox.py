@@ -1,24 +1,26 @@
-"""What one receiver is still to be told: findings in, messages out, without IO.
+"""What one receiver is still to be told: findings and conditions of the job in, messages out, without IO.
 
 The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says how
 things stand when it is sent; what has not been delivered is said by the next one. A finding that was confirmed and is
-over before the receiver could be reached is still reported, as resolved.
+over before the receiver could be reached is still reported, as resolved. One that is acknowledged is told as that, and
+is not told again until it is over or worse.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
+from typing import NamedTuple
 
-from parallax.alerting.listing import ALARMS, FindingState, state_of
+from parallax.alerting.conditions import Suffered
+from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status, of_condition, of_finding, over
 from parallax.backoff import backoff
-from parallax.findings.explain import RUNBOOK, runbook_of
 from parallax.findings.finding import Finding
-from parallax.model import TopicPartition, broker_label
+from parallax.model import TopicPartition
 
 MOST_ASKED_FOR_S = 3600.0
 """The longest wait that a receiver's Retry-After is granted."""
@@ -48,51 +50,43 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
-    """One finding, as a receiver is told of it.
-
-    Attributes:
-        group: the partition whose message it is in, or `OTHERS`.
-        state: its state, the last one where it is over.
-        told: the state in the last message that was delivered; None where there was none.
-        ends_at: when it was seen to be over, None while it is open.
-        labels: what identifies it, and its kind.
-        annotations: what is said of it.
-    """
-
-    finding_id: str
-    group: TopicPartition
-    state: FindingState
-    starts_at: datetime
-    ends_at: datetime | None = None
-    told: FindingState | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_news(self) -> bool:
-        """Whether the receiver does not know of its state."""
-        return self.ends_at is not None or self.told is not self.state
-
-
-@dataclass(frozen=True, slots=True)
 class Message:
     """What a receiver is told at one moment about one incident.
 
     Attributes:
         group: of what.
-        alerts: open ones first, the gravest first.
+        alerts: those that somebody has to act on first, then the acknowledged ones, then what is over; of each, the
+            gravest first.
         key: the same for the same message, however often it is sent.
+        rounds: how often the incident has asked for somebody again after all of it had been acknowledged.
     """
 
     group: TopicPartition
     alerts: tuple[Alert, ...]
     key: str
+    rounds: int = 0
+
+    @property
+    def status(self) -> Status:
+        """That of the first alert: what is to be made of the whole."""
+        return self.alerts[0].status
 
     @property
     def is_firing(self) -> bool:
-        """Whether any of the findings is open: these come first."""
-        return self.alerts[0].ends_at is None
+        """Whether somebody has to act."""
+        return self.status is Status.FIRING
+
+
+class Told(NamedTuple):
+    """What a receiver was told of an incident so far.
+
+    Attributes:
+        at: when it was last told, seconds since 1970 UTC; None where it was not.
+        rounds: `Message.rounds` of that message.
+    """
+
+    at: float | None
+    rounds: int
 
 
 @dataclass(slots=True)
@@ -104,12 +98,16 @@ class Group:
         delivered_at: when a message was last taken; None where none was.
         failures: tries in a row that failed.
         not_before: no try before then.
+        rounds: as of the last message that was taken (`Message.rounds`).
+        is_asking: somebody has to act: it is told again and again.
     """
 
     news_since: float | None = None
     delivered_at: float | None = None
     failures: int = 0
     not_before: float = 0.0
+    rounds: int = 0
+    is_asking: bool = True
 
 
 class Outbox:
@@ -118,27 +116,28 @@ class Outbox:
     Args:
         pace: when messages are sent.
         draw: jitter of retries.
-        runbook: where it is.
+        places: what is where.
     """
 
-    def __init__(self, pace: Pace, draw: Random, runbook: str = RUNBOOK) -> None:
+    def __init__(self, pace: Pace, draw: Random, places: Places | None = None) -> None:
         self._pace = pace
-        self._runbook = runbook
+        self._places = places or Places()
         self._draw = draw
         self._alerts: dict[str, Alert] = {}
         self._groups: dict[TopicPartition, Group] = {}
 
-    def restore(self, alerts: Iterable[Alert], delivered: Mapping[TopicPartition, float], now: float) -> None:
+    def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
         """Take up what was recorded; comes before anything else.
 
         Args:
             alerts: as `alerts` had them.
-            delivered: as `delivered_at` had it.
+            told: as `told` had it.
             now: seconds since 1970 UTC.
         """
         for alert in alerts:
-            self._alerts[alert.finding_id] = alert
-            self._groups.setdefault(alert.group, Group(delivered_at=delivered.get(alert.group)))
+            self._alerts[alert.name] = alert
+            at, rounds = told.get(alert.group, Told(None, 0))
+            self._groups.setdefault(alert.group, Group(delivered_at=at, rounds=rounds))
         self._look_for_news(now)
 
     @property
@@ -147,65 +146,81 @@ class Outbox:
         return list(self._alerts.values())
 
     @property
-    def delivered_at(self) -> dict[TopicPartition, float]:
-        """When each incident was last told."""
-        return {place: group.delivered_at for place, group in self._groups.items() if group.delivered_at is not None}
+    def told(self) -> dict[TopicPartition, Told]:
+        """When each incident was last told, and how often it has come back by then."""
+        return {place: Told(group.delivered_at, group.rounds) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
         """Since when each incident has had something to be told."""
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
-    def observe(self, open_findings: Sequence[Finding], now: float) -> bool:
-        """Take in all findings that are open at a moment (seconds since 1970 UTC).
+    def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:
+        """Take in all findings that stand at a moment (seconds since 1970 UTC), acknowledged or not.
+
+        Args:
+            standing: these findings.
+            now: the moment.
+            ended: the last events of findings that are over: what is said of their end.
 
         Returns:
             Whether anything is to be recorded.
         """
         self._not_ahead_of(now)
+        events = {finding.finding_id: finding for finding in ended}
+        there = [self._alert(finding) for finding in standing]
+        over_by_now = {
+            name: over(alert, datetime.fromtimestamp(now, UTC), self._places, events.get(name))
+            for name, alert in self._alerts.items()
+            if alert.ends_at is None and not alert.is_of_the_job
+        }
+        return self._take_in(there, over_by_now, now)
+
+    def observe_job(self, suffered: Sequence[Suffered], now: float, pending: Collection[str], *, can_end: bool) -> bool:
+        """Take in what the job itself suffers at a moment (seconds since 1970 UTC).
+
+        Args:
+            suffered: what is worth a message.
+            now: the moment.
+            pending: the names of what may come to be: what the last process told of these is not over.
+            can_end: whether what is not suffered is over, rather than not known yet.
+
+        Returns:
+            Whether anything is to be recorded.
+        """
+        self._not_ahead_of(now)
+        if suffered:
+            self._groups.setdefault(OF_THE_JOB, Group())
+        there = [of_condition(one, self._alerts.get(one.name), self._places) for one in suffered]
+        over_by_now = {
+            name: over(alert, datetime.fromtimestamp(now, UTC), self._places)
+            for name, alert in self._alerts.items()
+            if alert.ends_at is None and alert.is_of_the_job and can_end and name not in pending
+        }
+        return self._take_in(there, over_by_now, now)
+
+    def _take_in(self, there: Iterable[Alert], over_by_now: Mapping[str, Alert], now: float) -> bool:
+        """Take in what stands of one sort, and what is over unless it stands."""
         before = dict(self._alerts)
-        for finding in open_findings:
-            self._alerts[finding.finding_id] = self._alert(finding)
-        there = {finding.finding_id for finding in open_findings}
-        over = datetime.fromtimestamp(now, UTC)
-        for name, alert in self._alerts.items():
-            if name not in there and alert.ends_at is None:
-                self._alerts[name] = replace(alert, ends_at=over)
+        self._alerts |= {**over_by_now, **{alert.name: alert for alert in there}}
         self._look_for_news(now)
         return self._alerts != before
 
     def _alert(self, finding: Finding) -> Alert:
-        known, state = self._alerts.get(finding.finding_id), state_of(finding)
-        return Alert(
-            finding_id=finding.finding_id,
-            group=self._group_of(finding.place) if known is None else known.group,
-            state=state,
-            starts_at=finding.decided_at if known is None else known.starts_at,
-            told=known.told if known is not None else None,
-            labels={
-                "topic": finding.topic,
-                "partition": str(finding.partition),
-                "finding_id": finding.finding_id,
-            },
-            annotations={
-                "description": finding.summary,
-                "kind": str(finding.kind),
-                "broker_id": broker_label(finding.broker),
-                "offset": str(finding.offset),
-                "command": f"parallax findings explain {finding.finding_id}",
-                "runbook_url": f"{self._runbook}#{ALARMS[state].name.lower()}",
-                "kind_runbook_url": runbook_of(finding, self._runbook),
-            },
-        )
+        known = self._alerts.get(finding.finding_id)
+        group = self._group_of(finding.place) if known is None else known.group
+        return of_finding(finding, known, group, self._places)
 
     def _group_of(self, place: TopicPartition) -> TopicPartition:
-        is_alone = place in self._groups or len(self._groups.keys() - {OTHERS}) < MOST_GROUPS
+        is_alone = place in self._groups or len(self._groups.keys() - {OTHERS, OF_THE_JOB}) < MOST_GROUPS
         found = place if is_alone else OTHERS
         self._groups.setdefault(found, Group())
         return found
 
     def _look_for_news(self, now: float) -> None:
         news = {alert.group for alert in self._alerts.values() if alert.is_news}
+        asking = {alert.group for alert in self._alerts.values() if alert.status is Status.FIRING}
         for place, group in self._groups.items():
+            group.is_asking = place in asking
             if place not in news:
                 group.news_since = None
             elif group.news_since is None:
@@ -234,7 +249,8 @@ class Outbox:
     def _due_at(self, group: Group) -> float:
         pace = self._pace
         if group.news_since is None:
-            at = float("inf") if group.delivered_at is None else group.delivered_at + pace.repeat_s
+            is_told_again = group.is_asking and group.delivered_at is not None
+            at = (group.delivered_at or 0.0) + pace.repeat_s if is_told_again else float("inf")
         elif group.delivered_at is None:
             at = group.news_since + pace.wait_s
         else:
@@ -242,28 +258,32 @@ class Outbox:
         return max(at, group.not_before)
 
     def _message(self, place: TopicPartition) -> Message:
-        order = list(FindingState)
+        order = list(Status)
         mine = sorted(
             (alert for alert in self._alerts.values() if alert.group == place),
-            key=lambda a: (a.ends_at is not None, order.index(a.state), a.starts_at, a.finding_id),
+            key=lambda a: (order.index(a.status), a.rank, a.starts_at, a.name),
         )
-        stands = [(a.finding_id, a.state, a.ends_at and a.ends_at.isoformat()) for a in mine]
-        said = json.dumps([place, self._groups[place].delivered_at, stands])
+        group = self._groups[place]
+        # A receiver that was told that somebody sees to all of it takes what follows for more of the same.
+        known = [alert for alert in mine if alert.told is not None]
+        is_back = mine[0].status is Status.FIRING and known and all(alert.was_told_acknowledged for alert in known)
+        stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
+        said = json.dumps([place, group.delivered_at, stands])
         key = hashlib.sha256(said.encode()).hexdigest()
-        return Message(place, tuple(mine), key)
+        return Message(place, tuple(mine), key, group.rounds + bool(is_back))
 
     def delivered(self, message: Message, now: float) -> None:
         """Note that a receiver took a message; findings may have been observed since `due` gave it."""
         for said in message.alerts:
-            alert = self._alerts[said.finding_id]
+            alert = self._alerts[said.name]
             if said.ends_at is None:
-                self._alerts[said.finding_id] = replace(alert, told=said.state)
+                self._alerts[said.name] = replace(alert, told=said.said)
             elif alert.ends_at is None:  # it has come back meanwhile
-                self._alerts[said.finding_id] = replace(alert, told=None)
+                self._alerts[said.name] = replace(alert, told=None)
             else:
-                del self._alerts[said.finding_id]
+                del self._alerts[said.name]
         if any(alert.group == message.group for alert in self._alerts.values()):
-            self._groups[message.group] = Group(delivered_at=now)
+            self._groups[message.group] = Group(delivered_at=now, rounds=message.rounds)
         else:
             del self._groups[message.group]
         self._look_for_news(now)

@@ -18,8 +18,10 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.listing import FindingState
-from parallax.alerting.webhook.outbox import Alert
+from parallax.alerting.webhook.alerts import Alert
+from parallax.alerting.webhook.outbox import Told
 from parallax.errors import one_line
 from parallax.model import TopicPartition
 from parallax.views.tables import create_replaced, replace_rows, rust_uri, tidy
@@ -41,6 +43,8 @@ _FIELDS: list[Any] = [
     pa.field("delivered_at", pa.float64()),
     pa.field("labels", pa.string()),
     pa.field("annotations", pa.string()),
+    pa.field("is_acknowledged", pa.bool_()),
+    pa.field("rounds", pa.int32()),
 ]
 _SCHEMA = pa.schema(_FIELDS)
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
@@ -70,21 +74,20 @@ class Record:
         for row in _load(self._uri):
             self._rows.setdefault(row["receiver"], []).append(row)
 
-    def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, float]]:
-        """What is on record of a receiver: its alerts, and when each incident was last told to it."""
+    def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
+        """What is on record of a receiver: its alerts, and what it was told of each incident."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
-        times = {_group(row): row["delivered_at"] for row in rows if row["delivered_at"] is not None}
-        return alerts, times
+        return alerts, {_group(row): Told(row["delivered_at"], row["rounds"] or 0) for row in rows}
 
-    def put(self, receiver: str, alerts: Sequence[Alert], delivered: Mapping[TopicPartition, float]) -> bool:
+    def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
         """Put on record what there is of a receiver now; a failure is logged, and the messages go out all the same.
 
         Returns:
             Whether it is on record.
         """
         with self._lock:
-            self._rows[receiver] = [_row(receiver, alert, delivered.get(alert.group)) for alert in alerts]
+            self._rows[receiver] = [_row(receiver, alert, told.get(alert.group, Told(None, 0))) for alert in alerts]
             rows = [row for name in sorted(self._rows) for row in self._rows[name]]
             self._commits += 1
             try:
@@ -113,7 +116,7 @@ def _load(uri: str) -> list[Row]:
     try:
         if not DeltaTable.is_deltatable(uri):
             return []
-        rows: list[Row] = DeltaTable(uri).to_pyarrow_table().cast(_SCHEMA).to_pylist()
+        rows: list[Row] = _completed(DeltaTable(uri).to_pyarrow_table()).to_pylist()
         for row in rows:
             _alert(row)
     except (*_FAILURES, ValueError) as error:
@@ -124,17 +127,27 @@ def _load(uri: str) -> list[Row]:
     return rows
 
 
-def _row(receiver: str, alert: Alert, delivered_at: float | None) -> Row:
+def _completed(table: pa.Table) -> pa.Table:
+    """The table with the columns that an earlier version did not write, empty."""
+    for field in _SCHEMA:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table.select(_SCHEMA.names).cast(_SCHEMA)
+
+
+def _row(receiver: str, alert: Alert, told: Told) -> Row:
     return {
         "receiver": receiver,
-        "finding_id": alert.finding_id,
+        "finding_id": alert.name,
         "group_topic": alert.group.topic,
         "group_partition": alert.group.partition,
         "state": str(alert.state),
-        "told": None if alert.told is None else str(alert.told),
+        "told": alert.told,
         "starts_at": alert.starts_at,
         "ends_at": alert.ends_at,
-        "delivered_at": delivered_at,
+        "delivered_at": told.at,
+        "rounds": told.rounds,
+        "is_acknowledged": alert.is_acknowledged,
         "labels": json.dumps(dict(alert.labels)),
         "annotations": json.dumps(dict(alert.annotations)),
     }
@@ -150,11 +163,13 @@ def _alert(row: Row) -> Alert:
     Raises:
         ValueError: no version of Parallax that this one knows has written it.
     """
+    state = row["state"]
     return Alert(
-        finding_id=row["finding_id"],
+        name=row["finding_id"],
         group=_group(row),
-        state=FindingState(row["state"]),
-        told=None if row["told"] is None else FindingState(row["told"]),
+        state=state if state in CONDITIONS else FindingState(state),
+        told=row["told"],
+        is_acknowledged=bool(row["is_acknowledged"]),
         starts_at=_utc(row["starts_at"]),
         ends_at=None if row["ends_at"] is None else _utc(row["ends_at"]),
         labels=json.loads(row["labels"]),

@@ -7,7 +7,7 @@ import hmac
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -22,7 +22,9 @@ import urllib3
 from pydantic import SecretStr
 
 from parallax.addresses import is_address
-from parallax.alerting.webhook.bodies import body
+from parallax.alerting.conditions import Suffered
+from parallax.alerting.webhook.alerts import Places
+from parallax.alerting.webhook.bodies import Body, bodies
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
 from parallax.config import AlertingSettings, WebhookSettings
@@ -82,13 +84,13 @@ class Post:
 
     Args:
         settings: of the receiver.
-        cluster: ``alerting.cluster``.
+        places: what messages say of where things are.
         clock: seconds since 1970 UTC; part of the signature.
     """
 
-    def __init__(self, settings: WebhookSettings, cluster: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: WebhookSettings, places: Places, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
-        self._cluster = cluster
+        self._places = places
         self._clock = clock
         self._total_s = settings.timeout_ms / 1000
         self._trying: threading.Thread | None = None
@@ -114,24 +116,31 @@ class Post:
         return answers[0] if answers else Answer(_REASONS[urllib3.exceptions.TimeoutError])
 
     def _tried(self, message: Message) -> Answer:
-        settings = self._settings
+        """Post all documents; with the first that is not taken, all of them are to be posted again."""
+        for document in bodies(message, self._settings, self._places):
+            answer = self._posted(document, message.key)
+            if answer.error is not None:
+                return answer
+        return Answer(None)
+
+    def _posted(self, body: Body, key: str) -> Answer:
+        settings, document = self._settings, dict(body)
         try:
-            url = _secret(settings.url, settings.url_file) or _PAGERDUTY
+            url = secret_of(settings.url, settings.url_file) or _PAGERDUTY
             if not is_address(url):
                 return Answer(_REASONS[urllib3.exceptions.LocationValueError])
-            document = dict(body(message, settings, self._cluster))
             if settings.routing_key_file is not None:
-                document["routing_key"] = _secret(None, settings.routing_key_file)
+                document["routing_key"] = secret_of(None, settings.routing_key_file)
             content = json.dumps(document).encode()
-            headers = {**self._http.headers, "Idempotency-Key": message.key}
+            headers = {**self._http.headers, "Idempotency-Key": key}
             if (user := urllib3.util.parse_url(url).auth) is not None:
                 headers |= urllib3.util.make_headers(basic_auth=unquote(user))
-            if secret := _secret(settings.secret, settings.secret_file):
+            if secret := secret_of(settings.secret, settings.secret_file):
                 headers["X-Parallax-Signature"] = signature(secret, content, int(self._clock()))
             answer = self._http.request("POST", url, body=content, headers=headers, preload_content=False)
             answer.close()
         except urllib3.exceptions.HTTPError as error:
-            return Answer(_reason(error))
+            return Answer(reason_of(error))
         except (OSError, ValueError) as error:
             return Answer(f"a file of its settings cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})")
         if answer.status in _TAKEN:
@@ -145,7 +154,7 @@ def signature(secret: str, content: bytes, at: int) -> str:
     return f"t={at},v1={mac.hexdigest()}"
 
 
-def _reason(error: urllib3.exceptions.HTTPError) -> str:
+def reason_of(error: urllib3.exceptions.HTTPError) -> str:
     """What went wrong, without the address: a path may be a secret."""
     for kind, said in _REASONS.items():
         if isinstance(error, kind):
@@ -163,7 +172,7 @@ _REASONS: Mapping[type[Exception], str] = {
 """The first that fits: a connection that is refused is a kind of timeout to urllib3."""
 
 
-def _secret(value: SecretStr | None, file: str | None) -> str | None:
+def secret_of(value: SecretStr | None, file: str | None) -> str | None:
     """A secret as it is set; a file is read each time, so that it can be renewed.
 
     Raises:
@@ -224,10 +233,16 @@ class Notifier:
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
-    def observe(self, open_findings: Sequence[Finding]) -> None:
-        """Take in all findings that are open; returns at once."""
+    def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
+        """Take in all findings that stand, and the ends of others (`Outbox.observe`); returns at once."""
         with self._changed:
-            self._is_unrecorded |= self._outbox.observe(open_findings, self._clock())
+            self._is_unrecorded |= self._outbox.observe(standing, self._clock(), ended)
+            self._changed.notify()
+
+    def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
+        """Take in what the job itself suffers (`Outbox.observe_job`); returns at once."""
+        with self._changed:
+            self._is_unrecorded |= self._outbox.observe_job(suffered, self._clock(), pending, can_end=can_end)
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
@@ -256,7 +271,7 @@ class Notifier:
                 now = self._clock()
                 message = self._outbox.due(now)
                 is_unrecorded, self._is_unrecorded = self._is_unrecorded, False
-                known = self._outbox.alerts, self._outbox.delivered_at
+                known = self._outbox.alerts, self._outbox.told
                 if message is None and not is_unrecorded:
                     self._changed.wait(min(max(self._outbox.next_at(now) - now, 0.0), _IDLE_S))
             if is_unrecorded:
@@ -270,7 +285,7 @@ class Notifier:
             self._outbox.delivered(message, self._clock())
             self._is_unrecorded = True
             self._delivered += 1
-            log.info("message delivered", **about, status="firing" if message.is_firing else "resolved")
+            log.info("message delivered", **about, status=str(message.status))
         else:
             wait = self._outbox.failed(message, self._clock(), answer.retry_after_s)
             self._failed += 1
@@ -288,16 +303,17 @@ class Webhooks:
 
     def __init__(self, settings: AlertingSettings, storage: str, pace: Pace | None = None) -> None:
         self._notifiers: dict[str, Notifier] = {}
-        self._open: Sequence[Finding] | None = None
+        self._seen: tuple[Sequence[Finding], Sequence[Finding]] | None = None
         if not settings.webhooks:
             return
         record = Record(storage)
         record.keep([one.name for one in settings.webhooks])
+        places = Places(settings.cluster, settings.runbook_url, settings.external_url)
         for one in settings.webhooks:
             every = pace or Pace(settings.repeat_hours * 3600)
-            outbox = Outbox(every, Random(), settings.runbook_url)  # noqa: S311 - jitter
+            outbox = Outbox(every, Random(), places)  # noqa: S311 - jitter
             outbox.restore(*record.of(one.name), time.time())
-            self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, settings.cluster))
+            self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, places))
 
     def start(self) -> None:
         """Begin to send."""
@@ -309,13 +325,29 @@ class Webhooks:
         for notifier in self._notifiers.values():
             notifier.stop(_CLOSING_S)
 
-    def observe(self, open_findings: Sequence[Finding]) -> None:
-        """Take in all findings that are open; returns at once, and does nothing where they are the same as before."""
-        if open_findings == self._open:
+    def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
+        """Take in all findings that stand; returns at once, and does nothing where they are the same as before.
+
+        Args:
+            standing: these findings, acknowledged or not.
+            ended: the last events of findings that are over, as far as they are known.
+        """
+        if (standing, ended) == self._seen:
             return
-        self._open = open_findings
+        self._seen = standing, ended
         for notifier in self._notifiers.values():
-            notifier.observe(open_findings)
+            notifier.observe(standing, ended)
+
+    def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
+        """Take in what the job itself suffers; returns at once.
+
+        Args:
+            suffered: what is worth a message.
+            pending: the names of what is wrong, be it only for a moment.
+            can_end: whether what is not suffered is over, rather than not known yet.
+        """
+        for notifier in self._notifiers.values():
+            notifier.observe_job(suffered, pending, can_end=can_end)
 
     def status(self) -> dict[str, WebhookStatus]:
         """How the messages to each receiver stand, by its name."""

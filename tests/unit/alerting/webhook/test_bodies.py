@@ -6,10 +6,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from parallax.alerting.webhook.bodies import MOST_ALERTS, body
+from parallax.alerting.webhook.alerts import Places
+from parallax.alerting.webhook.bodies import MOST_ALERTS, bodies
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.config import WebhookSettings
+from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
+from parallax.model import FindingStatus
 from tests.samples import finding
 
 ALERTMANAGER = WebhookSettings.model_validate({"name": "hook", "url": "http://127.0.0.1/"})
@@ -17,17 +20,27 @@ SLACK = WebhookSettings.model_validate({"name": "chat", "format": "slack", "url"
 PAGERDUTY = WebhookSettings.model_validate({"name": "pager", "format": "pagerduty", "routing_key": "secret-key"})
 
 
-def message(*findings: Finding, over: tuple[Finding, ...] = ()) -> Message:
-    outbox = Outbox(Pace(repeat_s=3600), Random(1))
+LAB = Places(cluster="lab")
+LINKED = Places("lab", "https://docs.example/runbook.md", "https://monitor.example/parallax")
+
+
+def known(of: Finding) -> Finding:
+    return acknowledged(of, "known & wanted", "ann", of.decided_at)
+
+
+def message(*findings: Finding, over: tuple[Finding, ...] = (), places: Places = LAB) -> Message:
+    outbox = Outbox(Pace(repeat_s=3600), Random(1), places)
     outbox.observe([*findings, *over], 1000.0)
-    outbox.observe(findings, 1001.0)
+    ended = [replace(one, status=FindingStatus.RESOLVED, summary="Broker 2 showed it. Healed: gone.") for one in over]
+    outbox.observe(findings, 1001.0, ended)
     found = outbox.due(2000.0)
     assert found is not None
     return found
 
 
-def as_posted(told: Message, settings: WebhookSettings, cluster: str = "lab") -> dict[str, Any]:
-    return dict(body(told, settings, cluster))
+def as_posted(told: Message, settings: WebhookSettings, places: Places = LAB) -> dict[str, Any]:
+    (posted,) = bodies(told, settings, places)
+    return dict(posted)
 
 
 def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
@@ -68,7 +81,7 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
 
 
 def test_a_cluster_without_a_name_is_no_label() -> None:
-    posted = as_posted(message(finding("a")), ALERTMANAGER, cluster="")
+    posted = as_posted(message(finding("a")), ALERTMANAGER, Places())
     assert "cluster" not in posted["alerts"][0]["labels"]
     assert posted["groupLabels"] == {"topic": "orders", "partition": "0"}
 
@@ -94,12 +107,18 @@ def test_all_partitions_beyond_the_bound_are_one_incident_of_the_cluster() -> No
 
 def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
-    title = "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more finding)"
-    assert firing.splitlines()[0] == f"*FIRING* {title}"
+    assert (
+        firing.splitlines()[0]
+        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
+    )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
-    assert over.startswith("*RESOLVED* Broker 2 still shows deleted records of orders-0 (cluster lab)\n• (over) ")
+    assert over.splitlines() == [
+        "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
+        "• (over) Broker 2 showed it. Healed: gone.",
+        "   `parallax findings explain a`",
+    ]
 
 
 def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
@@ -111,8 +130,9 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert opened["routing_key"] == "secret-key"
     payload = opened["payload"]
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
-    assert payload["summary"] == (
-        "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more finding)"
+    assert (
+        payload["summary"]
+        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
     )
     assert set(payload["custom_details"]) == {"a", "b"}
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
@@ -120,5 +140,84 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
 
 
 def test_a_summary_is_no_longer_than_pagerduty_takes() -> None:
-    posted = as_posted(message(finding("a", topic="t" * 249)), PAGERDUTY, cluster="c" * 2000)
+    places = Places(cluster="c" * 2000)
+    posted = as_posted(message(finding("a", topic="t" * 249), places=places), PAGERDUTY, places)
     assert len(posted["payload"]["summary"]) == 1024
+
+
+def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_who_acknowledged_it_and_why() -> None:
+    told = message(known(finding("a")))
+    for_alertmanager = as_posted(told, ALERTMANAGER)
+    (alert,) = for_alertmanager["alerts"]
+    assert (for_alertmanager["status"], alert["status"], alert["endsAt"]) == (
+        "firing",
+        "firing",
+        "0001-01-01T00:00:00Z",
+    )
+    assert alert["labels"] == as_posted(message(finding("a")), ALERTMANAGER)["alerts"][0]["labels"], "it is the same"
+    said = alert["annotations"]
+    assert (said["acknowledged_by"], said["acknowledged_comment"]) == ("ann", "known & wanted")
+    assert (
+        said["summary"]
+        == "Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
+    )
+    text = as_posted(told, SLACK)["text"]
+    assert text.startswith(
+        "*ACKNOWLEDGED* Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
+    )
+    assert "(acknowledged by ann, who says: known &amp; wanted) Broker 2 shows" in text
+    assert "RESOLVED" not in text
+    event = as_posted(told, PAGERDUTY)
+    assert event["event_action"] == "acknowledge"
+    assert event["dedup_key"] == as_posted(message(finding("a")), PAGERDUTY)["dedup_key"]
+    assert "acknowledged by ann, who says: known & wanted" in event["payload"]["custom_details"]["a"]
+
+
+def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_that() -> None:
+    told = message(known(replace(finding("a"), exposed=True)), finding("b"))
+    assert as_posted(told, PAGERDUTY)["event_action"] == "trigger"
+    text = as_posted(told, SLACK)["text"]
+    assert text.startswith("*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 more)")
+    assert "• (acknowledged by ann" in text
+
+
+def test_what_becomes_worse_is_another_incident_at_pagerduty_and_all_end_together() -> None:
+    outbox = Outbox(Pace(repeat_s=3600), Random(1), LAB)
+
+    def events(*standing: Finding) -> list[tuple[str, str]]:
+        outbox.observe(standing, now.pop(0))
+        told = outbox.due(now[0])
+        assert told is not None
+        outbox.delivered(told, now[0])
+        return [(event["event_action"], event["dedup_key"]) for event in bodies(told, PAGERDUTY, LAB)]
+
+    now = [1000.0 * n for n in range(1, 9)]
+    ((opened, first),) = events(finding("a"))
+    assert opened == "trigger"
+    assert events(known(finding("a"))) == [("acknowledge", first)]
+    ((again, second),) = events(replace(finding("a"), exposed=True))
+    assert again == "trigger"
+    assert second != first, "while an incident is acknowledged PagerDuty notifies nobody of it"
+    assert events(replace(finding("a"), status=FindingStatus.SPREAD)) == [("trigger", second)]
+    assert events(known(finding("a"))) == [("acknowledge", second)]
+    assert events() == [("resolve", first), ("resolve", second)]
+    assert events(finding("b")) == [("trigger", first)], "that one is over: it is a new one there as well"
+
+
+def test_messages_link_to_the_page_and_to_the_runbook() -> None:
+    told = message(finding("a/b"), places=LINKED)
+    page = "https://monitor.example/parallax/findings/a%2Fb"
+    runbook = "https://docs.example/runbook.md#parallaxdivergenceconfirmed"
+    posted = as_posted(told, ALERTMANAGER, LINKED)
+    assert posted["externalURL"] == "https://monitor.example/parallax/"
+    assert posted["alerts"][0]["generatorURL"] == posted["alerts"][0]["annotations"]["page_url"] == page
+    text = as_posted(told, SLACK, LINKED)["text"]
+    assert f"<{page}|Page> · <{runbook}|Runbook>" in text
+    event = as_posted(told, PAGERDUTY, LINKED)
+    assert event["links"][:2] == [{"href": page, "text": "Page"}, {"href": runbook, "text": "Runbook"}]
+    assert event["client_url"] == "https://monitor.example/parallax/"
+
+
+def test_what_is_no_address_is_no_link() -> None:
+    assert as_posted(message(finding("a")), PAGERDUTY)["links"] == []
+    assert "<docs" not in as_posted(message(finding("a")), SLACK)["text"]

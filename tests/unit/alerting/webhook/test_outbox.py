@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 
 import pytest
 
+from parallax.alerting.conditions import Suffered
 from parallax.alerting.listing import FindingState
+from parallax.alerting.webhook.alerts import OF_THE_JOB, Status
 from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
+from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.model import FindingStatus
 from tests.samples import finding
@@ -41,7 +45,7 @@ class Told:
     def again(self) -> Outbox:
         """The outbox of the next process, made of what is on record."""
         outbox = Outbox(PACE, Random(1))
-        outbox.restore(self.outbox.alerts, self.outbox.delivered_at, self.now)
+        outbox.restore(self.outbox.alerts, self.outbox.told, self.now)
         return outbox
 
 
@@ -51,7 +55,7 @@ def told() -> Told:
 
 
 def ids(message: Message) -> list[str]:
-    return [alert.finding_id for alert in message.alerts]
+    return [alert.name for alert in message.alerts]
 
 
 def test_the_findings_of_a_partition_go_in_one_message_after_a_short_wait(told: Told) -> None:
@@ -93,7 +97,7 @@ def test_a_message_says_what_is_over_beside_what_still_stands(told: Told) -> Non
     told.delivered(10)
     told.observe(finding("b"))
     message = told.delivered(30)
-    assert [(alert.finding_id, alert.ends_at is None) for alert in message.alerts] == [("b", True), ("a", False)]
+    assert [(alert.name, alert.ends_at is None) for alert in message.alerts] == [("b", True), ("a", False)]
     assert told.after(30) is None
 
 
@@ -154,7 +158,7 @@ def test_after_an_outage_of_the_receiver_one_message_says_how_things_stand(told:
     told.outbox.failed(message, told.now)
     told.observe(finding("b"))
     message = told.delivered(5)
-    assert [(alert.finding_id, alert.ends_at is None) for alert in message.alerts] == [("b", True), ("a", False)]
+    assert [(alert.name, alert.ends_at is None) for alert in message.alerts] == [("b", True), ("a", False)]
     assert told.after(1000) is None
 
 
@@ -165,7 +169,7 @@ def test_what_changes_while_a_message_is_on_its_way_is_told_by_the_next(told: To
     told.observe(finding("b"), finding("c"))
     told.outbox.delivered(message, told.now)
     again = told.delivered(30)
-    assert [(alert.finding_id, alert.ends_at is None) for alert in again.alerts] == [
+    assert [(alert.name, alert.ends_at is None) for alert in again.alerts] == [
         ("b", True),
         ("c", True),
         ("a", False),
@@ -242,3 +246,82 @@ def test_it_is_known_since_when_something_waits(told: Told) -> None:
     assert told.outbox.waiting_since() == [began]
     told.delivered(0)
     assert told.outbox.waiting_since() == []
+
+
+def known(of: Finding) -> Finding:
+    return acknowledged(of, "known", "ann", of.decided_at)
+
+
+def test_an_acknowledged_finding_is_told_as_that_once_and_not_again(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.observe(known(finding("a")))
+    message = told.delivered(30)
+    assert (ids(message), message.status) == (["a"], Status.ACKNOWLEDGED)
+    assert told.outbox.next_at(told.now) == float("inf"), "who knows of it is not called every few hours"
+    told.outbox = told.again()
+    told.observe(known(finding("a")))
+    assert told.after(100_000) is None
+
+
+def test_a_partition_of_which_one_finding_is_acknowledged_is_told_again_for_the_other(told: Told) -> None:
+    told.observe(finding("a"), known(replace(finding("b"), exposed=True)))
+    assert ids(told.delivered(10)) == ["a", "b"]
+    assert told.delivered(3600).status is Status.FIRING
+
+
+def test_what_becomes_worse_than_was_acknowledged_is_told_though_its_state_is_the_same(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.observe(known(finding("a")))
+    told.delivered(30)
+    told.outbox = told.again()
+    told.observe(replace(finding("a"), summary="It counts more."))
+    message = told.delivered(30)
+    assert (message.status, message.rounds) == (Status.FIRING, 1)
+    told.outbox = told.again()
+    assert told.delivered(3600).rounds == 1
+
+
+def test_an_acknowledged_finding_that_heals_is_told_as_over(told: Told) -> None:
+    told.observe(known(finding("a")))
+    told.delivered(10)
+    ended = replace(finding("a"), status=FindingStatus.RESOLVED, summary="Broker 2 showed it. Healed: gone.")
+    told.outbox.observe([], told.now, [ended])
+    message = told.delivered(30)
+    assert message.status is Status.RESOLVED
+    assert message.alerts[0].annotations["description"] == "Broker 2 showed it. Healed: gone."
+    assert (
+        message.alerts[0].annotations["summary"]
+        == "Replicas of orders-0 differed (deleted_record_resurrected), and that is over"
+    )
+
+
+def suffered(name: str = "ParallaxBrokerUnreachable", **labels: str) -> Suffered:
+    return Suffered(name, labels, datetime(2026, 1, 2, tzinfo=UTC))
+
+
+def test_what_the_job_suffers_is_one_incident_and_ends_only_once_that_is_known(told: Told) -> None:
+    down = suffered(broker_id="2")
+    told.outbox.observe_job([down], told.now, {down.name}, can_end=True)
+    message = told.delivered(10)
+    assert (message.group, message.status) == (OF_THE_JOB, Status.FIRING)
+    assert message.alerts[0].annotations["summary"] == "Parallax cannot reach broker 2"
+    told.outbox = told.again()
+    told.outbox.observe_job([], told.now, (), can_end=False)
+    assert told.after(100) is None, "a job that starts knows nothing yet"
+    told.outbox.observe_job([], told.now, {down.name}, can_end=True)
+    assert told.after(100) is None, "it is wrong, and has not been so for long since the start"
+    told.outbox.observe_job([], told.now, (), can_end=True)
+    message = told.delivered(30)
+    assert message.status is Status.RESOLVED
+    assert message.alerts[0].annotations["summary"] == "Parallax could not reach broker 2"
+
+
+def test_findings_and_what_the_job_suffers_end_each_other_not(told: Told) -> None:
+    told.observe(finding("a"))
+    told.outbox.observe_job([suffered(broker_id="2")], told.now, (), can_end=True)
+    assert {told.delivered(10).group, told.delivered(0).group} == {OF_THE_JOB, finding("a").place}
+    told.observe()
+    assert ids(told.delivered(30)) == ["a"]
+    assert told.after(100) is None

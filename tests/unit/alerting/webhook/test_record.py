@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 import structlog
+from deltalake import DeltaTable, write_deltalake
 
-from parallax.alerting.webhook.outbox import Outbox, Pace
+from parallax.alerting.webhook.outbox import Outbox, Pace, Told
 from parallax.alerting.webhook.record import NOTIFICATIONS, Record
 from tests.samples import finding
 
@@ -23,10 +24,10 @@ def test_what_was_put_on_record_is_there_in_the_next_process_for_each_receiver(t
     outbox.delivered(message, 1010.0)
     outbox.observe([finding("b", topic="payments")], 1020.0)
     record = Record(str(tmp_path))
-    assert record.put("hook", outbox.alerts, outbox.delivered_at)
+    assert record.put("hook", outbox.alerts, outbox.told)
     assert record.put("chat", [], {})
     again = Record(str(tmp_path))
-    assert again.of("hook") == (outbox.alerts, outbox.delivered_at)
+    assert again.of("hook") == (outbox.alerts, outbox.told)
     assert again.of("chat") == ([], {})
 
 
@@ -79,3 +80,17 @@ def test_a_storage_that_takes_nothing_is_a_line_and_no_error(tmp_path: Path) -> 
 
 def _fields(alert: object) -> dict[str, object]:
     return {name: getattr(alert, name) for name in alert.__slots__}  # type: ignore[attr-defined]
+
+
+def test_a_record_of_an_earlier_version_is_taken_up_and_completed(tmp_path: Path) -> None:
+    outbox = Outbox(PACE, Random(1))
+    outbox.observe([finding("a")], 1000.0)
+    Record(str(tmp_path)).put("hook", outbox.alerts, {})
+    uri = str(tmp_path / NOTIFICATIONS)
+    older = DeltaTable(uri).to_pyarrow_table().drop_columns(["is_acknowledged", "rounds"])
+    write_deltalake(uri, older, mode="overwrite", schema_mode="overwrite")
+    record = Record(str(tmp_path))
+    assert record.of("hook")[0] == outbox.alerts
+    group = outbox.alerts[0].group
+    assert record.put("hook", outbox.alerts, {group: Told(7.0, 2)})
+    assert Record(str(tmp_path)).of("hook") == (outbox.alerts, {group: Told(7.0, 2)})

@@ -19,6 +19,7 @@ import pytest
 import structlog
 from pydantic import ValidationError
 
+from parallax.alerting.webhook.alerts import Places
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
 from parallax.alerting.webhook.sender import Answer, Notifier, Post, Webhooks, _retry_after
@@ -63,7 +64,7 @@ def sends(tmp_path: Path) -> Iterator[Sends]:
 
 def post(**settings: Any) -> Post:
     (one,) = alerting({"name": "hook", **settings}).webhooks
-    return Post(one, "lab", clock=lambda: 1_000_000.0)
+    return Post(one, Places(cluster="lab"), clock=lambda: 1_000_000.0)
 
 
 def test_a_message_is_signed_and_has_a_key_by_which_it_is_known_again(receiver: Receiver, tmp_path: Path) -> None:

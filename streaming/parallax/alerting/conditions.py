@@ -1,0 +1,334 @@
+"""What the job itself suffers, and when that is worth a message: the same conditions as the alert rules have.
+
+Who runs no Prometheus hears of them by the webhooks. `CONDITIONS` says which there are; each goes by the metrics that
+its rule goes by, so that a condition is one metric, one rule and one entry here. What says how single partitions stand
+is left to the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from prometheus_client.core import Metric
+
+from parallax.model import Severity
+
+STALLED_S = 300.0
+"""Seconds without a comparison, or without progress of a query."""
+_LASTS_S = 300.0
+"""For how long what may pass by itself has to last."""
+_STORAGE_S = 60.0
+_PAUSED_S = 3600.0
+_ABSENT_SHARE = 0.5
+_NEAR_SHARE = 0.75
+_NEAR_S = 3600.0
+OVER_S = 60.0
+"""For how long a condition has to be gone before it is over: one that comes and goes is one message."""
+
+_WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
+_HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
+
+Labels = tuple[tuple[str, str], ...]
+"""Names and values of labels, by name."""
+
+
+class Samples:
+    """The samples of some metrics at a moment.
+
+    Args:
+        families: of the collector.
+        now: seconds since 1970 UTC.
+    """
+
+    def __init__(self, families: Iterable[Metric], now: float) -> None:
+        self.now = now
+        self._values: dict[str, dict[Labels, float]] = {}
+        for family in families:
+            for sample in family.samples:
+                name = sample.name.removeprefix("parallax_")
+                self._values.setdefault(name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+
+    def of(self, metric: str) -> Mapping[Labels, float]:
+        """The values of a metric by their labels; none where it has no sample."""
+        return self._values.get(metric, {})
+
+
+Found = Callable[[Samples], Iterable[Mapping[str, str]]]
+"""The labels of what is wrong at a moment."""
+
+
+class Condition(NamedTuple):
+    """One thing that a job may suffer; its name is that of the alert rule, and of its section of the runbook.
+
+    Attributes:
+        metrics: what it goes by, without ``parallax_``.
+        found: what is wrong at a moment.
+        wait_s: for how long it has to last.
+        headline: a format, of the labels.
+        was: the same in the past.
+        description: what it means, and what to do.
+        is_blind: while it is wrong nobody can rely on the job: no heartbeat is sent.
+    """
+
+    metrics: tuple[str, ...]
+    found: Found
+    wait_s: float
+    severity: Severity
+    headline: str
+    was: str
+    description: str
+    is_blind: bool = False
+
+
+def _where(metric: str, is_wrong: Callable[[float], bool], *by: str) -> Found:
+    """What has a sample that is wrong, by some of its labels."""
+    return lambda samples: (_only(labels, by) for labels, value in samples.of(metric).items() if is_wrong(value))
+
+
+def _since(metric: str, seconds: float, *by: str) -> Found:
+    """What has a time that lies further back than some seconds."""
+    return lambda samples: (
+        _only(labels, by) for labels, value in samples.of(metric).items() if samples.now - value > seconds
+    )
+
+
+def _only(labels: Labels, by: Iterable[str]) -> dict[str, str]:
+    return {name: value for name, value in labels if name in by}
+
+
+def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:
+    times = samples.of(_HEARTBEAT) or samples.of(_START)
+    if times and samples.now - max(times.values()) > STALLED_S:
+        yield {}
+
+
+_ABSENT, _BOUND = "replica_absent_since_timestamp_seconds", "replica_removal_bound_timestamp_seconds"
+
+
+def _absent(is_wrong: Callable[[float, float], bool]) -> Found:
+    """Brokers by a replica that is away: the share of its time that is over, and the seconds that are left of it."""
+
+    def found(samples: Samples) -> Iterator[Mapping[str, str]]:
+        bounds = samples.of(_BOUND)
+        for labels, since in samples.of(_ABSENT).items():
+            bound = bounds.get(tuple(one for one in labels if one[0] != "presence"))
+            if bound is None or bound <= since:
+                continue
+            if is_wrong((samples.now - since) / (bound - since), bound - samples.now):
+                yield _only(labels, ("broker_id",))
+
+    return found
+
+
+_LACKS = "Tombstones and end markers that it lacks may be gone from the others"
+
+CONDITIONS: Mapping[str, Condition] = {
+    "ParallaxStalled": Condition(
+        (_HEARTBEAT, _START),
+        _stalled,
+        0.0,
+        _CRITICAL,
+        "Parallax runs but compares nothing",
+        "Parallax compared nothing for a while",
+        f"Nothing has come out of the comparison for {STALLED_S:.0f} s: nobody watches the replicas.",
+        is_blind=True,
+    ),
+    "ParallaxQueryStalled": Condition(
+        ("query_last_progress_timestamp_seconds",),
+        _since("query_last_progress_timestamp_seconds", STALLED_S, "query"),
+        0.0,
+        _CRITICAL,
+        "Query {query} of Parallax makes no progress",
+        "Query {query} of Parallax made no progress for a while",
+        f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
+        is_blind=True,
+    ),
+    "ParallaxFindingsNotWritable": Condition(
+        ("findings_writable",),
+        _where("findings_writable", lambda value: value == 0),
+        _LASTS_S,
+        _CRITICAL,
+        "Parallax cannot keep its findings",
+        "Parallax could not keep its findings for a while",
+        "The findings table cannot be read or written; suspects stay pending, and no new finding is reported.",
+        is_blind=True,
+    ),
+    "ParallaxStorageFull": Condition(
+        ("storage_full",),
+        _where("storage_full", lambda value: value > 0),
+        _STORAGE_S,
+        _CRITICAL,
+        "The storage of Parallax is full",
+        "The storage of Parallax was full for a while",
+        "Nothing is recorded until there is space again, and then the job goes on by itself.",
+        is_blind=True,
+    ),
+    "ParallaxOtherCluster": Condition(
+        ("cluster_mismatch",),
+        _where("cluster_mismatch", lambda value: value > 0),
+        _STORAGE_S,
+        _CRITICAL,
+        "Another cluster answers at an address of bootstrap.servers",
+        "Another cluster answered at an address of bootstrap.servers",
+        "Parallax refuses its answers. Correct bootstrap.servers, or bring the right brokers back.",
+        is_blind=True,
+    ),
+    "ParallaxBrokerUnreachable": Condition(
+        ("broker_reachable",),
+        _where("broker_reachable", lambda value: value == 0, "broker_id"),
+        _LASTS_S,
+        _WARNING,
+        "Parallax cannot reach broker {broker_id}",
+        "Parallax could not reach broker {broker_id}",
+        "It has not answered for 5 minutes; its replicas are not compared.",
+    ),
+    "ParallaxUnauthorized": Condition(
+        ("unauthorized_replicas",),
+        _where("unauthorized_replicas", lambda value: value > 0, "topic", "reason"),
+        0.0,
+        _CRITICAL,
+        "Parallax is not authorized to read {topic}",
+        "Parallax was not authorized to read {topic}",
+        "What its replicas hold is unknown until the right is granted again (kafka-acls.sh).",
+    ),
+    "ParallaxReadingPaused": Condition(
+        ("reading_paused_timestamp_seconds",),
+        _since("reading_paused_timestamp_seconds", _PAUSED_S, "broker_id"),
+        0.0,
+        _WARNING,
+        "Parallax does not read broker {broker_id}, as an operator wants it",
+        "Parallax did not read broker {broker_id}, as an operator wanted it",
+        "What is not read is unknown, and what is cleaned meanwhile stays so: parallax resume has it read on.",
+    ),
+    "ParallaxReplicaAbsentLong": Condition(
+        (_ABSENT, _BOUND),
+        _absent(lambda share, left: share > _ABSENT_SHARE and left > 0),
+        0.0,
+        _WARNING,
+        "Broker {broker_id} has been away for a good part of delete.retention.ms",
+        "Broker {broker_id} was away for a good part of delete.retention.ms",
+        f"{_LACKS} before long. Bring it back, or raise delete.retention.ms of its topics.",
+    ),
+    "ParallaxReplicaRemovalNear": Condition(
+        (_ABSENT, _BOUND),
+        _absent(lambda share, left: 0 < left < _NEAR_S and share > _NEAR_SHARE),
+        0.0,
+        _CRITICAL,
+        "Broker {broker_id} will soon miss tombstones or end markers for good",
+        "Broker {broker_id} was about to miss tombstones or end markers for good",
+        f"{_LACKS} within the hour. Bring it back before, or raise delete.retention.ms and pause the cleaning.",
+    ),
+    "ParallaxReplicaRemovalPassed": Condition(
+        (_BOUND,),
+        _since(_BOUND, 0.0, "broker_id"),
+        0.0,
+        _WARNING,
+        "Broker {broker_id} may have missed tombstones or end markers for good",
+        "Broker {broker_id} was away for longer than delete.retention.ms",
+        f"{_LACKS}. Audit its topics when it is back, or have it copy them again.",
+    ),
+    "ParallaxTransactionHanging": Condition(
+        ("hanging_transaction_start_timestamp_seconds",),
+        _where("hanging_transaction_start_timestamp_seconds", lambda _: True, "topic", "partition"),
+        0.0,
+        _WARNING,
+        "A transaction hangs in {topic}-{partition}",
+        "A transaction hung in {topic}-{partition}",
+        "Consumers in read_committed get nothing beyond it, until it is aborted.",
+    ),
+    "ParallaxGuardStopped": Condition(
+        ("guard_works",),
+        _where("guard_works", lambda value: value == 0),
+        _LASTS_S,
+        _CRITICAL,
+        "The guard of Parallax can do nothing",
+        "The guard of Parallax could do nothing for a while",
+        "It cannot read its events, or ask the cluster. What it holds stays held; nothing new is.",
+    ),
+    "ParallaxFindingsSkipped": Condition(
+        ("findings_skipped_rows",),
+        _where("findings_skipped_rows", lambda value: value > 0),
+        0.0,
+        _WARNING,
+        "Parallax leaves out findings that a newer version wrote",
+        "Parallax left out findings that a newer version had written",
+        "They raise no alert. Run the newer version again.",
+    ),
+}
+"""By the name of the alert rule."""
+_SAID_BY = {"ParallaxQueryStalled": "ParallaxStalled"}
+"""What says no more than another one: it is not told while that one is."""
+
+
+class Suffered(NamedTuple):
+    """One condition that holds.
+
+    Attributes:
+        alertname: of `CONDITIONS`.
+        labels: of what.
+        since: since when.
+    """
+
+    alertname: str
+    labels: Mapping[str, str]
+    since: datetime
+
+    @property
+    def name(self) -> str:
+        """By what it is known."""
+        return name_of(self.alertname, self.labels)
+
+
+def name_of(alertname: str, labels: Mapping[str, str]) -> str:
+    """By what a condition of some labels is known: as PromQL would select it."""
+    matchers = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
+    return f"{alertname}{{{matchers}}}"
+
+
+class Watch:
+    """Looks at the samples again and again, and remembers for how long what is wrong has been so."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Suffered, float, float]] = {}
+        self._compared_at: float | None = None
+        self.is_working = False
+        """Whether, when it last looked, the job compared, and nothing made it blind."""
+        self.can_end = False
+        """Whether what is not wrong is over: not before the job has been comparing for a minute."""
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The names of what is wrong, be it only for a moment."""
+        return frozenset(self._seen)
+
+    def look(self, samples: Samples) -> list[Suffered]:
+        """What has been wrong for long enough, and not been gone for a minute."""
+        now = samples.now
+        wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
+        for alertname, labels in wrong:
+            one = Suffered(alertname, labels, datetime.fromtimestamp(now, UTC))
+            first, since, _ = self._seen.get(one.name, (one, now, now))
+            self._seen[one.name] = first, since, now
+        waited = {
+            name: (one, since, last)
+            for name, (one, since, last) in self._seen.items()
+            if last - since >= CONDITIONS[one.alertname].wait_s
+        }
+        # What did not last begins anew; what did is over after a while.
+        self._seen = {
+            name: seen for name, seen in self._seen.items() if now - seen[2] < (OVER_S if name in waited else 1e-9)
+        }
+        names = {alertname for alertname, _ in wrong}
+        self.is_working = self._compares(samples) and not any(CONDITIONS[name].is_blind for name in names)
+        held = [one for name, (one, _, _) in waited.items() if name in self._seen]
+        told = {one.alertname for one in held}
+        return [one for one in held if _SAID_BY.get(one.alertname) not in told]
+
+    def _compares(self, samples: Samples) -> bool:
+        compares = bool(samples.of(_HEARTBEAT)) and bool(samples.of("findings_loaded"))
+        if compares and self._compared_at is None:
+            self._compared_at = samples.now
+        self.can_end = self._compared_at is not None and samples.now - self._compared_at >= OVER_S
+        return compares

@@ -1,0 +1,210 @@
+"""What a receiver is told of, a finding or what the job itself suffers: in which state, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from urllib.parse import quote
+
+from parallax.alerting.conditions import CONDITIONS, Suffered
+from parallax.alerting.listing import ALARMS, FindingState, headline, state_of
+from parallax.findings.acknowledgement import acknowledgement_of
+from parallax.findings.explain import RUNBOOK, runbook_of
+from parallax.findings.finding import Finding
+from parallax.model import Severity, TopicPartition, broker_label
+
+OF_THE_JOB = TopicPartition("", -2)
+"""The group of what the job itself suffers."""
+_ACKNOWLEDGED = "acknowledged"
+
+
+class Status(StrEnum):
+    """What a receiver is to make of an alert, or of a message."""
+
+    FIRING = "firing"
+    """Somebody has to act."""
+    ACKNOWLEDGED = "acknowledged"
+    """It stands, and somebody has said that no more alarm is wanted."""
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What messages say of where things are.
+
+    Attributes:
+        cluster: ``alerting.cluster``.
+        runbook: address of the runbook.
+        page: ``alerting.external_url``; empty: messages link to no page.
+    """
+
+    cluster: str = ""
+    runbook: str = RUNBOOK
+    page: str = ""
+
+    def named(self, what: str) -> str:
+        """What it is, and of which cluster."""
+        return f"{what} (cluster {self.cluster})" if self.cluster else what
+
+    def page_of(self, path: str = "") -> str:
+        """The address of a page; empty where nothing is known of it."""
+        return f"{self.page.rstrip('/')}/{path}" if self.page else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One finding, or one condition of the job, as a receiver is told of it.
+
+    Attributes:
+        name: what it is known by.
+        group: the partition whose message it is in, or another group of the outbox.
+        state: of a finding, a `FindingState`; else the name of the condition. The last one where it is over.
+        told: what the last message that was delivered said (`said`); None where there was none.
+        ends_at: when it was seen to be over, None while it stands.
+        labels: what identifies it.
+        annotations: what is said of it.
+        is_acknowledged: somebody has said that no more alarm is wanted.
+    """
+
+    name: str
+    group: TopicPartition
+    state: str
+    starts_at: datetime
+    ends_at: datetime | None = None
+    told: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    is_acknowledged: bool = False
+
+    @property
+    def status(self) -> Status:
+        """What a receiver is to make of it."""
+        if self.ends_at is not None:
+            return Status.RESOLVED
+        return Status.ACKNOWLEDGED if self.is_acknowledged else Status.FIRING
+
+    @property
+    def said(self) -> str:
+        """What a receiver knows once it was told: what it says of the state of an alert that stands."""
+        return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
+
+    @property
+    def was_told_acknowledged(self) -> bool:
+        """Whether the last message said that it was acknowledged."""
+        return self.told is not None and self.told.endswith(f" {_ACKNOWLEDGED}")
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the receiver does not know of its state."""
+        return self.ends_at is not None or self.told != self.said
+
+    @property
+    def is_of_the_job(self) -> bool:
+        """Whether it is about the job itself."""
+        return self.state in CONDITIONS
+
+    @property
+    def alertname(self) -> str:
+        """The name of the alert; its section of docs/runbook.md has the same."""
+        return self.state if self.is_of_the_job else ALARMS[FindingState(self.state)].name
+
+    @property
+    def severity(self) -> Severity:
+        """How grave it is."""
+        one = CONDITIONS[self.state] if self.is_of_the_job else ALARMS[FindingState(self.state)]
+        return one.severity
+
+    @property
+    def rank(self) -> int:
+        """Of its state: the lower, the graver."""
+        if self.is_of_the_job:
+            return int(self.severity is not Severity.CRITICAL)
+        return list(FindingState).index(FindingState(self.state))
+
+
+def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, places: Places) -> Alert:
+    """The alert about a finding that stands.
+
+    Args:
+        finding: as it stands, acknowledged or not.
+        known: the alert about it so far.
+        group: the message that it is in.
+        places: what is where.
+    """
+    state, said = state_of(finding), acknowledgement_of(finding)
+    name, broker = ALARMS[state].name, broker_label(finding.broker)
+    summary = places.named(headline(state, finding.kind, broker, f"{finding.topic}-{finding.partition}"))
+    annotations = {
+        "summary": summary if said is None else f"Acknowledged by {said.by}, and stands: {summary}",
+        "description": finding.summary,
+        "kind": str(finding.kind),
+        "broker_id": broker,
+        "offset": str(finding.offset),
+        "command": f"parallax findings explain {finding.finding_id}",
+        "page_url": places.page_of(f"findings/{quote(finding.finding_id, safe='')}"),
+        "runbook_url": f"{places.runbook}#{name.lower()}",
+        "kind_runbook_url": runbook_of(finding, places.runbook),
+    }
+    if said is not None:
+        about = {"by": said.by, "comment": said.reason, "at": said.at.isoformat()}
+        annotations |= {f"{_ACKNOWLEDGED}_{what}": text for what, text in about.items()}
+    return Alert(
+        name=finding.finding_id,
+        group=group,
+        state=state,
+        starts_at=finding.decided_at if known is None else known.starts_at,
+        told=None if known is None else known.told,
+        labels={
+            "topic": finding.topic,
+            "partition": str(finding.partition),
+            "finding_id": finding.finding_id,
+        },
+        annotations={what: text for what, text in annotations.items() if text},
+        is_acknowledged=said is not None,
+    )
+
+
+def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:
+    """The alert about what the job itself suffers.
+
+    Args:
+        suffered: what, and since when.
+        known: the alert about it so far.
+        places: what is where.
+    """
+    condition = CONDITIONS[suffered.alertname]
+    annotations = {
+        "summary": places.named(condition.headline.format(**suffered.labels)),
+        "description": condition.description,
+        "page_url": places.page_of(),
+        "runbook_url": f"{places.runbook}#{suffered.alertname.lower()}",
+    }
+    return Alert(
+        name=suffered.name,
+        group=OF_THE_JOB,
+        state=suffered.alertname,
+        starts_at=suffered.since if known is None else known.starts_at,
+        told=None if known is None else known.told,
+        labels=dict(suffered.labels),
+        annotations={what: text for what, text in annotations.items() if text},
+    )
+
+
+def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
+    """An alert that has ended; it says in the past what was the matter, and what has become of it.
+
+    Args:
+        alert: as it stood.
+        at: when it was seen to be over.
+        places: what is where.
+        event: the last event of a finding; None where it is not known.
+    """
+    if alert.is_of_the_job:
+        summary, how = places.named(CONDITIONS[alert.state].was.format(**alert.labels)), "It is over."
+    else:
+        place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
+        summary = places.named(f"Replicas of {place} differed ({kind}), and that is over")
+        how = f"Over. It was: {alert.annotations.get('description', '')}" if event is None else event.summary
+    return replace(alert, ends_at=at, annotations={**alert.annotations, "summary": summary, "description": how})

@@ -1,0 +1,97 @@
+"""Asks for an address as long as the job works: who runs the address hears of a job that cannot say anything itself.
+
+It is what https://healthchecks.io and others call a dead man's switch. It is asked for only while offsets come out of
+the comparison and nothing makes the job blind; a job that hangs, though its process lives, falls silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from urllib.parse import unquote
+
+import structlog
+import urllib3
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from parallax.addresses import is_address
+from parallax.alerting.webhook.sender import reason_of, secret_of
+from parallax.config import AlertingSettings
+
+log = structlog.get_logger(__name__)
+
+_TIMEOUT_S = 5.0
+_TAKEN = range(200, 300)
+
+
+class Heartbeat(Collector):
+    """The pings, and how many there were.
+
+    Args:
+        settings: section ``alerting``.
+        clock: seconds that only ever grow.
+    """
+
+    def __init__(self, settings: AlertingSettings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._due_at = 0.0
+        self._failures = 0
+        self._counts = dict.fromkeys(("success", "failure", "withheld"), 0)
+        self._http = urllib3.PoolManager(
+            num_pools=1,
+            timeout=urllib3.Timeout(total=_TIMEOUT_S),
+            retries=False,
+            headers={"User-Agent": f"parallax/{version('kafka-parallax')}"},
+        )
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether an address is set."""
+        return self._settings.heartbeat_url is not None or self._settings.heartbeat_url_file is not None
+
+    def beat(self, *, is_working: bool) -> None:
+        """Ask for the address if it is time, and the job works; takes some seconds at most."""
+        if not self.is_wanted or self._clock() < self._due_at:
+            return
+        self._due_at = self._clock() + self._settings.heartbeat_interval_s
+        if not is_working:
+            self._counts["withheld"] += 1
+            return
+        error = self._error()
+        self._counts["success" if error is None else "failure"] += 1
+        # A line when it begins, and when it ends: not one a minute.
+        if error is not None and not self._failures:
+            log.warning("the address alerting.heartbeat_url is out of reach", error=error)
+        if error is None and self._failures:
+            log.info("the address alerting.heartbeat_url is in reach again", failed=self._failures)
+        self._failures = 0 if error is None else self._failures + 1
+
+    def _error(self) -> str | None:
+        """What went wrong, without the address, which is a secret; None where nothing did."""
+        try:
+            url = secret_of(self._settings.heartbeat_url, self._settings.heartbeat_url_file) or ""
+            if not is_address(url):
+                return "its file holds no address"
+            user = urllib3.util.parse_url(url).auth
+            headers = urllib3.util.make_headers(basic_auth=unquote(user)) if user else {}
+            answer = self._http.request("GET", url, headers={**self._http.headers, **headers}, preload_content=False)
+            answer.close()
+        except urllib3.exceptions.HTTPError as error:
+            return reason_of(error)
+        except (OSError, ValueError) as error:
+            return f"its file cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})"
+        return None if answer.status in _TAKEN else f"it answered {answer.status}"
+
+    def collect(self) -> Iterator[Metric]:
+        """How many pings there were."""
+        pings = CounterMetricFamily(
+            "parallax_heartbeat_pings",
+            "Pings of alerting.heartbeat_url since the job started, by result; withheld while the job does not work. "
+            "Not there without an address.",
+            labels=["result"],
+        )
+        for result, count in self._counts.items() if self.is_wanted else ():
+            pings.add_metric([result], count)
+        yield pings

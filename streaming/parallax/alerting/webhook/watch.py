@@ -1,0 +1,70 @@
+"""Looks every few seconds at how the job fares: tells the receivers what it suffers, and sends the heartbeat."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+from prometheus_client.core import Metric
+
+from parallax.alerting.conditions import Samples, Watch
+from parallax.alerting.webhook.heartbeat import Heartbeat
+from parallax.alerting.webhook.sender import Webhooks
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 5.0
+_CLOSING_S = 5.0
+
+
+class JobWatch:
+    """A thread that looks.
+
+    Args:
+        families: the metrics that conditions go by (`parallax.alerting.collector.ParallaxCollector.of_the_job`).
+        webhooks: who is told.
+        heartbeat: what is sent while the job works.
+        every_s: how often it looks.
+    """
+
+    def __init__(
+        self,
+        families: Callable[[], Iterable[Metric]],
+        webhooks: Webhooks,
+        heartbeat: Heartbeat,
+        every_s: float = _EVERY_S,
+    ) -> None:
+        self._families = families
+        self._webhooks = webhooks
+        self._heartbeat = heartbeat
+        self._every_s = every_s
+        self._watch = Watch()
+        self.looks = 0
+        """How often it has looked."""
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more: what the job does while it stops is no news."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING_S)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._every_s):
+            try:
+                self._look()
+            except Exception:
+                log.exception("how the job fares cannot be told, by a fault of Parallax")
+
+    def _look(self) -> None:
+        suffered = self._watch.look(Samples(self._families(), time.time()))
+        self._webhooks.observe_job(suffered, self._watch.pending, can_end=self._watch.can_end)
+        self._heartbeat.beat(is_working=self._watch.is_working)
+        self.looks += 1

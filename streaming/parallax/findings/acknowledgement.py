@@ -1,0 +1,125 @@
+"""What an acknowledgement says, and how long it holds: until the finding becomes worse than what was acknowledged.
+
+An acknowledged finding stands and asks for nobody. What counts as worse is `Extent.worse_than`, for a single finding
+and for an incident alike; everything else that changes about an acknowledged finding is no news.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from parallax.findings.answers import ABORTED, COMMITTED
+from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, sides_of
+from parallax.findings.incident import tally_of
+from parallax.kinds import TRANSACTION_KINDS, refines
+from parallax.model import NOBODY, FindingKind, FindingStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Who wants no more alarm about a finding, and why.
+
+    Attributes:
+        by: who said so.
+        reason: in that person's words.
+        at: when; the time of the event where it does not say.
+    """
+
+    by: str
+    reason: str
+    at: datetime
+
+
+def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
+    """The acknowledgement that holds for a finding; None where none does."""
+    if finding.status is not FindingStatus.ACKNOWLEDGED:
+        return None
+    said = evidence_of(finding).get("acknowledgement") or {}
+    at = datetime.fromisoformat(said["at"]) if said.get("at") else finding.decided_at
+    return Acknowledgement(said.get("by") or "somebody", said.get("reason") or "no reason given", at)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How bad a divergence is.
+
+    Attributes:
+        kind: what is shown wrongly.
+        status: confirmed, spread to all replicas, or unsettled.
+        accused: the broker; `NOBODY` without direction.
+        is_exposed: consumers see it.
+        is_blocking: consumers in read_committed are held back as well.
+        alike: who shows a transaction's outcome as the accused does; empty of other kinds.
+        count: the keys, or transactions, of an incident; 1 of a single finding.
+    """
+
+    kind: FindingKind
+    status: FindingStatus
+    accused: int
+    is_exposed: bool
+    is_blocking: bool = False
+    alike: frozenset[int] = frozenset()
+    count: int = 1
+
+    @classmethod
+    def of(cls, finding: Finding) -> Extent:
+        """The extent of a finding that stands, acknowledged or not."""
+        return cls(
+            kind=finding.kind,
+            status=status_of(finding),
+            accused=finding.broker,
+            is_exposed=finding.exposed,
+            is_blocking=is_blocking(finding),
+            alike=_alike(finding),
+            count=tally_of(finding).count if finding.is_incident else 1,
+        )
+
+    def worse_than(self, known: Extent) -> list[str]:
+        """In what it is worse than what is known, each in a few words; empty where it is not.
+
+        That the replicas agree by now, maybe on what is wrong, is no worse than that they differ.
+        """
+        more = sorted(self.alike - known.alike) if known.alike else []
+        has_spread = self.status is FindingStatus.SPREAD
+        is_settled = self.status is FindingStatus.UNSETTLED
+        grown = [(f"it counts {self.count:,}, not {known.count:,}", self.count > known.count)]
+        graver = [
+            ("every replica shares it", has_spread and self.status is not known.status),
+            ("the replicas differ again", not has_spread and self.status is not known.status),
+            ("consumers see it", self.is_exposed and not known.is_exposed),
+            ("it holds back consumers in read_committed", self.is_blocking and not known.is_blocking),
+            (f"it is {self.kind}, not {known.kind}", refines(self.kind, known.kind)),
+            (f"broker {self.accused} is proven to be wrong", known.accused == NOBODY != self.accused),
+            ("nothing proves any more who is wrong", known.accused != NOBODY == self.accused),
+            (f"broker {', '.join(map(str, more))} shows the same", bool(more)),
+        ]
+        return [words for words, is_so in (*grown, *(() if is_settled else graver)) if is_so]
+
+
+def worsened(event: Finding, known: Finding) -> Finding | None:
+    """The event by which an acknowledged finding asks for somebody again; None while the acknowledgement holds.
+
+    Args:
+        event: what the finding has become, as it stands.
+        known: the finding as it was acknowledged.
+    """
+    said = acknowledgement_of(known)
+    how = Extent.of(event).worse_than(Extent.of(known))
+    if said is None or not how:
+        return None
+    return replace(event, summary=f"{event.summary} Worse than when {said.by} acknowledged it: {', '.join(how)}.")
+
+
+def status_of(finding: Finding) -> FindingStatus:
+    """The status of a finding that stands, whether or not it was acknowledged since."""
+    if has_spread(finding):
+        return FindingStatus.SPREAD
+    return FindingStatus.UNSETTLED if is_unsettled(finding) else FindingStatus.CONFIRMED
+
+
+def _alike(finding: Finding) -> frozenset[int]:
+    """Who shows the same outcome of a transaction as the accused; of values, each replica has a finding of its own."""
+    sides = sides_of(finding) if finding.kind in TRANSACTION_KINDS else {}
+    own = (side for text, side in sides.items() if text in (ABORTED, COMMITTED) and finding.broker in side)
+    return frozenset(broker for side in own for broker in side)

@@ -1,0 +1,164 @@
+"""What the job suffers: the conditions that the rules have, for as long as the rules wait, by the job's own metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+import yaml
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from dashboards.parameters import Parameters
+from dashboards.rules import rules
+from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.conditions import CONDITIONS, OVER_S, Samples, Watch, name_of
+from parallax.alerting.state import MonitorState
+
+RULES = {
+    rule["alert"]: rule
+    for group in yaml.safe_load(rules(Parameters()))["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
+}
+Series = Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]
+
+COMPARES: Series = {"findings_loaded": {(): 1.0}, "findings_writable": {(): 1.0}}
+
+
+def families(series: Series) -> Iterator[Metric]:
+    for name, samples in series.items():
+        for labels, value in samples.items():
+            family = GaugeMetricFamily(f"parallax_{name}", name, labels=[label for label, _ in labels])
+            family.add_metric([text for _, text in labels], value)
+            yield family
+
+
+class Looking:
+    """A watch, and the time."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.watch = Watch()
+
+    def after(self, seconds: float, series: Series) -> list[str]:
+        """What is told after some time in which it looked every five seconds, and its heart beats all the time."""
+        end = self.now + seconds
+        told: list[str] = []
+        while self.now < end:
+            self.now = min(self.now + 5, end)
+            whole = {"heartbeat_timestamp_seconds": {(): self.now}, **COMPARES, **series}
+            told = [one.name for one in self.watch.look(Samples(families(whole), self.now))]
+        return told
+
+
+def broker(value: float) -> Series:
+    return {"broker_reachable": {(("broker_id", "1"),): 1.0, (("broker_id", "2"),): value}}
+
+
+DOWN = name_of("ParallaxBrokerUnreachable", {"broker_id": "2"})
+
+
+@pytest.mark.parametrize("name", sorted(CONDITIONS))
+def test_a_condition_is_that_of_its_rule(name: str) -> None:
+    condition, rule = CONDITIONS[name], RULES[name]
+    assert condition.severity.value == rule["labels"]["severity"]
+    assert all(f"parallax_{metric}" in rule["expr"] for metric in condition.metrics)
+    minutes = f"{condition.wait_s / 60:.0f}m" if condition.wait_s else None
+    assert rule.get("for") in (minutes, None), "where a rule waits, so does the condition"
+
+
+def test_every_condition_has_a_rule() -> None:
+    assert CONDITIONS.keys() <= RULES.keys()
+
+
+def test_what_a_job_goes_by_is_among_its_metrics() -> None:
+    names = {family.name for family in ParallaxCollector(MonitorState()).of_the_job()}
+    later = {"storage_full", "cluster_mismatch", "hanging_transaction_start_timestamp_seconds"}
+    wanted = {metric for condition in CONDITIONS.values() for metric in condition.metrics}
+    assert {f"parallax_{metric}" for metric in wanted - later} <= names
+
+
+def test_a_broker_that_is_away_is_told_after_its_time_and_over_a_minute_after_it_is_back() -> None:
+    looking = Looking()
+    assert looking.after(295, broker(0)) == []
+    assert looking.after(10, broker(0)) == [DOWN]
+    assert looking.after(OVER_S - 10, broker(1)) == [DOWN]
+    assert looking.after(15, broker(1)) == []
+
+
+def test_what_passes_in_time_is_told_to_nobody_and_begins_anew() -> None:
+    looking = Looking()
+    looking.after(290, broker(0))
+    looking.after(5, broker(1))
+    assert looking.after(290, broker(0)) == []
+
+
+def test_what_flaps_is_one_message() -> None:
+    looking = Looking()
+    looking.after(305, broker(0))
+    for _ in range(10):
+        assert looking.after(30, broker(1)) == [DOWN]
+        assert looking.after(5, broker(0)) == [DOWN]
+
+
+def test_a_job_that_compares_nothing_says_so_and_its_queries_say_no_more() -> None:
+    looking = Looking()
+    still = {
+        "heartbeat_timestamp_seconds": {(): looking.now},
+        "query_last_progress_timestamp_seconds": {(("query", "compare"),): looking.now},
+    }
+    assert looking.after(295, still) == []
+    assert looking.watch.is_working
+    assert looking.after(10, still) == [name_of("ParallaxStalled", {})]
+    assert not looking.watch.is_working
+
+
+def test_a_job_that_never_compared_is_measured_by_its_start() -> None:
+    looking = Looking()
+    began = {"heartbeat_timestamp_seconds": {}, "start_time_seconds": {(): looking.now}}
+    assert looking.after(305, began) == [name_of("ParallaxStalled", {})]
+    assert not looking.watch.is_working
+    assert not looking.watch.can_end
+
+
+def test_a_replica_that_is_away_is_told_by_broker_as_its_time_runs_out() -> None:
+    looking = Looking()
+    replica = (("broker_id", "2"), ("partition", "0"), ("topic", "orders"))
+    other = (("broker_id", "2"), ("partition", "1"), ("topic", "orders"))
+    since, bound = looking.now, looking.now + 10_000
+
+    def away() -> Series:
+        return {
+            "replica_absent_since_timestamp_seconds": {(*one, ("presence", "away")): since for one in (replica, other)},
+            "replica_removal_bound_timestamp_seconds": {replica: bound, other: bound},
+        }
+
+    def named(*alerts: str) -> list[str]:
+        return [name_of(alert, {"broker_id": "2"}) for alert in alerts]
+
+    assert looking.after(4_990, away()) == []
+    assert looking.after(20, away()) == named("ParallaxReplicaAbsentLong")
+    assert looking.after(2_600, away()) == named("ParallaxReplicaAbsentLong", "ParallaxReplicaRemovalNear")
+    assert named("ParallaxReplicaRemovalPassed")[0] in looking.after(2_400, away())
+    assert looking.after(OVER_S + 5, away()) == named("ParallaxReplicaRemovalPassed")
+
+
+@pytest.mark.parametrize(
+    ("series", "name"),
+    [
+        ({"storage_full": {(): 1.0}}, "ParallaxStorageFull"),
+        ({"cluster_mismatch": {(): 1.0}}, "ParallaxOtherCluster"),
+        ({"findings_writable": {(): 0.0}}, "ParallaxFindingsNotWritable"),
+    ],
+)
+def test_what_makes_the_job_blind_is_told_after_its_time_and_ends_its_heartbeat_at_once(
+    series: Series, name: str
+) -> None:
+    looking = Looking()
+    looking.after(5, {})
+    assert looking.watch.is_working
+    assert looking.after(5, series) == []
+    assert not looking.watch.is_working
+    assert looking.after(CONDITIONS[name].wait_s + 5, series) == [name_of(name, {})]
+    assert looking.after(OVER_S + 10, {}) == []
+    assert looking.watch.is_working
