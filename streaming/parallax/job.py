@@ -36,6 +36,7 @@ from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster, check_folder
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from parallax.shell import ANYWHERE, Shell
 from parallax.source.feedback import ALL, write_paused
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
@@ -65,10 +66,12 @@ class Job:
     Args:
         settings: validated settings.
         say: called with what happens at start and stop, a line at a time.
+        shell: how commands on the page and in messages name the cluster and the job.
     """
 
-    def __init__(self, settings: Settings, say: Say = lambda _: None) -> None:
+    def __init__(self, settings: Settings, say: Say = lambda _: None, shell: Shell = ANYWHERE) -> None:
         self._settings = settings
+        self._shell = shell
         self._say = say
         self._lock_file: IO[str] | None = None
         self._lease: Lease | None = None
@@ -131,13 +134,14 @@ class Job:
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
         alerting = settings.alerting
-        self._webhooks = Webhooks(alerting, settings.storage.path)
+        self._webhooks = Webhooks(alerting, settings.storage.path, shell=self._shell)
         self._server = MetricsServer(
             self.state,
             alerting,
             settings.storage.path,
             WebhookCollector(self._webhooks.status),
             on_record=beside(settings.storage.path, settings.read, settings.guard),
+            shell=self._shell,
         )
         self._webhooks.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")
@@ -532,7 +536,7 @@ def take_over(path: str, key: str, epoch: int) -> None:
         ) from error
 
 
-def run_until_signal(settings: Settings, say: Say) -> None:
+def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
@@ -543,7 +547,7 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    job = Job(settings, say)
+    job = Job(settings, say, shell)
     job.start()
     try:
         while not stop.wait(0.5) and job.lost is None:

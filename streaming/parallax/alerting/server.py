@@ -38,6 +38,7 @@ from parallax.alerting.state import MonitorState, Snapshot
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
 from parallax.findings.report import OnRecord
+from parallax.shell import ANYWHERE, Shell
 from parallax.tls import Renewed, of_server, renewed_at_each_handshake
 
 _PROBES = ("/livez", "/readyz", "/healthz")
@@ -58,6 +59,7 @@ class MetricsServer:
         more: collectors that are served beside it.
         stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
         on_record: what else is on record about the replicas of a finding's partition.
+        shell: how commands that the page shows name the cluster and the job.
 
     Raises:
         MetricsServerError: the address cannot be bound, or the certificate cannot be loaded.
@@ -71,6 +73,7 @@ class MetricsServer:
         *more: Collector,
         stale_after_s: float = 120.0,
         on_record: OnRecord = lambda _: (),
+        shell: Shell = ANYWHERE,
     ) -> None:
         registry = CollectorRegistry()
         for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
@@ -81,7 +84,7 @@ class MetricsServer:
         self._on_record = on_record
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
-            self._server = uvicorn.Server(self._configured(settings, storage))
+            self._server = uvicorn.Server(self._configured(settings, storage, shell))
         except MetricsServerError:
             self._socket.close()
             raise
@@ -90,9 +93,9 @@ class MetricsServer:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="metrics", daemon=True)
         self._thread.start()
 
-    def _configured(self, settings: AlertingSettings, storage: str) -> uvicorn.Config:
+    def _configured(self, settings: AlertingSettings, storage: str, shell: Shell) -> uvicorn.Config:
         users = Users(settings.users)
-        renderer = Renderer(settings.cluster, settings.runbook_url)
+        renderer = Renderer(settings.cluster, settings.runbook_url, shell=shell)
         page = Page(self._state, storage, self._problems, users, renderer, self._on_record)
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]

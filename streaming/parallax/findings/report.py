@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -18,10 +19,13 @@ from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
+from parallax.findings.repair import show_record
+from parallax.findings.steps import Step
 from parallax.findings.summary import counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.output import console
+from parallax.shell import ANYWHERE, Shell
 
 OnRecord = Callable[[Finding], Sequence[str]]
 """What else is on record about the replicas of a finding's partition, one fact after the other."""
@@ -174,6 +178,7 @@ def print_explanation(
     *,
     to: TextIO | None = None,
     on_record: OnRecord = lambda _: (),
+    shell: Shell = ANYWHERE,
 ) -> None:
     """Print a finding in plain words (`parallax.findings.explain`).
 
@@ -183,6 +188,7 @@ def print_explanation(
         output: ``text`` or ``json``.
         to: standard output by default.
         on_record: what else is on record about the replicas of a finding's partition.
+        shell: how printed commands name the cluster and the job.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -191,7 +197,7 @@ def print_explanation(
     stream = to or sys.stdout
     known = current(read_events(storage))
     finding = named(known, wanted)
-    explained = explain(finding, known.values())
+    explained = explain(finding, known.values(), shell)
     if output == "json":
         facts = {"on_record": list(on_record(finding))}
         _print_json({"finding_id": finding.finding_id, **asdict(explained), **facts}, stream)
@@ -199,31 +205,47 @@ def print_explanation(
     shown = console(stream, highlight=False)
     for heading, text in sections(explained, on_record(finding)):
         shown.print(Text(heading, style="bold"))
-        shown.print(Text(text), soft_wrap=heading.startswith("Assignment"))
+        if heading == TO_DO:
+            _print_steps(explained.steps, shown)
+        else:
+            shown.print(Text(text), soft_wrap=heading == LOOK)
         shown.print()
+
+
+def _print_steps(steps: Sequence[Step], shown: Console) -> None:
+    """Lines to run are neither indented nor wrapped: they are pasted as they stand there."""
+    for number, step in enumerate(steps, 1):
+        shown.print(Text(f"{number}. {step.text}"))
+        if step.run:
+            shown.print(Text(f"\n{step.run}\n"), soft_wrap=True)
 
 
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 
 
+LOOK = "See the record on each broker"
+TO_DO = "What to do"
+
+
 def sections(explained: Explanation, on_record: Sequence[str] = ()) -> list[tuple[str, str]]:
     """The parts of an explanation that say something, with their headings; facts beside it before the last."""
-    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(explained.steps, 1))
+    steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
         ("What consumers see now", explained.now),
         ("After an election", explained.after),
         ("Who is right", explained.right),
-        ("What to do", steps),
-        ("Assignment without the replica", explained.away or ""),
-        ("Assignment of all replicas", explained.back or ""),
+        (LOOK, explained.look),
+        (TO_DO, steps),
         (ON_RECORD, "\n".join(on_record)),
         ("More", explained.runbook),
     ]
     return [(heading, text) for heading, text in sections if text]
 
 
-def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None) -> None:
+def print_finding(
+    storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None, shell: Shell = ANYWHERE
+) -> None:
     """Print all events of a finding, and what each broker answered last, side by side.
 
     Args:
@@ -231,6 +253,7 @@ def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO
         wanted: the finding's id, or the beginning of it.
         output: ``text`` or ``json``.
         to: standard output by default.
+        shell: how the printed command names the job.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -249,6 +272,7 @@ def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO
         shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status}: {event.summary}"))
     shown.print()
     shown.print(answers_table(evidence_of(finding)))
+    shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)
 
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:

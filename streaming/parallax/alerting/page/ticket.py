@@ -16,6 +16,7 @@ from parallax.findings.naming import named
 from parallax.findings.report import OnRecord
 from parallax.findings.table import read_events
 from parallax.output import output
+from parallax.shell import ANYWHERE, Shell
 
 _AROUND = timedelta(minutes=30)
 
@@ -25,6 +26,7 @@ def write_report(
     wanted: Sequence[str],
     file: Path,
     on_record: OnRecord = lambda _: (),
+    shell: Shell = ANYWHERE,
 ) -> int:
     """Write a report; a file that is there is replaced as a whole, or not at all.
 
@@ -33,6 +35,7 @@ def write_report(
         wanted: ids of findings, or the beginnings of them; all that stand where there are none.
         file: where to.
         on_record: what else is on record about the replicas of a finding's partition.
+        shell: how printed commands name the cluster and the job.
 
     Returns:
         How many findings it holds.
@@ -47,7 +50,7 @@ def write_report(
         standing = current(events)
         chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
         reported = [
-            finding_values(finding, events, standing.values(), on_record=on_record(finding))
+            finding_values(finding, events, standing.values(), on_record=on_record(finding), shell=shell)
             | {"timelines": _timelines(storage, finding)}
             for finding in chosen
         ]

@@ -101,7 +101,8 @@ def _slack(message: Message, settings: WebhookSettings, cluster: str) -> Body:
     for alert in message.alerts[:_SLACK_ALERTS]:
         over = "" if alert.ends_at is None else "(over) "
         said = _escaped(alert.annotations["description"])
-        lines.append(f"• {over}{said}\n   `{alert.annotations['command']}`")
+        commands = (alert.annotations.get(name) for name in ("command", "record_command"))
+        lines += [f"• {over}{said}", *(f"   `{_escaped(command)}`" for command in commands if command)]
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:
         lines.append(f"and {left} more: `parallax findings list`")
     return {"text": "\n".join(lines)}

@@ -18,7 +18,9 @@ from parallax.alerting.listing import ALARMS, FindingState, state_of
 from parallax.backoff import backoff
 from parallax.findings.explain import RUNBOOK, runbook_of
 from parallax.findings.finding import Finding
+from parallax.findings.repair import show_record
 from parallax.model import TopicPartition, broker_label
+from parallax.shell import ANYWHERE, Shell
 
 MOST_ASKED_FOR_S = 3600.0
 """The longest wait that a receiver's Retry-After is granted."""
@@ -119,11 +121,13 @@ class Outbox:
         pace: when messages are sent.
         draw: jitter of retries.
         runbook: where it is.
+        shell: how commands name the cluster and the job.
     """
 
-    def __init__(self, pace: Pace, draw: Random, runbook: str = RUNBOOK) -> None:
+    def __init__(self, pace: Pace, draw: Random, runbook: str = RUNBOOK, shell: Shell = ANYWHERE) -> None:
         self._pace = pace
         self._runbook = runbook
+        self._shell = shell
         self._draw = draw
         self._alerts: dict[str, Alert] = {}
         self._groups: dict[TopicPartition, Group] = {}
@@ -191,7 +195,8 @@ class Outbox:
                 "kind": str(finding.kind),
                 "broker_id": broker_label(finding.broker),
                 "offset": str(finding.offset),
-                "command": f"parallax findings explain {finding.finding_id}",
+                "command": self._shell.parallax("findings", "explain", finding.finding_id),
+                "record_command": show_record(finding, self._shell),
                 "runbook_url": f"{self._runbook}#{ALARMS[state].name.lower()}",
                 "kind_runbook_url": runbook_of(finding, self._runbook),
             },

@@ -27,6 +27,7 @@ from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
 from parallax.config import AlertingSettings, WebhookSettings
 from parallax.findings.finding import Finding
+from parallax.shell import ANYWHERE, Shell
 
 log = structlog.get_logger(__name__)
 
@@ -284,9 +285,12 @@ class Webhooks:
         settings: section ``alerting``.
         storage: ``storage.path``; what receivers were told is on record there.
         pace: when messages are sent; as the settings say by default.
+        shell: how commands in messages name the cluster and the job.
     """
 
-    def __init__(self, settings: AlertingSettings, storage: str, pace: Pace | None = None) -> None:
+    def __init__(
+        self, settings: AlertingSettings, storage: str, pace: Pace | None = None, shell: Shell = ANYWHERE
+    ) -> None:
         self._notifiers: dict[str, Notifier] = {}
         self._open: Sequence[Finding] | None = None
         if not settings.webhooks:
@@ -295,7 +299,7 @@ class Webhooks:
         record.keep([one.name for one in settings.webhooks])
         for one in settings.webhooks:
             every = pace or Pace(settings.repeat_hours * 3600)
-            outbox = Outbox(every, Random(), settings.runbook_url)  # noqa: S311 - jitter
+            outbox = Outbox(every, Random(), settings.runbook_url, shell)  # noqa: S311 - jitter
             outbox.restore(*record.of(one.name), time.time())
             self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, settings.cluster))
 

@@ -52,7 +52,8 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
         "kind": "deleted_record_resurrected",
         "broker_id": "2",
         "offset": "17",
-        "command": "parallax findings explain a",
+        "command": "parallax findings explain a -c CONFIG",
+        "record_command": "parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG",
         "runbook_url": "docs/runbook.md#parallaxdivergenceconfirmed",
         "kind_runbook_url": "docs/runbook.md#a-missed-tombstone",
     }
@@ -96,7 +97,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
     assert firing.splitlines()[0] == "*FIRING* Consumers of orders-0 of cluster lab read diverged data (1 more finding)"
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
-    assert "`parallax findings explain a`" in firing
+    assert "`parallax findings explain a -c CONFIG`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
     assert over.startswith("*RESOLVED* The replicas of orders-0 of cluster lab differ\n• (over) ")
 
