@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any
 
 import structlog
 
@@ -543,7 +541,6 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
         JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or what
             started this one has ended.
     """
-    configure_logging()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -564,36 +561,4 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
     say("stopped")
 
 
-class _Forgiving:
-    """A text stream of which no write fails: a full disk or a closed stream must not end the thread that logs."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError, ValueError):
-            return self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.flush()
-
-
-def configure_logging() -> None:
-    """Log one JSON object a line to standard error; the libraries' chatter only from warnings on."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(default=str),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Forgiving(sys.stderr))),
-        cache_logger_on_first_use=False,
-    )
-
-
-__all__ = ["Job", "JobError", "configure_logging", "lock_storage", "run_until_signal", "take_lease", "take_over"]
+__all__ = ["Job", "JobError", "lock_storage", "run_until_signal", "take_lease", "take_over"]

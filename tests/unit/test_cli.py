@@ -235,3 +235,27 @@ def test_a_command_ends_threads_and_runs_what_is_registered_but_takes_no_interpr
     ended = subprocess.run([sys.executable, "-c", ENDING, *arguments], capture_output=True, text=True, check=False)
     assert ended.returncode == code, ended.stderr
     assert ended.stdout.splitlines()[-2:] == ["a thread's end", "at exit"]
+
+
+def test_the_status_of_a_guard_that_is_off_is_a_line(tmp_path: Path) -> None:
+    config = tmp_path / "parallax.yaml"
+    head = "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [orders]}\n"
+    config.write_text(f"{head}storage: {{path: {tmp_path}/data}}\n")
+    ended = CliRunner().invoke(app, ["guard", "status", "-c", str(config)])
+    assert (ended.exit_code, ended.stdout) == (0, "nothing is held: the guard is off (guard.mode: off)\n")
+    document = CliRunner().invoke(app, ["guard", "status", "-c", str(config), "--format", "json"])
+    assert json.loads(document.stdout) == {"holds": [], "refused": []}
+
+
+def test_the_help_of_an_option_with_many_choices_breaks_none_of_them() -> None:
+    said = CliRunner().invoke(app, ["findings", "list", "--help"], env={"COLUMNS": "80"}).stdout
+    assert "<KIND>" in said or "KIND" in said
+    assert not any(
+        line.strip(" │").startswith(("_", "|")) or line.rstrip(" │").endswith("_") for line in said.splitlines()
+    )
+
+
+def test_an_unknown_kind_is_told_which_there_are(storage: str) -> None:
+    ended = findings(storage, "list", "--kind", "none")
+    assert ended.exit_code == 2
+    assert "read_committed_frozen" in ended.stderr

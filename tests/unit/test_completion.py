@@ -36,7 +36,20 @@ def completed(home: Path, *words: str) -> list[str]:
     [
         (
             ("",),
-            {"run", "check", "pause", "resume", "audit", "demo", "findings", "report", "guard", "lab", "fetch-jars"},
+            {
+                "run",
+                "show-record",
+                "check",
+                "pause",
+                "resume",
+                "audit",
+                "demo",
+                "findings",
+                "report",
+                "guard",
+                "lab",
+                "fetch-jars",
+            },
         ),
         (("fi",), {"findings"}),
         (("lab", ""), {"up", "down", "status", "scenario"}),

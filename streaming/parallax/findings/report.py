@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -29,9 +30,8 @@ from parallax.shell import ANYWHERE, Shell
 
 OnRecord = Callable[[Finding], Sequence[str]]
 """What else is on record about the replicas of a finding's partition, one fact after the other."""
-_COLUMNS = ("id", "kind", "status", "broker")
 _ID_CHARACTERS = 8
-"""Characters of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
+"""Characters of an id in a list: enough for `parallax findings acknowledge`, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,38 +102,25 @@ def _broker_text(finding: Finding) -> str:
     if finding.broker == NOBODY:
         return "no direction"
     leads = finding.exposed and evidence_of(finding).get("leader") == finding.broker
-    return f"{finding.broker}{' leads' if leads else ''}"
+    return f"broker {finding.broker}{' leads' if leads else ''}"
 
 
-def findings_table(findings: Sequence[Finding]) -> Table:
-    """The findings for the terminal; what each says in words goes below it (`print_findings`).
-
-    At 80 columns only the name of a long topic is broken.
-    """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in _COLUMNS:
-        table.add_column(column, no_wrap=True, justify="right" if column == "broker" else "left")
-    table.add_column("partition", overflow="fold")
-    for finding in findings:
-        style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else ""
-        table.add_row(
-            finding.finding_id[:_ID_CHARACTERS],
-            Text(str(finding.kind), style=style),
-            str(finding.status),
-            _broker_text(finding),
-            f"{finding.topic}-{finding.partition}",
-        )
-    return table
-
-
-def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN, *, to: TextIO | None = None) -> None:
+def print_findings(
+    storage: str,
+    output: str = "text",
+    wanted: Wanted = ALL_OPEN,
+    *,
+    to: TextIO | None = None,
+    shell: Shell = ANYWHERE,
+) -> None:
     """Print the findings of a job's storage path.
 
     Args:
         storage: ``storage.path`` of the job.
-        output: ``text`` (a table) or ``json`` (a list of documents with their evidence).
+        output: ``text`` (a paragraph for each) or ``json`` (a list of documents with their evidence).
         wanted: which ones.
         to: standard output by default.
+        shell: how printed commands name the job.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -146,10 +133,15 @@ def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN
     if not findings:
         stream.write("No open findings.\n" if wanted == ALL_OPEN else "No such findings.\n")
         return
-    shown = console(stream)
-    shown.print(findings_table(findings))
+    shown = console(stream, highlight=False)
     for finding in findings:
-        shown.print(_in_words(finding), markup=False, highlight=False, soft_wrap=True)
+        shown.print(_headline(finding), soft_wrap=True)
+        shown.print(Padding(Text(_in_words(finding)), (0, 0, 0, 4)))
+        if finding.stands:
+            shown.print(
+                Text(f"    What to do: {shell.parallax('findings', 'explain', _short(finding))}"), soft_wrap=True
+            )
+        shown.print()
 
 
 def _print_json(document: object, stream: TextIO) -> None:
@@ -157,8 +149,21 @@ def _print_json(document: object, stream: TextIO) -> None:
     stream.write("\n")
 
 
+def _short(finding: Finding) -> str:
+    return finding.finding_id[:_ID_CHARACTERS]
+
+
+def _headline(finding: Finding) -> Text:
+    """Which finding it is, in one line; a terminal wraps it between words."""
+    style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else "bold"
+    place = f"{finding.topic}-{finding.partition}"
+    return Text.assemble(
+        f"{_short(finding)}  ", (str(finding.kind), style), f"  {finding.status}  {place}  {_broker_text(finding)}"
+    )
+
+
 def _in_words(finding: Finding) -> str:
-    said = [f"{finding.finding_id[:_ID_CHARACTERS]}: {finding.summary}"]
+    said = [finding.summary]
     said.append(f"First suspected at {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}.")
     if finding.is_incident:
         said.append(f"It counts {tally_of(finding).count:,} {counted_in_words(group_of(finding))}.")
@@ -166,8 +171,6 @@ def _in_words(finding: Finding) -> str:
             said.append(f"For example at offsets {some}.")
     elif (key := key_text(finding)) is not None:
         said.append(f"The key is {key}.")
-    if finding.stands:
-        said.append(f"What to do: {runbook_of(finding)}")
     return " ".join(said)
 
 
