@@ -17,11 +17,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from parallax.cli import app
+from parallax.config import load
 from parallax.errors import SetupError
 from parallax.findings.table import FindingsTable
 from parallax.lab.commands import BrokerStatus, LabStatus
 from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
+from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
 
 sys.path.append(str(Path(__file__).parent / "findings"))
@@ -259,3 +261,31 @@ def test_an_unknown_kind_is_told_which_there_are(storage: str) -> None:
     ended = findings(storage, "list", "--kind", "none")
     assert ended.exit_code == 2
     assert "read_committed_frozen" in ended.stderr
+
+
+def test_the_settings_for_a_lab_are_those_of_a_job_that_watches_all_of_its_topics(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    status = LabStatus("mine", "4.2.1", "h:1,h:2", Path("/lab"), ())
+    monkeypatch.setattr("parallax.lab.commands.status", lambda **_: status)
+    printed = CliRunner().invoke(app, ["lab", "config", "--name", "mine"]).stdout
+    (tmp_path / "lab.yaml").write_text(printed)
+    settings = load(tmp_path / "lab.yaml")
+    assert settings.kafka["bootstrap.servers"] == "h:1,h:2"
+    assert settings.topics.pattern == "[^_].*"
+
+
+def test_a_scenario_waits_for_the_job_that_it_is_watched_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = {}
+    result = ScenarioResult("frozen", (), (), {"whole": 1.0})
+    monkeypatch.setattr("parallax.lab.commands.scenario", lambda *_, **more: given.update(more) or result)
+    config = tmp_path / "lab.yaml"
+    head = "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [a]}\n"
+    config.write_text(f"{head}storage: {{path: {tmp_path}/no}}\n")
+    asked = ["lab", "scenario", "frozen"]
+    assert CliRunner().invoke(app, [*asked, "--watched-by", str(config)]).exit_code == 0
+    assert given["await_observed"] is not None
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    assert given["await_observed"] is None
+    with pytest.raises(LabError, match=r"in vain .* start it with `parallax run`"):
+        recorded_by(str(tmp_path), patience_s=0)("a", 5, 2)

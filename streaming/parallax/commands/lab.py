@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parallax.commands.shared import Format, OutputFormat, one_line_errors, say
+from parallax.commands.shared import Format, OutputFormat, one_line_errors, say, storage_of
 from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.output import as_json
 
@@ -99,18 +99,40 @@ def lab_status(name: LabName = "default", output: OutputFormat = Format.text) ->
     _show_lab(commands.status(name=name), output)
 
 
+@app.command("config")
+@one_line_errors
+def lab_config(name: LabName = "default", output: OutputFormat = Format.text) -> None:
+    """Print the settings of a job that watches a lab's topics: put them into a file for `parallax run -c`."""
+    import yaml
+
+    from parallax.lab import commands
+
+    text = commands.settings(name=name)
+    typer.echo(as_json(yaml.safe_load(text)) if output is Format.json else text, nl=output is Format.json)
+
+
 @app.command("scenario")
 @one_line_errors
 def lab_scenario(
     scenario: Annotated[str, typer.Argument(help="Its name; an unknown one lists them all.")],
     producer: Producer = ProducerKind.legacy,
     name: LabName = "default",
+    watched_by: Annotated[
+        Path | None,
+        typer.Option("--watched-by", metavar="CONFIG", help="Wait, at each step, for the job of this settings file."),
+    ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Play a scenario on a lab that is up."""
-    from parallax.lab import commands
+    """Play a scenario on a lab that is up.
 
-    result = commands.scenario(scenario, producer=producer.value, name=name, say=say)
+    What it deletes is gone for good after seconds. A job that is to see it has to have recorded it by then: name its
+    settings file, and the scenario waits for it.
+    """
+    from parallax.lab import commands
+    from parallax.lab.watched import recorded_by
+
+    hook = None if watched_by is None else recorded_by(storage_of(watched_by, None))
+    result = commands.scenario(scenario, producer=producer.value, name=name, say=say, await_observed=hook)
     if output is Format.json:
         typer.echo(as_json(asdict(result)))
         return
