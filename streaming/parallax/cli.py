@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from parallax.commands import audit, findings, guard, job, lab, record
+from parallax.commands import audit, findings, guard, init, job, lab, record
 from parallax.commands.shared import say
 from parallax.errors import one_line
 from parallax.output import error_line
@@ -73,6 +73,7 @@ def _options(
     del version
 
 
+app.command()(init.init)
 app.command()(job.run)
 app.command()(job.check)
 app.add_typer(findings.app, name="findings")

@@ -39,6 +39,7 @@ def completed(home: Path, *words: str) -> list[str]:
             {
                 "run",
                 "show-record",
+                "init",
                 "check",
                 "pause",
                 "resume",
