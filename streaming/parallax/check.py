@@ -28,7 +28,7 @@ from parallax.guard.timekeeper import Absences, clock_of, recorded
 from parallax.guard.words import summed
 from parallax.java import find_java
 from parallax.model import TopicPartition
-from parallax.moments import FOREVER_MS
+from parallax.moments import FOREVER_MS, span_text
 from parallax.preflight import by_broker, check_folder, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized
@@ -422,17 +422,20 @@ def _exposure(topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[i
     kept = timedelta(milliseconds=min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS))
     text = (
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
-        f"delete.retention.ms ({_hours(kept)}) may miss tombstones and end markers for good."
+        f"delete.retention.ms ({_long(kept)}) may miss tombstones and end markers for good."
     )
     away = ((outage, broker) for broker, outage in outages.items() if broker in hosting)
     outage, broker = max(away, default=(timedelta(), -1))
     if outage > kept:
-        return Result.NOTE, f"{text} Broker {broker} was away for {_hours(outage)}: raise it, and audit the topic."
-    return Result.FINE, text + (f" The longest outage that is recorded took {_hours(outage)}." if outage else "")
+        return (
+            Result.NOTE,
+            f"{text} Broker {broker} was away for {_long(outage)}: raise it, and audit the topic.",
+        )
+    return Result.FINE, text + (f" The longest outage that is recorded took {_long(outage)}." if outage else "")
 
 
-def _hours(span: timedelta) -> str:
-    return f"{span.total_seconds() / 3600:.3g} h"
+def _long(span: timedelta) -> str:
+    return span_text(span.total_seconds())
 
 
 __all__ = ["Line", "Result", "check", "exit_code"]

@@ -227,7 +227,7 @@ class StorageSettings(_Section):
     """Where the Delta tables and the checkpoints live."""
 
     path: Annotated[str, AfterValidator(storage_path)] = Field(
-        ..., description="Folder or URI of the tables and checkpoints."
+        ".parallax/data", description="Folder or URI of the tables and checkpoints."
     )
     retention_hours: float = Field(
         168.0,
@@ -568,7 +568,7 @@ class Settings(BaseSettings):
         description="Kafka's options whose values are in files of their own: passwords and secrets.",
     )
     topics: TopicSettings
-    storage: StorageSettings
+    storage: StorageSettings = Field(default_factory=StorageSettings)
     read: ReadSettings = Field(default_factory=ReadSettings)
     compare: CompareSettings = Field(default_factory=CompareSettings)
     findings: FindingSettings = Field(default_factory=FindingSettings)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any
 
 import structlog
 
@@ -43,6 +41,7 @@ from parallax.overload import Overload
 from parallax.preflight import check_cluster, check_folder
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from parallax.shell import ANYWHERE, Shell
 from parallax.source.feedback import ALL, write_paused
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
@@ -75,10 +74,12 @@ class Job:
     Args:
         settings: validated settings.
         say: called with what happens at start and stop, a line at a time.
+        shell: how commands on the page and in messages name the cluster and the job.
     """
 
-    def __init__(self, settings: Settings, say: Say = lambda _: None) -> None:
+    def __init__(self, settings: Settings, say: Say = lambda _: None, shell: Shell = ANYWHERE) -> None:
         self._settings = settings
+        self._shell = shell
         self._say = say
         self._lock_file: IO[str] | None = None
         self._lease: Lease | None = None
@@ -152,7 +153,7 @@ class Job:
         self._clusters = ClusterWatch(self._client, self.state.update_mismatches)
         self._clusters.start()
         alerting = settings.alerting
-        self._webhooks = Webhooks(alerting, settings.storage.path)
+        self._webhooks = Webhooks(alerting, settings.storage.path, shell=self._shell)
         heartbeat = Heartbeat(alerting, time.monotonic)
         self._server = MetricsServer(
             self.state,
@@ -161,6 +162,7 @@ class Job:
             WebhookCollector(self._webhooks.status),
             heartbeat,
             on_record=beside(settings.storage.path, settings.read, settings.guard),
+            shell=self._shell,
         )
         self._webhooks.start()
         self._watch = JobWatch(ParallaxCollector(self.state).of_the_job, self._webhooks, heartbeat)
@@ -619,15 +621,15 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
     return before
 
 
-def run_until_signal(settings: Settings, say: Say) -> None:
+def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
         JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or what
             started this one has ended.
     """
-    job = Job(settings, say)
-    configure_logging(job.room)
+    job = Job(settings, say, shell)
+    configure_logging(also=[_once(job.room)])
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -647,22 +649,6 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     say("stopped")
 
 
-class _Forgiving:
-    """A text stream of which no write fails: a full disk or a closed stream must not end the thread that logs."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError, ValueError):
-            return self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.flush()
-
-
 def _once(room: Room) -> Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]:
     """What fails by a full disk is said by `Room` in one line, whoever else comes to notice it."""
 
@@ -675,34 +661,4 @@ def _once(room: Room) -> Callable[[Any, str, MutableMapping[str, Any]], MutableM
     return processor
 
 
-def configure_logging(room: Room | None = None) -> None:
-    """Log one JSON object a line to standard error; the libraries' chatter only from warnings on.
-
-    Args:
-        room: says that a disk is full, so that nobody else has to.
-    """
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            *([] if room is None else [_once(room)]),
-            structlog.processors.JSONRenderer(default=str),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Forgiving(sys.stderr))),
-        cache_logger_on_first_use=False,
-    )
-
-
-__all__ = [
-    "Job",
-    "JobError",
-    "configure_logging",
-    "lock_storage",
-    "moved",
-    "run_until_signal",
-    "take_lease",
-    "take_over",
-]
+__all__ = ["Job", "JobError", "lock_storage", "moved", "run_until_signal", "take_lease", "take_over"]

@@ -8,6 +8,20 @@ FOREVER_MS = 100 * 365 * 86_400_000
 """A hundred years: what is kept for longer is kept for as long as anybody asks."""
 
 
+def span_text(seconds: float) -> str:
+    """A length of time in the largest unit that it fills twice: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
+
+    Args:
+        seconds: how long.
+    """
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    units = (("days", 86400), ("h", 3600), ("min", 60))
+    unit, length = next(((name, size) for name, size in units if seconds >= 2 * size), ("s", 1))
+    value = seconds / length
+    return f"{value:,.0f} {unit}" if value >= 10 or value == round(value) else f"{value:.1f} {unit}"
+
+
 def time_text(ms: float) -> str:
     """A time in UTC, to the second; beyond the calendar that goes from the year 1 to 9999 it is said to be so.
 

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -17,6 +17,7 @@ from parallax.errors import SetupError, is_text
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 
 def error_line(text: str, output: str) -> str:
@@ -48,6 +49,49 @@ def console(to: TextIO, **more: Any) -> Console:
     from rich.console import Console  # not for commands that print one line
 
     return Console(file=to, force_terminal=to.isatty(), **more)
+
+
+def print_table(
+    shown: Console, headings: Sequence[str], rows: Sequence[Sequence[str | Text]], *, numbers: Collection[str] = ()
+) -> None:
+    """Print rows as a table whose words are whole.
+
+    Where the table is wider than the terminal, each row is a block of lines instead, one for each of its cells. A file
+    or a pipe has no width: there it is a table.
+
+    Args:
+        shown: where.
+        headings: of the columns.
+        rows: a cell for each column; empty cells are left out of blocks.
+        numbers: headings of the columns that are set to the right.
+    """
+    from rich.text import Text
+
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [max(Text(h).cell_len, *(row[n].cell_len for row in cells), 0) for n, h in enumerate(headings)]
+    if not shown.is_terminal or sum(widths) + 2 * (len(widths) - 1) <= shown.width:
+        lines = [[Text(heading, style="bold") for heading in headings], *cells]
+        for line in lines:
+            padded = [_padded(cell, w, h in numbers) for cell, w, h in zip(line, widths, headings, strict=True)]
+            text = Text("  ").join(padded)
+            text.rstrip()
+            shown.print(text, soft_wrap=True)
+        return
+    for row in cells:
+        first, *more = row
+        shown.print(first, soft_wrap=True)
+        for heading, cell in zip(headings[1:], more, strict=True):
+            if cell.plain:
+                shown.print(Text.assemble(f"  {heading}: ", cell), soft_wrap=True)
+
+
+def _padded(cell: Text, width: int, is_number: bool) -> Text:
+    padded, missing = cell.copy(), width - cell.cell_len
+    if is_number:
+        padded.pad_left(missing)
+    else:
+        padded.pad_right(missing)
+    return padded
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
+from parallax.lab.watched import last_position, recorded_by
 from parallax.model import IsolationLevel, RowKind, UnknownReason
 from parallax.views.positions import open_table
 from tests.reasons import UNTIL_AUDITED
@@ -241,27 +242,11 @@ class JobProcess:
 
     def await_observed(self, topic: str, offset: int, broker: int) -> None:
         """Wait until both tables hold all that a replica of partition 0 shows up to an offset (the scenarios' hook)."""
-        what = f"the job to record {topic} of broker {broker} up to offset {offset}"
-        until(lambda: self._has_recorded(topic, broker, offset), what, timeout=300, interval=0.2)
-
-    def _has_recorded(self, topic: str, broker: int, offset: int) -> bool:
-        uncommitted = self.last_position(IsolationLevel.READ_UNCOMMITTED, topic, broker)
-        if uncommitted is None or uncommitted["offset"] <= offset:
-            return False
-        stable = min(uncommitted["position"]["last_stable_offset"], offset + 1)
-        committed = self.last_position(IsolationLevel.READ_COMMITTED, topic, broker)
-        return stable == 0 or (committed is not None and committed["offset"] >= stable)
+        recorded_by(self.storage)(topic, offset, broker)
 
     def last_position(self, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
         """The last position row of a replica of partition 0 in a view."""
-        try:
-            dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
-        except Exception:  # noqa: BLE001 - the job has not made the table yet
-            return None
-        wanted = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("topic") == topic)
-        wanted &= (pc.field("broker") == broker) & (pc.field("partition") == 0)
-        rows = dataset.to_table(columns=["offset", "position", "timestamp"], filter=wanted)
-        return max(rows.to_pylist(), key=lambda row: (row["timestamp"], row["offset"]), default=None)
+        return last_position(self.storage, isolation, topic, broker)
 
 
 def kill_with_children(process: psutil.Process) -> None:

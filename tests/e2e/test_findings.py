@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from parallax.cli import app
 from parallax.config import FindingSettings, validate
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
@@ -133,6 +135,32 @@ def test_a_missing_marker_at_which_the_last_stable_offset_stands_is_confirmed_as
 ) -> None:
     got = judged(prober, replace(diverged.claim("frozen"), kind=FindingKind.MARKER_MISSING))
     assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN), got.reason
+
+
+def test_show_record_shows_what_a_follower_alone_still_has(diverged: Stage, played: Played) -> None:
+    """Broker 2 has missed the tombstone of a key, and shows the value before it; the others have cleaned both."""
+    topic = next(t for t in diverged.result.topics if t.endswith("tombstone"))
+    mine = diverged.recorder.seen[topic, 2].records.values()
+    value = next(record for record in mine if record.key == KEYS["tombstone"] and record.value is not None)
+    words = ["--topic", topic, "--partition", "0", "--offset", str(value.offset), "--format", "json"]
+    ended = CliRunner().invoke(app, ["show-record", "-c", str(played.job.config), *words])
+    assert ended.exit_code == 0, ended.stderr
+    brokers = json.loads(ended.stdout)["brokers"]
+    assert {broker: one["held"] for broker, one in brokers.items()} == {"1": "nothing", "2": "record", "3": "nothing"}
+    record = brokers["2"]["record"]
+    assert (record["key"], record["value"]) == ({"text": value.key}, {"text": value.value})
+    assert brokers["2"]["read_committed"] == "shown"
+
+
+def test_show_record_shows_that_a_frozen_replica_holds_back_what_the_others_show(
+    diverged: Stage, played: Played
+) -> None:
+    claim = diverged.claim("frozen")
+    words = ["--topic", claim.topic, "--partition", "0", "--offset", str(claim.offset), "--format", "json"]
+    ended = CliRunner().invoke(app, ["show-record", "-c", str(played.job.config), *words])
+    served = {broker: one["read_committed"] for broker, one in json.loads(ended.stdout)["brokers"].items()}
+    assert served["2"] == "held_back"
+    assert not {"held_back", "unknown"} & {served["1"], served["3"]}
 
 
 @pytest.mark.parametrize("suffix", ["tombstone", "frozen"])

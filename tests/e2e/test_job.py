@@ -119,10 +119,8 @@ def test_no_broker_was_ever_asked_by_it_for_a_change(played: Played) -> None:
     assert re.search(rf"operation = ALTER_CONFIGS .* on resource = Topic:LITERAL:{topic}", refused)
 
 
-def test_each_line_of_its_log_is_an_event_or_says_how_far_it_has_come(played: Played) -> None:
-    said = r"=== start|page and metrics on port \d+; starting Spark|the job runs|stopping the queries|stopped"
-    lines = played.job.log.read_text().splitlines()
-    others = [line for line in lines if not re.fullmatch(said, line)]
+def test_each_line_of_its_log_is_an_event(played: Played) -> None:
+    others = [line for line in played.job.log.read_text().splitlines() if line != "=== start"]
     assert [line for line in others if not line.startswith("{")] == []
     assert {"event", "level", "timestamp"} <= set.intersection(*(set(json.loads(line)) for line in others))
     assert sum(json.loads(line)["event"] == "finding" for line in others) >= 10

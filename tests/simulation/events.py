@@ -56,7 +56,7 @@ def advice(event: Finding, others: Iterable[Finding] = ()) -> Advice:
         others: the last events of those that stand beside it.
     """
     explained = explain(event, others)
-    sentences = [explained.now, explained.after, explained.right, *explained.steps]
+    sentences = [explained.now, explained.after, explained.right, *(step.text for step in explained.steps)]
     assignments = [text for text in (explained.away, explained.back) if text is not None]
     return read(sentences, assignments, exposed=event.exposed)
 

@@ -1471,13 +1471,13 @@ def test_an_index_is_not_said_to_be_rebuilt_once_the_cleaner_has_taken_the_end_m
     world = World(STANDARD)
     _looked_at(world, f"round; write -1 1 4; {_ROLLED_BACK.format('pair 0 0 7')}{_INDEX_LOST}")
     (before,) = world.monitor.lifecycle.standing()
-    assert "rebuild" in " ".join(explain(before).steps)
+    assert "rebuild" in " ".join(step.text for step in explain(before).steps)
     _looked_at(world, _lapped(4, 2))
     _looked_at_again(world)
     assert [b.marker for b in world.cluster.replicas[2].batches if b.marker is not None] == []
     (after,) = world.monitor.lifecycle.standing()
     assert (after.kind, after.broker) == (before.kind, 2)
-    assert "rebuild" not in " ".join(explain(after).steps)
+    assert "rebuild" not in " ".join(step.text for step in explain(after).steps)
 
 
 def test_a_value_that_a_wrong_outcome_has_cost_is_not_over_once_all_were_copied_from_its_replica() -> None:

@@ -310,7 +310,7 @@ def test_delete_retention_is_held_against_the_longest_outage_that_is_recorded(
     configs = {**CONFIGS, "delete.retention.ms": "600000"}
     line = lines(monkeypatch, of(tmp_path), configs=configs)["topic orders"]
     assert line.result is result
-    assert ("Broker 2 was away for 0.5 h" in line.text) is (result is Result.NOTE)
+    assert ("Broker 2 was away for 30 min" in line.text) is (result is Result.NOTE)
     assert lines(monkeypatch, of(tmp_path), configs={**CONFIGS, "delete.retention.ms": str(2**63 - 1)})
 
 

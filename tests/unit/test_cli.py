@@ -17,11 +17,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from parallax.cli import app
+from parallax.config import load
 from parallax.errors import SetupError
 from parallax.findings.table import FindingsTable
 from parallax.lab.commands import BrokerStatus, LabStatus
 from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
+from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
 
 sys.path.append(str(Path(__file__).parent / "findings"))
@@ -261,3 +263,55 @@ def test_what_cannot_be_bound_is_one_line(tmp_path: Path, folder: str, cluster: 
     (line,) = ended.stderr.splitlines()
     assert says in line
     assert not (tmp_path / "gone").exists()
+
+
+def test_the_status_of_a_guard_that_is_off_is_a_line(tmp_path: Path) -> None:
+    config = tmp_path / "parallax.yaml"
+    head = "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [orders]}\n"
+    config.write_text(f"{head}storage: {{path: {tmp_path}/data}}\n")
+    ended = CliRunner().invoke(app, ["guard", "status", "-c", str(config)])
+    assert (ended.exit_code, ended.stdout) == (0, "nothing is held: the guard is off (guard.mode: off)\n")
+    document = CliRunner().invoke(app, ["guard", "status", "-c", str(config), "--format", "json"])
+    assert json.loads(document.stdout) == {"holds": [], "refused": []}
+
+
+def test_the_help_of_an_option_with_many_choices_breaks_none_of_them() -> None:
+    said = CliRunner().invoke(app, ["findings", "list", "--help"], env={"COLUMNS": "80"}).stdout
+    assert "<KIND>" in said or "KIND" in said
+    assert not any(
+        line.strip(" │").startswith(("_", "|")) or line.rstrip(" │").endswith("_") for line in said.splitlines()
+    )
+
+
+def test_an_unknown_kind_is_told_which_there_are(storage: str) -> None:
+    ended = findings(storage, "list", "--kind", "none")
+    assert ended.exit_code == 2
+    assert "read_committed_frozen" in ended.stderr
+
+
+def test_the_settings_for_a_lab_are_those_of_a_job_that_watches_all_of_its_topics(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    status = LabStatus("mine", "4.2.1", "h:1,h:2", Path("/lab"), ())
+    monkeypatch.setattr("parallax.lab.commands.status", lambda **_: status)
+    printed = CliRunner().invoke(app, ["lab", "config", "--name", "mine"]).stdout
+    (tmp_path / "lab.yaml").write_text(printed)
+    settings = load(tmp_path / "lab.yaml")
+    assert settings.kafka["bootstrap.servers"] == "h:1,h:2"
+    assert settings.topics.pattern == "[^_].*"
+
+
+def test_a_scenario_waits_for_the_job_that_it_is_watched_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = {}
+    result = ScenarioResult("frozen", (), (), {"whole": 1.0})
+    monkeypatch.setattr("parallax.lab.commands.scenario", lambda *_, **more: given.update(more) or result)
+    config = tmp_path / "lab.yaml"
+    head = "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [a]}\n"
+    config.write_text(f"{head}storage: {{path: {tmp_path}/no}}\n")
+    asked = ["lab", "scenario", "frozen"]
+    assert CliRunner().invoke(app, [*asked, "--watched-by", str(config)]).exit_code == 0
+    assert given["await_observed"] is not None
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    assert given["await_observed"] is None
+    with pytest.raises(LabError, match=r"in vain .* start it with `parallax run`"):
+        recorded_by(str(tmp_path), patience_s=0)("a", 5, 2)

@@ -38,6 +38,8 @@ def completed(home: Path, *words: str) -> list[str]:
             ("",),
             {
                 "run",
+                "show-record",
+                "init",
                 "check",
                 "pause",
                 "resume",
@@ -52,7 +54,7 @@ def completed(home: Path, *words: str) -> list[str]:
             },
         ),
         (("fi",), {"findings"}),
-        (("lab", ""), {"up", "down", "status", "scenario"}),
+        (("lab", ""), {"up", "down", "status", "config", "scenario"}),
         (("findings", ""), {"list", "show", "explain", "acknowledge"}),
         (("guard", ""), {"status", "hold", "release"}),
         (("check", "--"), {"--config", "--format", "--help"}),

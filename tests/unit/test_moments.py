@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.moments import time_text
+from parallax.moments import span_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,21 @@ from parallax.moments import time_text
 )
 def test_a_time_beyond_the_calendar_is_said_to_be_so(ms: int, text: str) -> None:
     assert time_text(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.25, "250 ms"),
+        (1, "1 s"),
+        (90, "90 s"),
+        (600, "10 min"),
+        (9000, "2.5 h"),
+        (86400, "24 h"),
+        (604800, "7 days"),
+        (3.2e9, "37,037 days"),
+    ],
+)
+def test_a_length_of_time_is_said_in_a_unit_that_fits(seconds: float, text: str) -> None:
+    assert span_text(seconds) == text

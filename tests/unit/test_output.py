@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ import structlog
 
 from parallax.audit.progress import Shown
 from parallax.demo import Board, _display
-from parallax.output import console, waiting
+from parallax.output import console, print_table, waiting
 from parallax.source.pace import Metered
 
 ESCAPE = "\x1b["
@@ -157,3 +158,49 @@ def test_a_report_comes_when_nothing_moves_any_more() -> None:
     before, _, after = terminal.seen().partition("the report")
     assert before.endswith(("\x1b[?25h", "\x1b[2K", "\r")), before[-30:]
     assert ESCAPE not in after
+
+
+class TestATable:
+    """Words are whole: a row that does not fit becomes a block of lines."""
+
+    HEADINGS = ("partition", "result", "offset")
+    ROWS = (("shop.customers-0", "consistent", "12"), ("shop.orders-10", "unknown", ""))
+
+    def shown(self, width: int | None) -> list[str]:
+        from rich.console import Console
+
+        to = io.StringIO()
+        shown = console(to) if width is None else Console(file=to, force_terminal=True, width=width, color_system=None)
+        print_table(shown, self.HEADINGS, self.ROWS, numbers=("offset",))
+        return re.sub(r"\x1b\[[0-9;]*m", "", to.getvalue()).splitlines()
+
+    @pytest.mark.parametrize("width", [None, 80, 36])
+    def test_that_fits_has_a_line_for_each_row(self, width: int | None) -> None:
+        assert self.shown(width) == [
+            "partition         result      offset",
+            "shop.customers-0  consistent      12",
+            "shop.orders-10    unknown",
+        ]
+
+    def test_that_is_too_wide_has_a_line_for_each_cell(self) -> None:
+        assert self.shown(35) == [
+            "shop.customers-0",
+            "  result: consistent",
+            "  offset: 12",
+            "shop.orders-10",
+            "  result: unknown",
+        ]
+
+
+def test_an_audit_in_a_pipe_says_nothing_twice_and_nothing_while_nothing_was_read() -> None:
+    now, to = [0.0], io.StringIO()
+    with Shown(console(to), clock=lambda: now[0]) as shown:
+        shown.stage("reading")
+        for ranges, size in ((0, 0), (0, 0), (1, 1024), (1, 1024), (2, 2048)):
+            now[0] += 11
+            shown.reading(Metered(size, ranges, ranges), Metered(offsets=9, ranges=6))
+    assert to.getvalue().splitlines() == [
+        "reading",
+        "reading: 1 of 6 logs, 1.0 KiB",
+        "reading: 2 of 6 logs, 2.0 KiB",
+    ]

@@ -39,6 +39,7 @@ from parallax.alerting.status import Watch
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
 from parallax.findings.report import OnRecord
+from parallax.shell import ANYWHERE, Shell
 from parallax.tls import Renewed, of_server, renewed_at_each_handshake
 
 _LOOK_EVERY_S = 10.0
@@ -60,6 +61,7 @@ class MetricsServer:
         more: collectors that are served beside it.
         stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
         on_record: what else is on record about the replicas of a finding's partition.
+        shell: how commands that the page shows name the cluster and the job.
 
     Raises:
         MetricsServerError: the address cannot be bound, or the certificate cannot be loaded.
@@ -73,6 +75,7 @@ class MetricsServer:
         *more: Collector,
         stale_after_s: float = 120.0,
         on_record: OnRecord = lambda _: (),
+        shell: Shell = ANYWHERE,
     ) -> None:
         registry = CollectorRegistry()
         for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
@@ -83,7 +86,7 @@ class MetricsServer:
         self._on_record = on_record
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
-            self._server = uvicorn.Server(self._configured(settings, storage))
+            self._server = uvicorn.Server(self._configured(settings, storage, shell))
         except MetricsServerError:
             self._socket.close()
             raise
@@ -95,9 +98,9 @@ class MetricsServer:
         self._looking = threading.Thread(target=self._look_again, name="status", daemon=True)
         self._looking.start()
 
-    def _configured(self, settings: AlertingSettings, storage: str) -> uvicorn.Config:
+    def _configured(self, settings: AlertingSettings, storage: str, shell: Shell) -> uvicorn.Config:
         users = Users(settings.users)
-        renderer = Renderer(settings.cluster, settings.runbook_url)
+        renderer = Renderer(settings.cluster, settings.runbook_url, shell=shell)
         page = Page(self._state, storage, self._watch.look, users, renderer, self._on_record)
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]

@@ -7,16 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from parallax.audit.cluster import Looker, topic_traits
 from parallax.audit.plan import PartitionPlan, plan, ranges
 from parallax.audit.report import size_text
 from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import Settings
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.output import console
+from parallax.output import console, print_table
 from parallax.replica.client import FetchPosition, ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
@@ -140,6 +137,11 @@ def summarise(
     return DryRun(tuple(shares), len(plans), sum(p.readable for p in plans), unknown, longest)
 
 
+def _row(share: BrokerShare) -> list[str]:
+    when = "-" if share.seconds is None else f"{share.seconds:.0f} s"
+    return [str(share.broker), str(share.partitions), str(share.offsets), size_text(share.estimated_bytes), when]
+
+
 def write(found: DryRun, output: str, to: TextIO) -> None:
     """Write what would be read, as ``table`` or ``json``."""
     if output == "json":
@@ -147,15 +149,9 @@ def write(found: DryRun, output: str, to: TextIO) -> None:
         to.write("\n")
         return
     shown = console(to)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("broker", "partitions", "offsets", "estimated bytes", "at the limit"):
-        table.add_column(column, justify="right")
-    for share in found.brokers:
-        when = "-" if share.seconds is None else f"{share.seconds:.0f} s"
-        table.add_row(
-            str(share.broker), str(share.partitions), str(share.offsets), size_text(share.estimated_bytes), when
-        )
-    shown.print(table)
+    headings = ("broker", "partitions", "offsets", "estimated bytes", "at the limit")
+    print_table(shown, headings, [_row(share) for share in found.brokers], numbers=headings)
+    shown.print()
     for place, reasons in found.unknown.items():
         shown.print(f"{place}: unknown: {'; '.join(reasons)}", markup=False, highlight=False, soft_wrap=True)
     took = "no limit on the bytes" if found.seconds is None else f"about {found.seconds:.0f} s at the limit"

@@ -28,7 +28,7 @@ class Shown:
         self._console = console
         self._clock = clock
         self._line_at = clock()
-        self._stage = ""
+        self._stage = self._said = ""
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         if console.is_terminal:
@@ -58,12 +58,12 @@ class Shown:
         self._task = self._bar.add_task(text, total=None, read="")
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """How much has been read."""
+        """How much has been read; nothing is said twice, and nothing while nothing was."""
         read = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), read=read)
-        elif self._clock() - self._line_at >= _LINE_EVERY_S:
-            self._line_at = self._clock()
+        elif done.ranges + done.read_bytes and read != self._said and self._clock() - self._line_at >= _LINE_EVERY_S:
+            self._line_at, self._said = self._clock(), read
             self._console.print(f"{self._stage}: {read}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.report import as_document
 from parallax.model import IsolationLevel
-from parallax.output import console
+from parallax.output import console, print_table
 
 _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "yellow", Result.CONSISTENT: "green"}
 
@@ -65,28 +63,24 @@ def write(report: AuditReport, output: str, to: TextIO) -> None:
         to.write("\n")
         return
     shown = console(to)
-    shown.print(_table(report))
+    offsets = ("compared from", "up to", "up to (committed)")
+    headings = ("partition", "result", "replicas", *offsets, "findings")
+    print_table(shown, headings, [_row(one) for one in report.partitions], numbers=(*offsets, "findings"))
+    shown.print()
     for one in report.partitions:
         for text in (*(f.summary for f in one.findings), *(f"unknown: {reason}" for reason in one.reasons)):
             shown.print(f"{one.topic}-{one.partition}: {text}", markup=False, highlight=False, soft_wrap=True)
     shown.print(f"{_summary(report)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(report: AuditReport) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("partition", "result", "replicas", "compared from", "up to", "up to (committed)", "findings"):
-        numeric = column not in ("partition", "result", "replicas")
-        table.add_column(column, overflow="fold", justify="right" if numeric else "left")
-    for one in report.partitions:
-        offsets = (one.compared_from, *one.compared_up_to)
-        table.add_row(
-            f"{one.topic}-{one.partition}",
-            Text(str(one.result), style=_STYLES[one.result]),
-            " ".join(map(str, one.replicas)),
-            *("-" if offset < 0 else str(offset) for offset in offsets),
-            str(len(one.findings) or ""),
-        )
-    return table
+def _row(one: PartitionResult) -> list[str | Text]:
+    return [
+        f"{one.topic}-{one.partition}",
+        Text(str(one.result), style=_STYLES[one.result]),
+        " ".join(map(str, one.replicas)),
+        *("-" if offset < 0 else str(offset) for offset in (one.compared_from, *one.compared_up_to)),
+        str(len(one.findings) or ""),
+    ]
 
 
 def _summary(report: AuditReport) -> str:

@@ -243,6 +243,7 @@ class Answers:
         replicas: by broker id; every replica of the partition is in it, with its error where it did not answer.
         leader: node id; -1 where there is none.
         isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
+        assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
         gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands. Where others
             were asked all the same, they may be wrong by now as it was: see `pivot`.
         key: the key's bytes, where the payload setting lets them be read.
@@ -270,6 +271,7 @@ class Answers:
     recreated: bool = False
     cleanup_policy: str | None = None
     pivot: int = NOBODY
+    assigned: tuple[int, ...] = ()
 
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
         """Whether the leader lacks what a truncated log lost of a leader epoch: that ends there in its log, or below.
@@ -305,6 +307,7 @@ class Answers:
             "asked_at_ms": self.asked_at_ms,
             "leader": self.leader,
             "isr": list(self.isr),
+            "assigned": list(self.assigned),
             "replicas": {str(b): _replica_json(a) for b, a in sorted(self.replicas.items())},
             "coordinator": None if self.coordinator is None else asdict(self.coordinator),
         }

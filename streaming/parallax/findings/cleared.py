@@ -30,6 +30,8 @@ class Shown:
     Attributes:
         leader: node id; `NOBODY` where it is not known.
         sides: by what they show, the brokers.
+        assigned: the replicas in the order of their assignment, the preferred leader first; by id where the event does
+            not say.
         replicas: what each broker answered.
         markers: by broker, the end marker that it was recorded to show.
         outcomes: by broker, the outcome that it was recorded to show.
@@ -39,6 +41,7 @@ class Shown:
     finding: Finding
     leader: int
     sides: Mapping[str, frozenset[int]]
+    assigned: tuple[int, ...]
     replicas: Mapping[int, Mapping[str, Any]]
     markers: Mapping[int, str]
     outcomes: Mapping[int, str]
@@ -48,12 +51,13 @@ class Shown:
     def of(cls, finding: Finding) -> Shown:
         """Read the evidence of a finding's last event."""
         evidence = evidence_of(finding)
-        recorded = evidence.get("recorded") or {}
+        recorded, replicas = evidence.get("recorded") or {}, _by_broker(evidence.get("replicas"))
         return cls(
             finding=finding,
             leader=int(evidence.get("leader", NOBODY)),
             sides={text: frozenset(brokers) for text, brokers in (evidence.get("sides") or {}).items()},
-            replicas=_by_broker(evidence.get("replicas")),
+            assigned=_in_order(evidence.get("assigned") or (), replicas),
+            replicas=replicas,
             markers=_by_broker(recorded.get("markers")),
             outcomes=_by_broker(recorded.get("outcomes")),
             was_accused=frozenset(recorded.get("was_accused") or ()),
@@ -90,6 +94,12 @@ class Shown:
 
 def _by_broker(part: Mapping[str, Any] | None) -> dict[int, Any]:
     return {int(broker): value for broker, value in (part or {}).items()}
+
+
+def _in_order(assigned: Iterable[int], replicas: Iterable[int]) -> tuple[int, ...]:
+    """All replicas that were asked, those first of which an order is known."""
+    asked = sorted(replicas)
+    return tuple(dict.fromkeys([*(broker for broker in assigned if broker in asked), *asked]))
 
 
 def cleared(shown: Shown) -> list[int]:

@@ -111,6 +111,7 @@ class _Differing(_Part):
 class _Evidence(_Part):
     asked_at_ms: int = 0
     leader: int = NOBODY
+    assigned: list[int] = []
     replicas: dict[_BrokerId, _Replica] = {}
     sides: _Sides | None = None
     recorded: _Recorded | None = None

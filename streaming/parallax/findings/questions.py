@@ -220,6 +220,7 @@ def _asked(
             {b: read.for_claim(claim) for b, read in found[claim.suspect_id].items()},
             leader=where.leader,
             isr=where.isr,
+            assigned=where.replicas,
             coordinator=coordinators.get(claim.producer_id),
             asked_at_ms=asked_at_ms,
             key=_key_bytes(found[claim.suspect_id].values(), claim),

@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -18,16 +20,18 @@ from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
+from parallax.findings.repair import show_record
+from parallax.findings.steps import Step
 from parallax.findings.summary import counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.output import console
+from parallax.shell import ANYWHERE, Shell
 
 OnRecord = Callable[[Finding], Sequence[str]]
 """What else is on record about the replicas of a finding's partition, one fact after the other."""
-_COLUMNS = ("id", "kind", "status", "broker")
 _ID_CHARACTERS = 8
-"""Characters of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
+"""Characters of an id in a list: enough for `parallax findings acknowledge`, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,38 +102,25 @@ def _broker_text(finding: Finding) -> str:
     if finding.broker == NOBODY:
         return "no direction"
     leads = finding.exposed and evidence_of(finding).get("leader") == finding.broker
-    return f"{finding.broker}{' leads' if leads else ''}"
+    return f"broker {finding.broker}{' leads' if leads else ''}"
 
 
-def findings_table(findings: Sequence[Finding]) -> Table:
-    """The findings for the terminal; what each says in words goes below it (`print_findings`).
-
-    At 80 columns only the name of a long topic is broken.
-    """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in _COLUMNS:
-        table.add_column(column, no_wrap=True, justify="right" if column == "broker" else "left")
-    table.add_column("partition", overflow="fold")
-    for finding in findings:
-        style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else ""
-        table.add_row(
-            finding.finding_id[:_ID_CHARACTERS],
-            Text(str(finding.kind), style=style),
-            str(finding.status),
-            _broker_text(finding),
-            f"{finding.topic}-{finding.partition}",
-        )
-    return table
-
-
-def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN, *, to: TextIO | None = None) -> None:
+def print_findings(
+    storage: str,
+    output: str = "text",
+    wanted: Wanted = ALL_OPEN,
+    *,
+    to: TextIO | None = None,
+    shell: Shell = ANYWHERE,
+) -> None:
     """Print the findings of a job's storage path.
 
     Args:
         storage: ``storage.path`` of the job.
-        output: ``text`` (a table) or ``json`` (a list of documents with their evidence).
+        output: ``text`` (a paragraph for each) or ``json`` (a list of documents with their evidence).
         wanted: which ones.
         to: standard output by default.
+        shell: how printed commands name the job.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -142,10 +133,15 @@ def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN
     if not findings:
         stream.write("No open findings.\n" if wanted == ALL_OPEN else "No such findings.\n")
         return
-    shown = console(stream)
-    shown.print(findings_table(findings))
+    shown = console(stream, highlight=False)
     for finding in findings:
-        shown.print(_in_words(finding), markup=False, highlight=False, soft_wrap=True)
+        shown.print(_headline(finding), soft_wrap=True)
+        shown.print(Padding(Text(_in_words(finding)), (0, 0, 0, 4)))
+        if finding.stands:
+            shown.print(
+                Text(f"    What to do: {shell.parallax('findings', 'explain', _short(finding))}"), soft_wrap=True
+            )
+        shown.print()
 
 
 def _print_json(document: object, stream: TextIO) -> None:
@@ -153,8 +149,21 @@ def _print_json(document: object, stream: TextIO) -> None:
     stream.write("\n")
 
 
+def _short(finding: Finding) -> str:
+    return finding.finding_id[:_ID_CHARACTERS]
+
+
+def _headline(finding: Finding) -> Text:
+    """Which finding it is, in one line; a terminal wraps it between words."""
+    style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else "bold"
+    place = f"{finding.topic}-{finding.partition}"
+    return Text.assemble(
+        f"{_short(finding)}  ", (str(finding.kind), style), f"  {finding.status}  {place}  {_broker_text(finding)}"
+    )
+
+
 def _in_words(finding: Finding) -> str:
-    said = [f"{finding.finding_id[:_ID_CHARACTERS]}: {finding.summary}"]
+    said = [finding.summary]
     said.append(f"First suspected at {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}.")
     if finding.is_incident:
         said.append(f"It counts {tally_of(finding).count:,} {counted_in_words(group_of(finding))}.")
@@ -162,8 +171,6 @@ def _in_words(finding: Finding) -> str:
             said.append(f"For example at offsets {some}.")
     elif (key := key_text(finding)) is not None:
         said.append(f"The key is {key}.")
-    if finding.stands:
-        said.append(f"What to do: {runbook_of(finding)}")
     return " ".join(said)
 
 
@@ -174,6 +181,7 @@ def print_explanation(
     *,
     to: TextIO | None = None,
     on_record: OnRecord = lambda _: (),
+    shell: Shell = ANYWHERE,
 ) -> None:
     """Print a finding in plain words (`parallax.findings.explain`).
 
@@ -183,6 +191,7 @@ def print_explanation(
         output: ``text`` or ``json``.
         to: standard output by default.
         on_record: what else is on record about the replicas of a finding's partition.
+        shell: how printed commands name the cluster and the job.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -191,7 +200,7 @@ def print_explanation(
     stream = to or sys.stdout
     known = current(read_events(storage))
     finding = named(known, wanted)
-    explained = explain(finding, known.values())
+    explained = explain(finding, known.values(), shell)
     if output == "json":
         facts = {"on_record": list(on_record(finding))}
         _print_json({"finding_id": finding.finding_id, **asdict(explained), **facts}, stream)
@@ -199,31 +208,47 @@ def print_explanation(
     shown = console(stream, highlight=False)
     for heading, text in sections(explained, on_record(finding)):
         shown.print(Text(heading, style="bold"))
-        shown.print(Text(text), soft_wrap=heading.startswith("Assignment"))
+        if heading == TO_DO:
+            _print_steps(explained.steps, shown)
+        else:
+            shown.print(Text(text), soft_wrap=heading == LOOK)
         shown.print()
+
+
+def _print_steps(steps: Sequence[Step], shown: Console) -> None:
+    """Lines to run are neither indented nor wrapped: they are pasted as they stand there."""
+    for number, step in enumerate(steps, 1):
+        shown.print(Text(f"{number}. {step.text}"))
+        if step.run:
+            shown.print(Text(f"\n{step.run}\n"), soft_wrap=True)
 
 
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 
 
+LOOK = "See the record on each broker"
+TO_DO = "What to do"
+
+
 def sections(explained: Explanation, on_record: Sequence[str] = ()) -> list[tuple[str, str]]:
     """The parts of an explanation that say something, with their headings; facts beside it before the last."""
-    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(explained.steps, 1))
+    steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
         ("What consumers see now", explained.now),
         ("After an election", explained.after),
         ("Who is right", explained.right),
-        ("What to do", steps),
-        ("Assignment without the replica", explained.away or ""),
-        ("Assignment of all replicas", explained.back or ""),
+        (LOOK, explained.look),
+        (TO_DO, steps),
         (ON_RECORD, "\n".join(on_record)),
         ("More", explained.runbook),
     ]
     return [(heading, text) for heading, text in sections if text]
 
 
-def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None) -> None:
+def print_finding(
+    storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None, shell: Shell = ANYWHERE
+) -> None:
     """Print all events of a finding, and what each broker answered last, side by side.
 
     Args:
@@ -231,6 +256,7 @@ def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO
         wanted: the finding's id, or the beginning of it.
         output: ``text`` or ``json``.
         to: standard output by default.
+        shell: how the printed command names the job.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -249,6 +275,7 @@ def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO
         shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status}: {event.summary}"))
     shown.print()
     shown.print(answers_table(evidence_of(finding)))
+    shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)
 
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:

@@ -15,7 +15,7 @@ from parallax.guard.table import GuardTable
 from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
-from parallax.replica.options import protocol_of
+from parallax.shell import Shell
 from parallax.views.binding import settled
 
 _POLICY = "cleanup.policy"
@@ -101,12 +101,7 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
     """Commands with the brokers of the settings, and, where they ask who one is, a file that says so."""
-    if not kafka or "bootstrap.servers" not in kafka:
-        return text
-    said = f"--bootstrap-server {kafka['bootstrap.servers']}"
-    if protocol_of(kafka) != "PLAINTEXT":
-        said += " --command-config admin.properties"
-    return text.replace(BROKERS, said)
+    return text.replace(BROKERS, Shell.of(kafka).brokers()) if kafka else text
 
 
 def undo(hold: Hold) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from parallax.shell import ANYWHERE
+
 RETENTION = "delete.retention.ms"
 RATIO = "min.cleanable.dirty.ratio"
 LAG = "max.compaction.lag.ms"
@@ -289,7 +291,7 @@ def is_same(mine: str | None, other: str | None) -> bool:
         return False
 
 
-BROKERS = "--bootstrap-server HOST:9092"
+BROKERS = ANYWHERE.brokers()
 """Stands in commands until they are shown to somebody whose settings name the brokers."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ScenarioResult
 from parallax.lab.scenarios import scenario as find_scenario
+from parallax.lab.scenarios.conductor import AwaitObserved
 from parallax.lab.traffic import ProducerKind
 
 Say = Callable[[str], None]
@@ -102,6 +104,33 @@ def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> L
     return _status(name, _load(name, state.state_file(name, directory)))
 
 
+SETTINGS = """\
+# A job that watches a lab: parallax run -c FILE
+kafka:
+  bootstrap.servers: {servers}
+topics:
+  pattern: "[^_].*"
+storage:
+  path: {storage}
+findings:
+  recheck_interval_s: 5
+audit:
+  unread_delay_s: 0
+"""
+"""A job's settings, as YAML."""
+
+
+def settings(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> str:
+    """Give the settings of a job that watches all topics of a lab, as YAML; its tables are beside the lab's own folder.
+
+    Raises:
+        LabError: there is no lab of that name.
+    """
+    servers = status(name=name, directory=directory).bootstrap_servers
+    storage = state.state_file(name, directory).with_name(f"{name}-job-data")
+    return SETTINGS.format(servers=json.dumps(servers), storage=json.dumps(str(storage)))
+
+
 def scenario(
     scenario_name: str,
     *,
@@ -110,6 +139,7 @@ def scenario(
     name: str = state.DEFAULT_LAB,
     directory: Path | None = None,
     say: Say = lambda _: None,
+    await_observed: AwaitObserved | None = None,
 ) -> ScenarioResult:
     """Play a scenario on a lab that is up.
 
@@ -120,6 +150,7 @@ def scenario(
         name: of the lab.
         directory: where its state file is.
         say: called with what happens, a line at a time.
+        await_observed: see `parallax.lab.scenarios.Scenario.run`.
 
     Raises:
         LabError: no such scenario or lab, or brokers of it are down, or the scenario failed.
@@ -130,7 +161,7 @@ def scenario(
     if missing:
         raise LabError(f"lab {name}: broker {missing[0]} does not run; start again with: parallax lab down, then up")
     prefix = topic_prefix if topic_prefix is not None else f"{scenario_name}-{time.strftime('%H%M%S')}-"
-    return chosen.run(cluster, producer=producer, topic_prefix=prefix, say=say)
+    return chosen.run(cluster, producer=producer, topic_prefix=prefix, say=say, await_observed=await_observed)
 
 
 def _load(name: str, file: Path) -> Cluster:
@@ -169,4 +200,4 @@ def _condition(process: psutil.Process | None) -> str:
     return "paused" if found == psutil.STATUS_STOPPED else "running"
 
 
-__all__ = ["BrokerStatus", "LabStatus", "down", "scenario", "status", "up"]
+__all__ = ["BrokerStatus", "LabStatus", "down", "scenario", "settings", "status", "up"]

@@ -21,6 +21,11 @@ def finding(
     return replace(EVENT, evidence=json.dumps(evidence), **(base | fields))
 
 
+def assigned_as(one: Finding, replicas: list[int]) -> Finding:
+    """The finding, with the order of the partition's assignment in its evidence."""
+    return replace(one, evidence=json.dumps(json.loads(one.evidence) | {"assigned": replicas}))
+
+
 PROVEN = {"no value": [1, 3], "value at offset 0": [2]}
 
 
@@ -30,6 +35,45 @@ def test_those_that_stand_on_the_one_side_against_the_accused_are_right() -> Non
     assert said.right == "Broker 2 is proven wrong, brokers 1 and 3 are right in this."
     assert "If broker 2 becomes the leader, consumers read a record that was deleted." in said.after
     assert said.now.startswith("Broker 1 leads: consumers that read from the leader do not meet it.")
+
+
+@pytest.mark.parametrize(
+    ("assigned", "leader", "away", "back"),
+    [
+        ([3, 1, 2], 3, [3, 1], [3, 1, 2]),
+        ([3, 2, 1], 1, [3, 1], [3, 2, 1]),
+        ([2, 3, 1], 3, [3, 1], [3, 2, 1]),
+        ([2, 3, 1], 2, [3, 1], [3, 2, 1]),
+    ],
+)
+def test_the_order_of_the_replicas_is_kept_but_for_the_accused_that_would_lead(
+    assigned: list[int], leader: int, away: list[int], back: list[int]
+) -> None:
+    said = explain(assigned_as(finding(PROVEN, leader=leader), assigned))
+    assert said.away is not None
+    assert said.back is not None
+    assert json.loads(said.away)["partitions"][0]["replicas"] == away
+    assert json.loads(said.back)["partitions"][0]["replicas"] == back
+    last = said.steps[-1]
+    if assigned[0] == 2:
+        assert "give the replicas their order back" in last.text
+        assert f'"replicas": {assigned}' in last.run
+    else:
+        assert not last.run
+
+
+def test_a_replica_of_which_nothing_is_proven_is_not_first_while_another_is_copied() -> None:
+    said = explain(assigned_as(finding({"no value": [3], "value at offset 0": [2]}, leader=3), [1, 2, 3]))
+    assert said.back is not None
+    assert json.loads(said.back)["partitions"][0]["replicas"] == [3, 1, 2]
+    assert not any("order back" in step.text for step in said.steps)
+
+
+def test_who_is_first_already_is_elected_and_not_assigned_anew() -> None:
+    said = explain(assigned_as(finding(PROVEN, leader=2, exposed=True), [1, 2, 3]))
+    assert said.steps[0].text.startswith("Let broker 1 lead")
+    assert said.steps[0].run.startswith("kafka-leader-election.sh ")
+    assert "\n" not in said.steps[0].run
 
 
 def test_of_a_replica_that_is_on_no_side_nothing_is_said() -> None:
@@ -42,17 +86,17 @@ def test_the_replica_is_copied_again_from_one_that_is_right() -> None:
     assert said.away is not None
     assert said.back is not None
     assert json.loads(said.away)["partitions"] == [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]
-    assert json.loads(said.back)["partitions"][0]["replicas"] == [1, 3, 2]
-    assert said.steps[0].startswith("Keep broker 2 from leading")
-    assert "that broker 1 or 3 leads, and that the replicas are still those" in said.steps[1]
-    assert "have broker 2 drop its copy" in said.steps[2]
+    assert json.loads(said.back)["partitions"][0]["replicas"] == [1, 2, 3]
+    assert said.steps[0].text.startswith("Keep broker 2 from leading")
+    assert "that broker 1 or 3 leads, and that the replicas are still 1, 2, 3" in said.steps[1].text
+    assert "have broker 2 drop its copy" in said.steps[2].text
     assert len(said.steps) == 5
 
 
 @pytest.mark.parametrize(("leader", "exposed"), [(2, True), (3, False)])
 def test_first_a_replica_leads_that_is_right(leader: int, exposed: bool) -> None:
     said = explain(finding({"no value": [1], "value at offset 0": [2]}, leader, exposed=exposed))
-    assert said.steps[0].startswith("Let broker 1 lead, for a new copy is taken from the leader")
+    assert said.steps[0].text.startswith("Let broker 1 lead, for a new copy is taken from the leader")
     assert said.away is not None
     assert json.loads(said.away)["partitions"][0]["replicas"][0] == 1
 
@@ -62,9 +106,9 @@ def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader
     said = explain(finding(sides, leader=3, kind=FindingKind.RECORD_MISSING))
     assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
     assert said.away is said.back is None
-    assert "reassign" not in " ".join(said.steps)
-    assert "elect" in said.steps[0]
-    assert "Let a broker lead" not in " ".join(said.steps)
+    assert "reassign" not in " ".join(step.text for step in said.steps)
+    assert "elect" in said.steps[0].text
+    assert "Let a broker lead" not in " ".join(step.text for step in said.steps)
     assert "do not meet it" not in said.now
     assert said.now.startswith("Broker 3 leads: nothing is proven of what it shows")
 
@@ -93,7 +137,7 @@ def test_a_leader_that_shows_what_the_accused_shows_misleads_its_consumers(expos
     )
     assert said.after == "Once broker 1 leads, consumers read what is right in this from then on."
     assert said.right == "Broker 2 is proven wrong, broker 1 is right in this. Broker 3 shows the same."
-    assert said.steps[0].startswith("Let broker 1 lead")
+    assert said.steps[0].text.startswith("Let broker 1 lead")
     assert said.away is not None
     assert json.loads(said.away)["partitions"][0]["replicas"] == [1, 3]
 
@@ -102,12 +146,12 @@ def test_nobody_is_kept_from_leading_who_leads_already() -> None:
     said = explain(finding({"value at offset 0": [2, 3]}, leader=2, exposed=True))
     assert said.now.startswith("Broker 2 leads the partition: consumers")
     assert said.after == "No other replica is proven right: what consumers read after an election is not known."
-    assert said.steps[0].startswith("Elect no other leader on this evidence")
+    assert said.steps[0].text.startswith("Elect no other leader on this evidence")
 
 
 def test_all_that_show_the_same_are_kept_from_leading() -> None:
     said = explain(finding({"no value": [1], "value at offset 0": [2, 3]}))
-    assert said.steps[0].startswith("Keep brokers 2 and 3 from leading")
+    assert said.steps[0].text.startswith("Keep brokers 2 and 3 from leading")
     assert "If broker 2 or 3 becomes the leader" in said.after
     assert "(client.rack) read a record" in said.now
 
@@ -122,14 +166,14 @@ def test_where_the_others_differ_from_one_another_none_of_them_is_called_right_a
     said = explain(finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}))
     assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
     assert said.away is said.back is None
-    assert "reassign" not in " ".join(said.steps)
+    assert "reassign" not in " ".join(step.text for step in said.steps)
 
 
 def test_without_direction_nobody_is_right_and_nothing_is_to_be_reassigned() -> None:
     said = explain(finding(PROVEN, broker=NOBODY, kind=FindingKind.VISIBILITY_MISMATCH, exposed=True))
     assert said.right.startswith("Of none it is proven.")
     assert said.away is None
-    assert "reassign" not in " ".join(said.steps)
+    assert "reassign" not in " ".join(step.text for step in said.steps)
     assert said.runbook == "docs/runbook.md#without-direction"
 
 
@@ -153,7 +197,7 @@ def test_what_some_do_not_show_is_not_said_to_be_shared_by_them_and_nothing_is_w
     unknown = "Of brokers 3 and 4 it is not known what they read."
     assert said.now == f"Consumers of brokers 1 and 2 read data that was rolled back. {unknown}"
     assert said.right.endswith("Nothing is proven of brokers 3 and 4.")
-    assert said.steps[0].startswith("Wipe nothing on brokers 3 and 4")
+    assert said.steps[0].text.startswith("Wipe nothing on brokers 3 and 4")
     assert said.after.endswith("unless it is of broker 3 or 4.")
 
 
@@ -171,7 +215,7 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
 
 def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() -> None:
     said = explain(finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
-    assert said.steps[0].startswith("Have the transaction ended as the runbook says")
+    assert said.steps[0].text.startswith("Have the transaction ended as the runbook says")
 
 
 @pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])
@@ -214,19 +258,19 @@ class TestAnotherFindingOfThePartition:
         said = explain(finding(PROVEN), [other])
         assert said.right == "Broker 2 is proven wrong, brokers 1 and 3 are right in this."
         assert said.away is said.back is None
-        assert said.steps[0].startswith("Keep broker 2 from leading")
-        assert "broker 2 may be the right one in finding beef (record_missing)" in said.steps[1]
+        assert said.steps[0].text.startswith("Keep broker 2 from leading")
+        assert "broker 2 may be the right one in finding beef (record_missing)" in said.steps[1].text
 
     def test_without_direction_forbids_one(self) -> None:
         said = explain(finding(PROVEN, leader=2), [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH)])
         assert said.away is None
-        assert said.steps[0].startswith("Elect no other leader yet")
+        assert said.steps[0].text.startswith("Elect no other leader yet")
 
     def test_leaves_those_as_sources_that_are_right_in_both(self) -> None:
         other = beside(3, {"no value": [1, 2], "value at offset 0": [3]})
         said = explain(finding(PROVEN, leader=3), [other])
-        assert said.steps[0].startswith("Let broker 1 lead")
-        assert "that broker 1 leads" in said.steps[1]
+        assert said.steps[0].text.startswith("Let broker 1 lead")
+        assert "that broker 1 leads" in said.steps[1].text
         assert said.away is not None
         assert json.loads(said.away)["partitions"][0]["replicas"] == [1, 3]
 
@@ -260,43 +304,43 @@ def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:
     one = index_wrong({"aborted": [1], "committed": [2]}, 1)
     said = explain(one)
     assert said.away is None
-    assert said.steps[0].startswith("Keep broker 2 from leading")
-    assert said.steps[1].startswith("Have broker 2 rebuild its index of aborted transactions")
-    assert said.steps[1].endswith("says so.")
+    assert said.steps[0].text.startswith("Keep broker 2 from leading")
+    assert said.steps[1].text.startswith("Have broker 2 rebuild its index of aborted transactions")
+    assert said.steps[1].text.endswith("says so.")
     (further,) = explain(index_wrong({"aborted": [1], "committed": [2]}, 2)).steps
-    assert "Another broker leads while it is stopped" in further
+    assert "Another broker leads while it is stopped" in further.text
     (alone,) = explain(index_wrong({"committed": [1, 2, 3]}, 1, exposed=True)).steps
-    assert "Another broker leads while it is stopped" in alone
+    assert "Another broker leads while it is stopped" in alone.text
 
 
 def test_an_index_is_not_rebuilt_from_a_log_whose_end_marker_is_cleaned() -> None:
     said = explain(index_wrong({"aborted": [1], "committed": [2]}, 1, held=False))
     assert said.away is not None
-    assert said.steps[0].startswith("Keep broker 2 from leading")
-    assert "Have broker 2 drop its copy" in said.steps[2]
-    assert "rebuild" not in " ".join(said.steps)
+    assert said.steps[0].text.startswith("Keep broker 2 from leading")
+    assert "Have broker 2 drop its copy" in said.steps[2].text
+    assert "rebuild" not in " ".join(step.text for step in said.steps)
     further = explain(index_wrong({"aborted": [1], "committed": [2]}, 2, held=False))
     assert further.away is None
-    assert further.steps[1].startswith("Find out which replica is right before any is copied or wiped")
+    assert further.steps[1].text.startswith("Find out which replica is right before any is copied or wiped")
 
 
 def test_what_the_cleaner_has_taken_by_a_wrong_index_takes_a_copy() -> None:
     """The index is right again, and the end marker is there."""
     said = explain(index_wrong({"a value": [1], "no value": [2]}, 1))
     assert said.right.startswith("Broker 2 is proven wrong, broker 1 is right in this.")
-    assert "Have broker 2 drop its copy" in said.steps[2]
-    assert "rebuild" not in " ".join(said.steps)
+    assert "Have broker 2 drop its copy" in said.steps[2].text
+    assert "rebuild" not in " ".join(step.text for step in said.steps)
 
 
 def test_a_leader_that_lost_the_head_of_its_log_is_not_left_to_lead() -> None:
     said = explain(finding({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True))
-    assert said.steps[0].startswith("Let a broker lead whose log begins lower and is not empty")
+    assert said.steps[0].text.startswith("Let a broker lead whose log begins lower and is not empty")
 
 
 def test_what_was_truncated_and_the_leader_lacks_as_well_is_missed_by_all() -> None:
     said = explain(finding({}, kind=FindingKind.LOG_TRUNCATED, exposed=True))
     assert said.now == "Broker 1 leads the partition and lacks it as well: consumers miss what was truncated."
-    assert said.steps[1].startswith("Have what was lost written once more")
+    assert said.steps[1].text.startswith("Have what was lost written once more")
 
 
 def test_a_leader_that_was_only_read_to_show_the_same_is_not_said_to_show_it() -> None:

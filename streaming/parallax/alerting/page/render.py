@@ -25,6 +25,7 @@ from parallax.findings.report import answers_of, key_text, sections
 from parallax.findings.summary import counted_in_words
 from parallax.guard.words import in_words, summed
 from parallax.model import FindingStatus, TopicPartition
+from parallax.shell import ANYWHERE, Shell
 from parallax.views.pause import in_words as paused_in_words
 
 PER_PAGE = 100
@@ -131,9 +132,13 @@ class Renderer:
         cluster: what the cluster is called.
         runbook: where that is.
         live: whether the page follows the job; else it is a report.
+        shell: how printed commands name the cluster and the job.
     """
 
-    def __init__(self, cluster: str = "", runbook: str = RUNBOOK, *, live: bool = True) -> None:
+    def __init__(
+        self, cluster: str = "", runbook: str = RUNBOOK, *, live: bool = True, shell: Shell = ANYWHERE
+    ) -> None:
+        self._shell = shell
         self._runbook = runbook
         self._common: dict[str, Any] = {
             "cluster": cluster,
@@ -249,7 +254,7 @@ class Renderer:
         said: str = "",
     ) -> str:
         """A finding with its evidence, below what stands; a form to acknowledge it where there is a token."""
-        values = finding_values(finding, events, standing, self._runbook, on_record)
+        values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
         return self.page("finding.html", **values, status=status, token=token, user=user, problem=problem, said=said)
 
 
@@ -279,6 +284,7 @@ def finding_values(
     standing: Iterable[Finding],
     runbook: str = RUNBOOK,
     on_record: Sequence[str] = (),
+    shell: Shell = ANYWHERE,
 ) -> dict[str, Any]:
     """What finding_body.html shows.
 
@@ -288,8 +294,9 @@ def finding_values(
         standing: the last events of all findings: the advice goes by what else stands about the partition.
         runbook: where that is.
         on_record: what else is on record about the replicas of its partition.
+        shell: how printed commands name the cluster and the job.
     """
-    explained = replace(explain(finding, standing), runbook=runbook_of(finding, runbook))
+    explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
     count = f"{tally_of(finding).count:,}" if finding.is_incident else None
     return {
         "finding": finding,

@@ -17,6 +17,7 @@ from parallax.findings.naming import named
 from parallax.findings.report import OnRecord
 from parallax.findings.table import read_events
 from parallax.output import output
+from parallax.shell import ANYWHERE, Shell
 
 _AROUND = timedelta(minutes=30)
 
@@ -27,6 +28,7 @@ def write_report(
     file: Path,
     on_record: OnRecord = lambda _: (),
     alerting: AlertingSettings | None = None,
+    shell: Shell = ANYWHERE,
 ) -> int:
     """Write a report; a file that is there is replaced as a whole, or not at all.
 
@@ -36,6 +38,7 @@ def write_report(
         file: where to.
         on_record: what else is on record about the replicas of a finding's partition.
         alerting: has the cluster's name, and where the runbook is; the defaults where it is None.
+        shell: how printed commands name the cluster and the job.
 
     Returns:
         How many findings it holds.
@@ -52,7 +55,7 @@ def write_report(
         chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
         chosen.sort(key=lambda f: (not f.is_open, not f.exposed, f.first_suspected_at))
         reported = [
-            finding_values(finding, events, standing.values(), told.runbook_url, on_record(finding))
+            finding_values(finding, events, standing.values(), told.runbook_url, on_record(finding), shell)
             | {"timelines": _timelines(storage, finding)}
             for finding in chosen
         ]

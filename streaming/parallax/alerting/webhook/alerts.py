@@ -13,7 +13,9 @@ from parallax.alerting.listing import ALARMS, FindingState, headline, state_of
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import RUNBOOK, runbook_of
 from parallax.findings.finding import Finding
+from parallax.findings.repair import show_record
 from parallax.model import Severity, TopicPartition, broker_label
+from parallax.shell import ANYWHERE, Shell
 
 OF_THE_JOB = TopicPartition("", -2)
 """The group of what the job itself suffers."""
@@ -38,11 +40,13 @@ class Places:
         cluster: ``alerting.cluster``.
         runbook: address of the runbook.
         page: ``alerting.external_url``; empty: messages link to no page.
+        shell: how commands name the cluster and the job.
     """
 
     cluster: str = ""
     runbook: str = RUNBOOK
     page: str = ""
+    shell: Shell = ANYWHERE
 
     def named(self, what: str) -> str:
         """What it is, and of which cluster."""
@@ -142,7 +146,8 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         "kind": str(finding.kind),
         "broker_id": broker,
         "offset": str(finding.offset),
-        "command": f"parallax findings explain {finding.finding_id}",
+        "command": places.shell.parallax("findings", "explain", finding.finding_id),
+        "record_command": show_record(finding, places.shell),
         "page_url": places.page_of(f"findings/{quote(finding.finding_id, safe='')}"),
         "runbook_url": f"{places.runbook}#{name.lower()}",
         "kind_runbook_url": runbook_of(finding, places.runbook),

@@ -120,8 +120,8 @@ def _slack(message: Message, settings: WebhookSettings, places: Places) -> Seque
     del settings, places
     lines = [f"*{message.status.upper()}* {_escaped(_title(message))}"]
     for alert in message.alerts[:_SLACK_ALERTS]:
-        command = alert.annotations.get("command")
-        to = [f"`{command}`"] if command else []
+        commands = (alert.annotations.get(name) for name in ("command", "record_command"))
+        to = [f"`{_escaped(command)}`" for command in commands if command]
         to += [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
         lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert))}", " · ".join(to)))))
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:

@@ -29,6 +29,7 @@ from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
 from parallax.config import AlertingSettings, WebhookSettings
 from parallax.findings.finding import Finding
+from parallax.shell import ANYWHERE, Shell
 
 log = structlog.get_logger(__name__)
 
@@ -299,16 +300,19 @@ class Webhooks:
         settings: section ``alerting``.
         storage: ``storage.path``; what receivers were told is on record there.
         pace: when messages are sent; as the settings say by default.
+        shell: how commands in messages name the cluster and the job.
     """
 
-    def __init__(self, settings: AlertingSettings, storage: str, pace: Pace | None = None) -> None:
+    def __init__(
+        self, settings: AlertingSettings, storage: str, pace: Pace | None = None, shell: Shell = ANYWHERE
+    ) -> None:
         self._notifiers: dict[str, Notifier] = {}
         self._seen: tuple[Sequence[Finding], Sequence[Finding]] | None = None
         if not settings.webhooks:
             return
         record = Record(storage)
         record.keep([one.name for one in settings.webhooks])
-        places = Places(settings.cluster, settings.runbook_url, settings.external_url)
+        places = Places(settings.cluster, settings.runbook_url, settings.external_url, shell)
         for one in settings.webhooks:
             every = pace or Pace(settings.repeat_hours * 3600)
             outbox = Outbox(every, Random(), places)  # noqa: S311 - jitter

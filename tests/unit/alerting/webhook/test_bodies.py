@@ -65,7 +65,8 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
         "kind": "deleted_record_resurrected",
         "broker_id": "2",
         "offset": "17",
-        "command": "parallax findings explain a",
+        "command": "parallax findings explain a -c CONFIG",
+        "record_command": "parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG",
         "runbook_url": "docs/runbook.md#parallaxdivergenceconfirmed",
         "kind_runbook_url": "docs/runbook.md#a-missed-tombstone",
     }
@@ -112,7 +113,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
         == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
     )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
-    assert "`parallax findings explain a`" in firing
+    assert "`parallax findings explain a -c CONFIG`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
     assert over.splitlines() == [
         "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",

@@ -1,0 +1,159 @@
+"""``parallax findings``: list, show, explain and acknowledge findings; and ``parallax report``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parallax.commands.shared import (
+    Format,
+    JobConfig,
+    JobData,
+    OutputFormat,
+    Target,
+    format_of,
+    one_line_errors,
+)
+from parallax.model import FindingKind, FindingStatus
+from parallax.output import as_json
+
+app = typer.Typer(invoke_without_command=True)
+
+
+FindingId = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")]
+
+
+@app.callback()
+@one_line_errors
+def findings(
+    context: typer.Context,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
+) -> None:
+    """List what the findings table holds, show or explain a finding, or acknowledge it."""
+    from parallax.findings.report import Wanted, print_findings
+
+    command = context.invoked_subcommand
+    if command is None:
+        job = Target(config, data)
+        print_findings(job.storage, output.value, Wanted(everything=everything), shell=job.shell)
+    elif everything and command != "list":
+        raise _not_of(command, "--all")
+
+
+def _not_of(command: str, option: str) -> Exception:
+    from parallax.config import ConfigError
+
+    return ConfigError(f"{option}: findings {command} has no such option; leave it out")
+
+
+@app.command("list")
+@one_line_errors
+def list_findings(
+    context: typer.Context,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
+    topic: Annotated[list[str] | None, typer.Option(help="Of this topic; may be repeated.")] = None,
+    kind: Annotated[
+        list[FindingKind] | None, typer.Option(metavar="KIND", help="Of this kind; may be repeated.")
+    ] = None,
+    status: Annotated[
+        list[FindingStatus] | None, typer.Option(metavar="STATUS", help="Of this status; may be repeated.")
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Suspected then (UTC) or later."),
+    ] = None,
+) -> None:
+    """List the findings that stand, or those that are asked for."""
+    from parallax.findings.report import Wanted, print_findings
+
+    wanted = Wanted(
+        everything=everything or bool(context.parent is not None and context.parent.params.get("everything")),
+        topics=tuple(topic or ()),
+        kinds=tuple(kind or ()),
+        statuses=tuple(status or ()),
+        since=None if since is None else since.replace(tzinfo=UTC),
+    )
+    job = Target.of(context, config, data)
+    print_findings(job.storage, format_of(context, output), wanted, shell=job.shell)
+
+
+@app.command()
+@one_line_errors
+def show(
+    context: typer.Context,
+    finding: FindingId,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show all events of a finding, and what each broker answered last, side by side."""
+    from parallax.findings.report import print_finding
+
+    job = Target.of(context, config, data)
+    print_finding(job.storage, finding, format_of(context, output), shell=job.shell)
+
+
+@app.command()
+@one_line_errors
+def explain(
+    context: typer.Context,
+    finding: FindingId,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Explain a finding in plain words: what consumers see, who is right, what to run."""
+    from parallax.findings.report import print_explanation
+
+    job = Target.of(context, config, data)
+    print_explanation(job.storage, finding, format_of(context, output), on_record=job.on_record, shell=job.shell)
+
+
+@app.command()
+@one_line_errors
+def acknowledge(
+    context: typer.Context,
+    finding: FindingId,
+    reason: Annotated[str, typer.Option(help="Why no more alarm is wanted; it is recorded.")],
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Record that a finding is known: its alert ends, and it comes back only if it becomes worse."""
+    from parallax.findings.acknowledge import acknowledge as record
+    from parallax.findings.report import as_document
+
+    done = record(Target.of(context, config, data).storage, finding, reason)
+    if format_of(context, output) == "json":
+        typer.echo(as_json(as_document(done)))
+        return
+    typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
+
+
+@one_line_errors
+def report(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, HTML.")],
+    finding: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Findings; all that stand.")] = None,
+    config: JobConfig = None,
+    data: JobData = None,
+    output_format: OutputFormat = Format.text,
+) -> None:
+    """Write findings with their evidence as one page that a ticket can hold."""
+    from parallax.alerting.page.ticket import write_report
+
+    job = Target(config, data)
+    alerting = None if job.settings is None else job.settings.alerting
+    count = write_report(job.storage, finding or (), output, job.on_record, alerting, job.shell)
+    if output_format is Format.json:
+        typer.echo(as_json({"file": output, "findings": count}))
+        return
+    typer.echo(f"{output}: {count} finding{'' if count == 1 else 's'}")

@@ -1,0 +1,110 @@
+"""``parallax guard``: show, place and release the guard's holds on topics."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parallax.commands.shared import Config, Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
+from parallax.output import as_json
+
+app = typer.Typer(help="Show, place or release the guard's holds on topics.")
+
+
+@app.command("status")
+@one_line_errors
+def guard_status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
+    """Show which topics are held, what was changed, and what puts it back by hand."""
+    from parallax.config import load
+    from parallax.guard.command import addressed, document, in_words, read_record, refused_in_words
+    from parallax.guard.holds import Record, open_holds, stranded
+    from parallax.guard.table import GuardTable
+
+    storage = storage_of(config, data)
+    settings = None if config is None else load(config)
+    kafka = None if settings is None else settings.kafka
+    is_off = settings is not None and settings.guard.mode == "off"
+    record = Record() if is_off and not GuardTable.is_there(storage) else read_record(storage)[0]
+    holds = open_holds(record)
+    if output is Format.json:
+        refused = [
+            {"topic": e.topic, "kind": e.kind, "reason": addressed(e.reason, kafka)} for e in record.refused.values()
+        ]
+        typer.echo(as_json({"holds": [document(hold, kafka) for hold in holds], "refused": refused}))
+        return
+    none = "nothing is held: the guard is off (guard.mode: off)" if is_off else "nothing is held"
+    typer.echo("\n".join(in_words(hold, kafka) for hold in holds) or none)
+    mode = "act" if settings is None else settings.guard.mode
+    for said in filter(None, (stranded(hold.topic, mode) for hold in holds)):
+        say(said)
+    for event in record.refused.values():
+        typer.echo(refused_in_words(event, kafka))
+
+
+@app.command("hold")
+@one_line_errors
+def guard_hold(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    config: Config,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Hold a topic until it is let go of, or for guard.max_hold_hours: nothing of it is cleaned."""
+    _guard_asked(config, [topic], hold=True, output=output)
+
+
+@app.command("release")
+@one_line_errors
+def guard_release(
+    config: Config,
+    topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that are held, or asked for.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Put the settings of a topic back now; it is not held again for the same absence."""
+    from parallax.config import ConfigError, load
+    from parallax.guard.command import read_record
+    from parallax.guard.holds import open_holds
+
+    if (topic is None) != everything:
+        raise ConfigError("guard release: give either a topic or --all")
+    topics = [topic] if topic is not None else []
+    if everything:
+        record = read_record(load(config).storage.path)[0]
+        asked = {name for name, is_wanted in record.asked.items() if is_wanted}
+        topics = sorted({hold.topic for hold in open_holds(record)} | asked)
+    _guard_asked(config, topics, hold=False, output=output)
+
+
+def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format) -> None:
+
+    import structlog
+
+    from parallax.config import load
+    from parallax.guard.command import ask, document, in_words
+    from parallax.job import JobError, lock_storage
+
+    settings = load(config)
+    # What is done, or why it is not, is said at the end, in the words of a command.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    is_run = False
+    if settings.guard.mode == "act":
+        try:
+            lock = lock_storage(settings.storage.path)
+        except JobError:
+            is_run = True
+        else:
+            if lock is not None:
+                lock.close()
+    holds = ask(settings, topics, hold=hold, is_run_by_job=is_run) if topics else []
+    if hold and not is_run:
+        say(
+            f"no job with guard.mode: act runs on this storage path: only `parallax guard release {topics[0]}`, or the "
+            "next start of one, ends this"
+        )
+    if output is Format.json:
+        typer.echo(as_json([document(one, settings.kafka) for one in holds]))
+        return
+    typer.echo("\n".join(in_words(one, settings.kafka) for one in holds) or "nothing is held")

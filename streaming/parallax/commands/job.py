@@ -1,0 +1,127 @@
+"""``parallax run``, ``pause``, ``resume``, ``check`` and ``fetch-jars``: the job, and what it needs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parallax.commands.lab import KafkaVersion
+from parallax.commands.shared import (
+    BrokerIds,
+    Config,
+    Format,
+    JobConfig,
+    JobData,
+    OutputFormat,
+    one_line_errors,
+    say,
+    storage_of,
+)
+from parallax.jars import DEFAULT_KAFKA_VERSION
+from parallax.output import as_json, waiting
+from parallax.shell import Shell
+
+if TYPE_CHECKING:
+    from parallax.views.pause import Paused
+
+
+@one_line_errors
+def run(
+    config: Config,
+) -> None:
+    """Run the always-on job until SIGTERM or SIGINT."""
+    from parallax.config import load
+    from parallax.job import run_until_signal
+    from parallax.logs import configure_logging, said
+
+    settings = load(config)
+    configure_logging()
+    run_until_signal(settings, said, Shell.of(settings.kafka, config.absolute()))
+
+
+@one_line_errors
+def pause(
+    reason: Annotated[str, typer.Option(help="Why nothing is to be read; it is shown wherever the pause is.")],
+    broker: BrokerIds = None,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Have the job read no records, of all brokers or of some; positions stay, and what is not read is unknown."""
+    from parallax.people import user
+    from parallax.views.pause import pause as begin
+
+    _print_paused(begin(storage_of(config, data), broker or (), reason, user()), output)
+
+
+@one_line_errors
+def resume(
+    broker: BrokerIds = None,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Have the job read on, of all brokers or of some."""
+    from parallax.views.pause import resume as end
+
+    _print_paused(end(storage_of(config, data), broker or ()), output)
+
+
+def _print_paused(standing: Paused, output: Format) -> None:
+    from parallax.views.pause import called
+
+    if output is Format.json:
+        typer.echo(as_json({called(broker): asdict(one) for broker, one in standing.items()}))
+        return
+    names = ", ".join(called(broker) for broker in sorted(standing))
+    typer.echo(f"not read: {names}; a job that runs follows within seconds" if names else "all brokers are read")
+
+
+@one_line_errors
+def check(
+    config: Config,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Look at settings, machine, brokers, rights and topics; exit 0 fine, 1 something is wrong, 3 not to be known."""
+    import structlog
+
+    from parallax.check import check as look
+    from parallax.check import exit_code
+    from parallax.config import load
+
+    # What is wrong is a line below, whatever Spark has to say of it.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    lines = []
+    coming = look(load(config))
+    while True:
+        with waiting("looking at the machine and the cluster"):
+            line = next(coming, None)
+        if line is None:
+            break
+        lines.append(line)
+        if output is Format.text:
+            typer.echo(f"{line.result:8}{line.about}: {line.text}")
+    if output is Format.json:
+        typer.echo(as_json([asdict(line) for line in lines]))
+    raise typer.Exit(exit_code(lines))
+
+
+@one_line_errors
+def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, output: OutputFormat = Format.text) -> None:
+    """Fetch Delta's and Kafka's jars into the cache and prepare Spark for quick starts, once."""
+    from parallax.jars import delta_jars, kafka_jars, s3_jars
+    from parallax.java import find_java
+    from parallax.rehearsal import make_archive
+
+    find_java()
+    with waiting("fetching jars"):
+        delta, kafka = delta_jars(progress=say), kafka_jars(kafka_version, progress=say)
+        s3 = s3_jars(progress=say)
+    archive = make_archive(say)
+    if output is Format.json:
+        typer.echo(
+            as_json({"delta": delta, "s3": s3, "kafka": kafka, "kafka_version": kafka_version, "archive": archive})
+        )

@@ -1,0 +1,141 @@
+"""``parallax demo`` and ``parallax lab``: real local brokers whose replicas are made to diverge."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parallax.commands.shared import Format, OutputFormat, one_line_errors, say, storage_of
+from parallax.jars import DEFAULT_KAFKA_VERSION
+from parallax.output import as_json
+
+if TYPE_CHECKING:
+    from parallax.lab.commands import LabStatus
+
+app = typer.Typer(help="Three real local Kafka brokers and the scenarios that make their replicas diverge.")
+
+
+class ProducerKind(StrEnum):
+    """The producer that writes the scenarios' transactions."""
+
+    legacy = "legacy"
+    java = "java"
+
+
+KafkaVersion = Annotated[str, typer.Option("--kafka-version", help="Version of the lab's brokers.")]
+Producer = Annotated[
+    ProducerKind,
+    typer.Option(help="legacy: confluent-kafka; java: Kafka's own client with transaction.version 2."),
+]
+
+
+@one_line_errors
+def demo(
+    kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION,
+    producer: Producer = ProducerKind.legacy,
+    data: Annotated[Path | None, typer.Option(help="Folder for the tables; a new temporary one by default.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write what the terminal showed as an SVG picture.")] = None,
+    stay: Annotated[bool, typer.Option("--stay", help="Stay up until Ctrl+C: look at the status page.")] = False,
+    guard: Annotated[
+        bool, typer.Option("--guard", help="Five topics that a guard holds beside five that it does not.")
+    ] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Start three brokers, make five replicas diverge, and watch them being found."""
+    from parallax.demo import run_demo
+
+    raise typer.Exit(
+        run_demo(kafka_version, producer.value, data, picture, stay=stay, guard=guard, output=output.value)
+    )
+
+
+LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]
+
+
+def _show_lab(status: LabStatus, output: Format) -> None:
+    if output is Format.json:
+        typer.echo(as_json(asdict(status)))
+        return
+    typer.echo(f"lab {status.name}: Kafka {status.version}, bootstrap.servers={status.bootstrap_servers}")
+    for broker in status.brokers:
+        process = f" (pid {broker.pid})" if broker.pid else ""
+        typer.echo(f"  broker {broker.id}  {broker.address}  {broker.condition}{process}")
+
+
+@app.command("up")
+@one_line_errors
+def lab_up(
+    kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, name: LabName = "default", output: OutputFormat = Format.text
+) -> None:
+    """Start three brokers that stay up."""
+    from parallax.lab import commands
+
+    _show_lab(commands.up(kafka_version, name=name, say=say), output)
+
+
+@app.command("down")
+@one_line_errors
+def lab_down(name: LabName = "default", output: OutputFormat = Format.text) -> None:
+    """Stop a lab's brokers and remove what they hold."""
+    from parallax.lab import commands
+
+    was = commands.down(name=name)
+    if output is Format.json:
+        typer.echo(as_json({"name": was.name, "stopped": [asdict(broker) for broker in was.brokers]}))
+        return
+    typer.echo(f"lab {was.name} is down")
+
+
+@app.command("status")
+@one_line_errors
+def lab_status(name: LabName = "default", output: OutputFormat = Format.text) -> None:
+    """Show a lab's brokers."""
+    from parallax.lab import commands
+
+    _show_lab(commands.status(name=name), output)
+
+
+@app.command("config")
+@one_line_errors
+def lab_config(name: LabName = "default", output: OutputFormat = Format.text) -> None:
+    """Print the settings of a job that watches a lab's topics: put them into a file for `parallax run -c`."""
+    import yaml
+
+    from parallax.lab import commands
+
+    text = commands.settings(name=name)
+    typer.echo(as_json(yaml.safe_load(text)) if output is Format.json else text, nl=output is Format.json)
+
+
+@app.command("scenario")
+@one_line_errors
+def lab_scenario(
+    scenario: Annotated[str, typer.Argument(help="Its name; an unknown one lists them all.")],
+    producer: Producer = ProducerKind.legacy,
+    name: LabName = "default",
+    watched_by: Annotated[
+        Path | None,
+        typer.Option("--watched-by", metavar="CONFIG", help="Wait, at each step, for the job of this settings file."),
+    ] = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Play a scenario on a lab that is up.
+
+    What it deletes is gone for good after seconds. A job that is to see it has to have recorded it by then: name its
+    settings file, and the scenario waits for it.
+    """
+    from parallax.lab import commands
+    from parallax.lab.watched import recorded_by
+
+    hook = None if watched_by is None else recorded_by(storage_of(watched_by, None))
+    result = commands.scenario(scenario, producer=producer.value, name=name, say=say, await_observed=hook)
+    if output is Format.json:
+        typer.echo(as_json(asdict(result)))
+        return
+    typer.echo(f"{result.name}: stands on the brokers after {result.seconds['whole']:.0f} s")
+    for expected in result.expected:
+        typer.echo(f"  {expected.kind}: {expected.topic} broker {expected.broker} offset {expected.offset}")

@@ -1,0 +1,200 @@
+"""What several commands share: their options, and how they say what is wrong."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ParamSpec, Self, TypeVar, cast
+
+import typer
+
+from parallax.errors import one_line
+from parallax.output import error_line
+from parallax.shell import Shell
+
+if TYPE_CHECKING:
+    from parallax.config import Settings
+    from parallax.findings.report import OnRecord
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+USAGE_ERROR = 2
+
+
+class Format(StrEnum):
+    """How a command prints what it has to say."""
+
+    text = "text"
+    json = "json"
+
+
+OutputFormat = Annotated[Format, typer.Option("--format", help="text or json.")]
+
+
+Config = Annotated[Path, typer.Option("-c", "--config", help="The settings file; see conf/parallax.yaml.")]
+
+
+JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")]
+JobData = Annotated[str | None, typer.Option("--data", help="Or the job's storage.path itself.")]
+
+
+BrokerIds = Annotated[
+    list[int] | None, typer.Option("--broker", min=0, max=2**31 - 1, help="Of this broker; may be repeated.")
+]
+
+
+def say(text: str) -> None:
+    """Print a line of progress to standard error."""
+    typer.echo(text, err=True)
+
+
+def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn every error that a person can mend into one line on standard error (JSON if asked for) and exit code 2."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except _mendable_errors() as error:
+            say(error_line(one_line(error), _wanted_format(kwargs)))
+            raise typer.Exit(USAGE_ERROR) from None
+
+    return wrapped
+
+
+def _wanted_format(options: Mapping[str, object]) -> str:
+    """The format that a command was asked for; ``text`` where it has none."""
+    given = next((value for value in options.values() if isinstance(value, Format)), Format.text)
+    context = options.get("context")
+    return given.value if context is None else format_of(cast("typer.Context", context), given)
+
+
+def _mendable_errors() -> tuple[type[Exception], ...]:
+    from parallax.alerting.server import MetricsServerError
+    from parallax.config import ConfigError
+    from parallax.errors import SetupError
+    from parallax.findings.acknowledge import AcknowledgeError
+    from parallax.findings.naming import FindingNotNamedError
+    from parallax.findings.table import FindingsTableError
+    from parallax.guard.command import GuardCommandError
+    from parallax.guard.table import GuardTableError
+    from parallax.job import JobError
+    from parallax.lab.errors import LabError
+    from parallax.replica.errors import ReplicaError
+    from parallax.views.pause import PauseError
+
+    ours = (
+        AcknowledgeError,
+        ConfigError,
+        FindingsTableError,
+        GuardCommandError,
+        GuardTableError,
+        JobError,
+        LabError,
+        MetricsServerError,
+        FindingNotNamedError,
+        PauseError,
+    )
+    return (*ours, ReplicaError, SetupError)
+
+
+def storage_of(config: Path | None, data: str | None) -> str:
+    """The storage path that a command means.
+
+    Raises:
+        ConfigError: neither option is given, or both are, or what is given cannot be used.
+    """
+    from parallax.config import ConfigError, load, storage_path
+    from parallax.stores import set_environment
+
+    if (config is None) == (data is None):
+        raise ConfigError("give either -c/--config or --data")
+    if data is None:
+        settings = load(config or "")
+        set_environment(settings.storage.path, settings.spark.conf, os.environ)
+        return settings.storage.path
+    try:
+        set_environment(data, {}, os.environ)
+        return storage_path(data)
+    except ValueError as error:
+        raise ConfigError(f"--data: {error}; give the storage.path of a job that has run") from None
+
+
+def is_written(context: typer.Context, parameter: str) -> bool:
+    """Whether a parameter of a command stands on the command line."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def format_of(context: typer.Context, output: Format) -> str:
+    """The format that a command under ``findings`` is to print: it may stand before its name."""
+    before = context.parent.params.get("output") if context.parent is not None else None
+    return str((output if is_written(context, "output") else before or output).value)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The job that a command means.
+
+    Attributes:
+        config: its settings file as it was given; None where its storage path was.
+        data: its storage path as it was given.
+    """
+
+    config: Path | None
+    data: str | None
+
+    @classmethod
+    def of(cls, context: typer.Context, config: Path | None, data: str | None) -> Self:
+        """The job of a command under ``findings``, whose options may stand before its name."""
+        before = context.parent.params if context.parent is not None else {}
+        return cls(config or before.get("config"), before.get("data") if data is None else data)
+
+    @property
+    def storage(self) -> str:
+        """Its storage path; raises as `storage_of`."""
+        return storage_of(self.config, self.data)
+
+    @cached_property
+    def settings(self) -> Settings | None:
+        """Its settings; None where only its storage path is known."""
+        from parallax.config import load
+
+        return None if self.config is None else load(self.config)
+
+    @property
+    def shell(self) -> Shell:
+        """How commands that are printed name it and its cluster."""
+        return Shell.of(self.settings.kafka if self.settings else None, self.config, self.data)
+
+    @property
+    def on_record(self) -> OnRecord:
+        """What the clock and the guard have on record beside a finding, by its settings where they are known."""
+        from parallax.config import GuardSettings, ReadSettings
+        from parallax.guard.account import beside
+
+        settings = self.settings
+        read, guard = (ReadSettings(), GuardSettings()) if settings is None else (settings.read, settings.guard)
+        return beside(self.storage, read, guard)
+
+
+__all__ = [
+    "BrokerIds",
+    "Config",
+    "Format",
+    "JobConfig",
+    "JobData",
+    "OutputFormat",
+    "Target",
+    "format_of",
+    "is_written",
+    "one_line_errors",
+    "say",
+    "storage_of",
+]

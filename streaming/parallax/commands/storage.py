@@ -1,0 +1,36 @@
+"""``parallax storage``: what a job keeps on record, and which cluster that is of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from parallax.commands.shared import Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
+from parallax.output import as_json
+
+app = typer.Typer(help="What a job keeps on record, and which cluster that is of.")
+
+
+@app.command("bind")
+@one_line_errors
+def bind(
+    cluster: Annotated[str, typer.Option("--cluster", help="The cluster's id, as `parallax check` shows it.")],
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Move a job's storage to another cluster: from its next start on the job takes answers of that one alone."""
+    from parallax.job import moved
+
+    path = storage_of(config, data)
+    before = moved(path, cluster, say)
+    if output is Format.json:
+        typer.echo(as_json({"storage": path, "cluster_id": cluster, "before": before}))
+        return
+    typer.echo(f"{path} belongs to cluster {cluster}" + (f", and no more to {before}" if before else ""))
+
+
+# Typer makes a group of an app only where it has a callback or several commands.
+@app.callback()
+def _group() -> None: ...

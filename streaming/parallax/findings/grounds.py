@@ -1,0 +1,140 @@
+"""What an explanation goes by: who is right in a finding, who may be copied, and whom consumers read from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
+from parallax.findings.finding import Finding, has_spread
+from parallax.findings.repair import Repair
+from parallax.kinds import KINDS, OUTCOME_KINDS
+from parallax.model import NOBODY, FindingKind
+from parallax.shell import Shell
+
+OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
+
+
+class Leads(Enum):
+    """Where the leader stands, of a finding that accuses somebody."""
+
+    ACCUSED = auto()
+    """It is the accused."""
+    ALIKE = auto()
+    """It shows what the accused shows."""
+    RIGHT = auto()
+    """It is proven right."""
+    UNPROVEN = auto()
+    """Nothing is proven of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """All that an explanation goes by.
+
+    Attributes:
+        leads: where the leader stands.
+        right: the replicas that the finding proves right.
+        sources: those of them of which no other finding of the partition leaves open whether the accused is right
+            where they are wrong.
+        beside: the other findings that do.
+        shell: how commands name the cluster and the job.
+    """
+
+    shown: Shown
+    leads: Leads
+    right: Sequence[int]
+    sources: Sequence[int]
+    beside: Sequence[Finding]
+    shell: Shell
+
+    @property
+    def repair(self) -> Repair | None:
+        """How the accused gets a new copy; None while no replica may be copied."""
+        return Repair.of(self.shown, self.sources) if self.finding.stands and self.sources else None
+
+    @property
+    def finding(self) -> Finding:
+        """The finding itself."""
+        return self.shown.finding
+
+    @property
+    def consumers(self) -> str:
+        """What consumers meet, as a verb with its object."""
+        return KINDS[self.finding.kind].consumers
+
+    @property
+    def is_of_the_index(self) -> bool:
+        """Whether it is the index of aborted transactions alone that is wrong: the log holds what it is rebuilt from.
+
+        Of an incident it is not known of each transaction that it counts.
+        """
+        finding = self.finding
+        if finding.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
+            return False
+        return finding.is_incident or shows_against_its_end(self.shown)
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """Of a finding that all share: those that did not answer, or show nothing of it."""
+        sharing = self.shown.answered
+        if self.finding.kind in OUTCOME_KINDS:
+            sharing = frozenset(broker for broker in sharing if outcomes_of(self.shown, broker))
+        if self.finding.kind in OPEN_KINDS:
+            sharing = frozenset(broker for broker in sharing if holds_open(self.shown, broker))
+        return frozenset(self.shown.replicas) - sharing
+
+
+def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Grounds:
+    """The grounds for one finding, by its last event and those of others.
+
+    A new copy makes the accused what its source is: so the source must not be wrong where the accused is right.
+    """
+    shown = Shown.of(finding)
+    right = cleared(shown)
+    sources, beside = set(right), []
+    for other in others:
+        is_beside = other.stands and other.place == finding.place and other.finding_id != finding.finding_id
+        if not is_beside or other.broker == finding.broker or has_spread(other):
+            continue
+        also_right = cleared(Shown.of(other))
+        if not set(right) <= set(also_right):
+            beside.append(other)
+        sources &= set(also_right)
+    return Grounds(shown, _leads(shown, right), right, sorted(sources), beside, shell)
+
+
+def _leads(shown: Shown, right: Collection[int]) -> Leads:
+    """An incident's evidence does not name the leader: whether consumers meet it says enough."""
+    finding = shown.finding
+    if shown.leader in (finding.broker, NOBODY) and finding.exposed:
+        return Leads.ACCUSED
+    if shown.leader == finding.broker:
+        return Leads.ACCUSED
+    if shown.leader in shown.showing or (finding.exposed and finding.kind is FindingKind.LOG_TRUNCATED):
+        return Leads.ALIKE
+    return Leads.RIGHT if shown.leader in right else Leads.UNPROVEN
+
+
+def in_words(brokers: Collection[int]) -> str:
+    """``broker 1``, or ``brokers 1, 2 and 3``."""
+    return f"{'broker' if len(brokers) == 1 else 'brokers'} {_listed(brokers, 'and')}"
+
+
+def one_of(brokers: Collection[int]) -> str:
+    """``broker 1``, or ``broker 1, 2 or 3``."""
+    return f"broker {_listed(brokers, 'or')}"
+
+
+def _listed(brokers: Collection[int], last: str) -> str:
+    *words, end = [str(broker) for broker in sorted(brokers)]
+    return f"{', '.join(words)} {last} {end}" if words else end
+
+
+def are(brokers: Collection[int], one: str, many: str) -> str:
+    """Brokers at the beginning of a sentence, with their verb."""
+    return f"{in_words(brokers).capitalize()} {one if len(brokers) == 1 else many}"
+
+
+__all__ = ["OPEN_KINDS", "Grounds", "Leads", "are", "grounds_of", "in_words", "one_of"]

@@ -1,0 +1,175 @@
+"""What to do about a finding, in order: in words, and as the lines that do it.
+
+A copy is advised only from a replica that is right in this and makes nothing wrong that another finding of the
+partition may be right about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parallax.findings.finding import has_spread, is_unsettled
+from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
+from parallax.findings.repair import Repair, show_record
+from parallax.model import NOBODY, FindingKind
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of what to do.
+
+    Attributes:
+        text: what to do, and why.
+        run: the lines that do it, for a shell; empty where there are none.
+    """
+
+    text: str
+    run: str = ""
+
+
+def steps(known: Grounds) -> tuple[Step, ...]:
+    """What to do about a finding that stands."""
+    finding = known.finding
+    if has_spread(finding):
+        return _where_all_share_it(known)
+    if is_unsettled(finding):
+        compare = _compare(
+            known, "what the replicas show", ". Where it is wrong, write it again: that ends the finding."
+        )
+        return (compare, _acknowledge(known, "Where it is right, acknowledge the finding."))
+    if finding.broker == NOBODY:
+        return (_compare(known, "what the sides show"), Step(_WRITE_AGAIN))
+    if known.is_of_the_index:
+        return _rebuild(known)
+    first = _who_leads(known)
+    if finding.kind is FindingKind.LOG_TRUNCATED:
+        return (first, Step(_LOST))
+    if not known.right:
+        find = "Find out which replica is right before any is copied or wiped: the evidence does not prove it. "
+        return (first, _compare(known, "what they show", lead=find))
+    if known.repair is None:
+        return (first, Step(_wait_for_others(known)))
+    return (first, *_copy_again(known, known.repair))
+
+
+def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step:
+    """Both commands show something of it: what was answered to a probe, and the records as they are now."""
+    finding, shell = known.finding, known.shell
+    more = ("--format", "json") if finding.is_incident else ()
+    shown = shell.parallax("findings", "show", finding.finding_id, *more)
+    return Step(f"{lead}Compare {what} with the system that wrote it{rest}", f"{shown}\n{show_record(finding, shell)}")
+
+
+def _acknowledge(known: Grounds, text: str) -> Step:
+    reason = ("--reason", "...")
+    return Step(text, known.shell.parallax("findings", "acknowledge", known.finding.finding_id, *reason))
+
+
+def _rebuild(known: Grounds) -> tuple[Step, ...]:
+    """It is the index that is wrong, and not the log: that takes a stop of the broker, and no copy."""
+    holds = (
+        "No copy is needed for that: its log holds the end marker. Where its cleaner has taken values by the wrong "
+        "index, the finding stands after it and says so."
+    )
+    if known.finding.is_incident:
+        holds = "That takes no copy where its log holds the end markers: the runbook says what to do where it does not."
+    broker = known.finding.broker
+    index = f"Have broker {broker} rebuild its index of aborted transactions, as the runbook says. {holds}"
+    if not known.right:
+        return (Step(f"{index} Another broker leads while it is stopped: what consumers read of that is not proven."),)
+    steps = (_who_leads(known), Step(index))
+    return steps if known.repair is None else (*steps, *_reorder(known, known.repair, is_moved=_has_to_lead(known)))
+
+
+_WRITE_AGAIN = "Have what is right written once more, be it a value or a deletion: every replica takes that over."
+_LOST = (
+    "Have what was lost written once more by the system that wrote it, unless another replica holds it still: wipe "
+    "none before that is known."
+)
+
+
+_END_IT = (
+    "Have the transaction ended as the runbook says: an ABORT loses what was committed. Wipe no replica, above all "
+    "none that did not answer: one that has ended it may be right."
+)
+_LOWER = (
+    "Let a broker lead whose log begins lower and is not empty: the others take over the log start of the one that "
+    "leads, and lose what lies below."
+)
+
+
+def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
+    if known.finding.kind in OPEN_KINDS:
+        return (Step(_END_IT), _acknowledge(known, "Where it cannot be ended, acknowledge the finding."))
+    acknowledge = _acknowledge(known, "Where nothing can be written, acknowledge the finding.")
+    if known.silent:
+        spare = f"Wipe nothing on {in_words(known.silent)}: what is held there may be right."
+        return (Step(spare), Step(_WRITE_AGAIN), acknowledge)
+    return (Step("Write what is right once more: no copy of a replica can repair it."), acknowledge)
+
+
+def _has_to_lead(known: Grounds) -> bool:
+    """Whether leadership has to go to a replica that is right."""
+    return bool(known.sources) and known.shown.leader not in known.sources
+
+
+def _who_leads(known: Grounds) -> Step:
+    finding, repair = known.finding, known.repair
+    if known.leads in (Leads.ACCUSED, Leads.ALIKE) and not known.sources:
+        if finding.kind is FindingKind.LOG_HEAD_MISSING:
+            return Step(
+                f"{_LOWER} See which one that is.", known.shell.parallax("findings", "show", finding.finding_id)
+            )
+        if known.right:
+            return Step("Elect no other leader yet: it may be wrong where the present one is right.")
+        return Step("Elect no other leader on this evidence: it proves nobody right.")
+    if repair is None or not _has_to_lead(known):
+        keep = f"Keep {in_words(known.shown.alike)} from leading"
+        return Step(f"{keep}: no preferred election, and do not restart the present leader.")
+    why = "" if known.is_of_the_index else ", for a new copy is taken from the leader"
+    how = f"run an assignment of all replicas, which copies nothing and puts broker {repair.first} first, and then "
+    if repair.is_first_already:
+        how = "run "
+    return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", repair.lead(known.shell))
+
+
+def _wait_for_others(known: Grounds) -> str:
+    named = " and ".join(f"{other.finding_id} ({other.kind})" for other in known.beside)
+    first = "that one" if len(known.beside) == 1 else "those"
+    return (
+        f"Have nothing copied or wiped yet: broker {known.finding.broker} may be the right one in finding {named} of "
+        f"this partition. Settle {first} first; where each waits for the other, have what is right written once more."
+    )
+
+
+def _copy_again(known: Grounds, repair: Repair) -> tuple[Step, ...]:
+    shell, broker = known.shell, known.finding.broker
+    replicas = ", ".join(map(str, repair.assigned))
+    check = (
+        f"Check with kafka-topics.sh --describe that {one_of(known.sources)} leads, and that the replicas are still "
+        f"{replicas}."
+    )
+    drop = (
+        f"Have broker {broker} drop its copy: assign the partition to the others. Go on when the last command, run "
+        "again, says that it is completed. The partition has one replica less until the next step is done."
+    )
+    if known.finding.kind is FindingKind.DELETED_RECORD_RESURRECTED:
+        drop = f"{_DELETE_AGAIN} Else: {drop[:1].lower()}{drop[1:]}"
+    again = Step("Give it a new copy: assign the partition to all of them again.", repair.copy(shell))
+    steps = (Step(check, repair.describe(shell)), Step(drop, repair.drop(shell)), again, Step(_BY_ITSELF))
+    return (*steps, *_reorder(known, repair, is_moved=True))
+
+
+def _reorder(known: Grounds, repair: Repair, *, is_moved: bool) -> tuple[Step, ...]:
+    """The accused may be the preferred leader again once it is right, and not before."""
+    if not (is_moved and repair.is_to_be_reordered):
+        return ()
+    said = f"When the finding is resolved, give the replicas their order back: {repair.assigned[0]} comes first."
+    return (Step(said, repair.reorder(known.shell)),)
+
+
+_BY_ITSELF = "The finding is resolved by itself once the replicas are seen to agree."
+_DELETE_AGAIN = "Where the system that wrote it still has the key deleted, a deletion written once more is enough."
+
+
+__all__ = ["Step", "steps"]

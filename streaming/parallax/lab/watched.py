@@ -1,0 +1,62 @@
+"""What a running job has recorded of a lab's replicas, for a scenario that a job is to see as it happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaError
+
+from parallax.lab.errors import LabError
+from parallax.lab.scenarios.conductor import AwaitObserved
+from parallax.lab.waiting import until
+from parallax.model import IsolationLevel, RowKind
+from parallax.views.positions import open_table
+
+_PATIENCE_S = 300.0
+
+
+def recorded_by(storage: str, patience_s: float = _PATIENCE_S) -> AwaitObserved:
+    """Make what waits until a job has recorded all that a replica shows up to an offset.
+
+    Args:
+        storage: ``storage.path`` of the job.
+        patience_s: how long it waits for one offset.
+
+    Returns:
+        A hook for scenarios; it raises `LabError` where the job has not recorded it in time.
+    """
+
+    def await_observed(topic: str, offset: int, broker: int) -> None:
+        what = f"the job on {storage} to record {topic} of broker {broker} up to offset {offset}"
+        try:
+            until(lambda: has_recorded(storage, topic, broker, offset), what, timeout=patience_s, interval=0.2)
+        except LabError as error:
+            raise LabError(f"{error}; start it with `parallax run`, and see that it watches this topic") from None
+
+    return await_observed
+
+
+def has_recorded(storage: str, topic: str, broker: int, offset: int) -> bool:
+    """Whether both views hold all that a replica of partition 0 shows up to an offset."""
+    uncommitted = last_position(storage, IsolationLevel.READ_UNCOMMITTED, topic, broker)
+    if uncommitted is None or uncommitted["offset"] <= offset:
+        return False
+    stable = min(uncommitted["position"]["last_stable_offset"], offset + 1)
+    committed = last_position(storage, IsolationLevel.READ_COMMITTED, topic, broker)
+    return stable == 0 or (committed is not None and committed["offset"] >= stable)
+
+
+def last_position(storage: str, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
+    """The last position row of a replica of partition 0 in a view; None where there is none yet."""
+    try:
+        dataset = open_table(storage, isolation.option).to_pyarrow_dataset()
+    except (DeltaError, OSError):  # the job has not made the table yet
+        return None
+    wanted = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("topic") == topic)
+    wanted &= (pc.field("broker") == broker) & (pc.field("partition") == 0)
+    rows = dataset.to_table(columns=["offset", "position", "timestamp"], filter=wanted)
+    return max(rows.to_pylist(), key=lambda row: (row["timestamp"], row["offset"]), default=None)
+
+
+__all__ = ["has_recorded", "last_position", "recorded_by"]

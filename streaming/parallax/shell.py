@@ -1,0 +1,97 @@
+"""Commands that are printed for a person, so that they can be pasted into a shell as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from parallax.replica.options import protocol_of
+
+PLACEHOLDER = "HOST:9092"
+"""Stands for the cluster's address where no settings name it."""
+_LOGIN = "admin.properties"
+"""Kafka's tools read how to log in from a file; this name stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """How a printed command names the cluster, the job and the program.
+
+    Attributes:
+        servers: ``bootstrap.servers``; a placeholder where no settings are known.
+        has_login: whether Kafka's tools need a file of client properties (`admin.properties`) to connect.
+        config: the settings file as it was given after ``-c``; a placeholder where none is known.
+        data: the storage path, where that was given in place of a settings file.
+        program: what starts Parallax.
+    """
+
+    servers: str = PLACEHOLDER
+    has_login: bool = False
+    config: str = "CONFIG"
+    data: str | None = None
+    program: str = "parallax"
+
+    @classmethod
+    def of(cls, kafka: Mapping[str, str] | None, config: object = None, data: str | None = None) -> Self:
+        """The shell of somebody who gave these settings.
+
+        Args:
+            kafka: Kafka's options; None or without ``bootstrap.servers`` where the cluster is not known.
+            config: the settings file as it was given, if it was.
+            data: the storage path as it was given, if it was.
+        """
+        known = kafka or {}
+        return cls(
+            servers=re.sub(r"\w+://", "", known.get("bootstrap.servers", PLACEHOLDER)),
+            has_login=bool(known) and protocol_of(known) != "PLAINTEXT",
+            config="CONFIG" if config is None else str(config),
+            data=data,
+            program=_program(),
+        )
+
+    def brokers(self, login: str = "--command-config") -> str:
+        """The options by which one of Kafka's tools reaches the cluster.
+
+        Args:
+            login: the tool's option for a file of client properties.
+        """
+        said = f"--bootstrap-server {shlex.quote(self.servers)}"
+        return f"{said} {login} {_LOGIN}" if self.has_login else said
+
+    def parallax(self, *words: object, by_settings: bool = False) -> str:
+        """A command of Parallax for this job.
+
+        Args:
+            words: the command and its arguments; each is quoted where a shell needs that.
+            by_settings: whether it takes a settings file, and no storage path in its place.
+        """
+        job = ("-c", self.config) if self.data is None or by_settings else ("--data", self.data)
+        return f"{self.program} {shlex.join(map(str, (*words, *job)))}"
+
+
+ANYWHERE = Shell()
+"""Where neither the cluster nor the job is known: placeholders stand for them."""
+
+
+def file_from(name: str, text: str) -> str:
+    """The lines that write a text into a file of the working directory (a here-document)."""
+    return f"cat > {shlex.quote(name)} <<'JSON'\n{text}\nJSON"
+
+
+def _program() -> str:
+    """``parallax`` where the shell finds this one by that name, else its path."""
+    started = Path(sys.argv[0])
+    found = shutil.which("parallax")
+    if started.name != "parallax" or (found is not None and os.path.realpath(found) == os.path.realpath(started)):
+        return "parallax"
+    return shlex.quote(str(started))
+
+
+__all__ = ["ANYWHERE", "PLACEHOLDER", "Shell", "file_from"]

@@ -1,0 +1,87 @@
+"""The printed repair, pasted into a shell with Kafka's own tools: what it makes of a partition's assignment."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parallax.findings.explain import explain
+from parallax.findings.finding import Finding
+from parallax.lab.cluster import Cluster
+from parallax.lab.waiting import until
+from parallax.model import FindingKind, FindingStatus, Rule, Severity
+from parallax.replica.client import ReplicaClient
+from parallax.shell import Shell
+from tests.e2e.kafka_tools import run_as_written
+
+pytestmark = pytest.mark.timeout(300)
+
+NOW = datetime(2026, 1, 3, tzinfo=UTC)
+
+
+def accused(topic: str, broker: int, leader: int, assigned: list[int]) -> Finding:
+    """A finding that a replica shows a deleted value; all others were read whole and show none."""
+    evidence = {
+        "leader": leader,
+        "assigned": assigned,
+        "sides": {"no value": [other for other in sorted(assigned) if other != broker], "value at offset 0": [broker]},
+        "replicas": {str(one): {} for one in sorted(assigned)},
+    }
+    return Finding(
+        finding_id="a" * 32,
+        sequence=1,
+        status=FindingStatus.CONFIRMED,
+        kind=FindingKind.DELETED_RECORD_RESURRECTED,
+        rule=Rule.LATEST_VALUE,
+        severity=Severity.CRITICAL,
+        topic=topic,
+        partition=0,
+        broker=broker,
+        offset=0,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_hi=0,
+        key_hash_lo=1,
+        key=None,
+        summary="It is back.",
+        evidence=json.dumps(evidence),
+        suspect_id="s",
+        first_suspected_at=NOW,
+        decided_at=NOW,
+        exposed=leader == broker,
+    )
+
+
+def test_leadership_goes_to_one_that_is_right_the_accused_gets_a_new_copy_and_the_order_comes_back(
+    kafka: Cluster, topic: str, tmp_path: Path
+) -> None:
+    kafka.create_topic(topic, replicas=[3, 1, 2])
+    client = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers}, timeout_ms=10_000)
+    shell = Shell.of({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def state() -> tuple[list[int], int]:
+        found = client.metadata([topic])[topic].partitions[0]
+        return list(found.replicas), found.leader
+
+    def until_it_is(replicas: list[int], *leaders: int) -> None:
+        until(lambda: state()[0] == replicas and state()[1] in leaders, f"{replicas} led by {leaders}", timeout=60)
+
+    try:
+        until_it_is([3, 1, 2], 3)
+        lead, check, drop, copy, ended, order = explain(accused(topic, 3, 3, [3, 1, 2]), shell=shell).steps
+        assert not ended.run
+        run_as_written(lead.run, tmp_path)
+        until_it_is([1, 3, 2], 1)
+        run_as_written(check.run, tmp_path)
+        run_as_written(drop.run, tmp_path)
+        until_it_is([1, 2], 1)
+        run_as_written(copy.run, tmp_path)
+        until_it_is([1, 3, 2], 1)
+        run_as_written(order.run, tmp_path)
+        until_it_is([3, 1, 2], 1, 3)
+    finally:
+        client.close()

@@ -1,0 +1,169 @@
+"""What is printed is pasted: each text that is to be run goes through bash, and the tools see what was meant."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_explain import PROVEN, assigned_as, finding, index_wrong
+from test_findings_table import EVENT
+
+from parallax.findings.explain import explain
+from parallax.findings.finding import Finding
+from parallax.findings.repair import show_record
+from parallax.findings.report import print_explanation, print_finding
+from parallax.findings.table import FindingsTable
+from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.shell import Shell
+
+SERVERS = "kafka-1.example.org:9092,kafka-2.example.org:9092"
+CONFIG = "conf/night shift's.yaml"
+SHELL = Shell.of({"bootstrap.servers": SERVERS}, CONFIG)
+TOOLS = ("kafka-reassign-partitions.sh", "kafka-leader-election.sh", "kafka-topics.sh", "parallax")
+_STUB = """#!/bin/bash
+{ printf '%s\\0' "${0##*/}" "$@"; printf '\\n'; } >> "$CALLS"
+while [ $# -gt 0 ]; do
+  [ "$1" = --reassignment-json-file ] && { tr -d '\\n' < "$2"; echo; } >> "$CALLS.json"
+  shift
+done
+exit 0
+"""
+
+
+class Pasted:
+    """A folder whose tools write down how they are called.
+
+    Attributes:
+        calls: words of each call, in order.
+        documents: what the files of assignments held, in order.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for tool in TOOLS:
+            (folder / tool).write_text(_STUB)
+            (folder / tool).chmod(0o755)
+
+    def run(self, text: str) -> None:
+        environment = {**os.environ, "PATH": f"{self._folder}:{os.environ['PATH']}", "CALLS": str(self._log)}
+        subprocess.run(["bash", "-euc", text], cwd=self._folder, env=environment, check=True, capture_output=True)
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "calls"
+
+    @property
+    def calls(self) -> list[list[str]]:
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return [line.rstrip("\0").split("\0") for line in lines]
+
+    @property
+    def documents(self) -> list[list[int]]:
+        file = self._log.with_suffix(".json")
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [json.loads(line)["partitions"][0]["replicas"] for line in lines]
+
+
+@pytest.fixture
+def pasted(tmp_path: Path) -> Pasted:
+    return Pasted(tmp_path)
+
+
+ACCUSED_LEADS = assigned_as(finding(PROVEN, leader=2, exposed=True), [2, 3, 1])
+
+
+def test_the_repair_moves_leadership_drops_the_copy_gives_a_new_one_and_puts_the_order_back(pasted: Pasted) -> None:
+    for step in explain(ACCUSED_LEADS, shell=SHELL).steps:
+        pasted.run(step.run)
+    assert pasted.documents == [[3, 2, 1], [3, 1], [3, 1], [3, 2, 1], [3, 2, 1], [2, 3, 1]]
+    verbs = [(call[0], *(word for word in call if word in ("--execute", "--verify"))) for call in pasted.calls]
+    reassign = "kafka-reassign-partitions.sh"
+    assert verbs == [
+        (reassign, "--execute"),
+        ("kafka-leader-election.sh",),
+        ("kafka-topics.sh",),
+        *[(reassign, "--execute"), (reassign, "--verify")] * 2,
+        (reassign, "--execute"),
+    ]
+    for call in pasted.calls:
+        assert call[call.index("--bootstrap-server") + 1] == SERVERS
+
+
+MANY = [
+    ACCUSED_LEADS,
+    finding(PROVEN),
+    finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}),
+    finding(PROVEN, broker=NOBODY, kind=FindingKind.VISIBILITY_MISMATCH),
+    finding(PROVEN, status=FindingStatus.SPREAD),
+    finding(PROVEN, status=FindingStatus.UNSETTLED),
+    finding({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True),
+    finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD),
+    assigned_as(index_wrong({"aborted": [1, 3], "committed": [2]}, 1, leader=2, exposed=True), [2, 3, 1]),
+]
+
+
+@pytest.mark.parametrize("one", MANY, ids=lambda one: f"{one.kind}-{one.status}-{one.broker}")
+def test_every_command_names_the_cluster_or_the_job_as_it_was_given(pasted: Pasted, one: Finding) -> None:
+    explained = explain(one, shell=SHELL)
+    for text in (explained.look, *(step.run for step in explained.steps)):
+        pasted.run(text)
+    assert pasted.calls
+    for call in pasted.calls:
+        option, value = ("-c", CONFIG) if call[0] == "parallax" else ("--bootstrap-server", SERVERS)
+        assert call[call.index(option) + 1] == value
+
+
+@pytest.mark.parametrize("one", MANY, ids=lambda one: f"{one.kind}-{one.status}-{one.broker}")
+def test_no_command_stands_within_a_sentence(one: Finding) -> None:
+    for step in explain(one, shell=SHELL).steps:
+        assert "parallax findings" not in step.text
+        assert "FILE" not in step.text
+
+
+def test_every_finding_names_the_command_that_shows_its_record(pasted: Pasted) -> None:
+    pasted.run(show_record(EVENT, SHELL))
+    ((program, command, *options),) = pasted.calls
+    assert (program, command) == ("parallax", "show-record")
+    place = ["--topic", EVENT.topic, "--partition", str(EVENT.partition), "--offset", str(EVENT.offset)]
+    assert options == [*place, "-c", CONFIG]
+
+
+def test_of_a_transaction_it_shows_where_that_began(pasted: Pasted) -> None:
+    pasted.run(show_record(replace(EVENT, offset=-1, transaction_start_offset=17, marker_offset=-1), SHELL))
+    assert pasted.calls[0][pasted.calls[0].index("--offset") + 1] == "17"
+
+
+def test_a_cluster_with_logins_is_reached_with_a_file_of_client_properties(pasted: Pasted) -> None:
+    shell = Shell.of({"bootstrap.servers": SERVERS, "security.protocol": "SASL_SSL"}, CONFIG)
+    for step in explain(ACCUSED_LEADS, shell=shell).steps:
+        pasted.run(step.run)
+    for call in pasted.calls:
+        option = "--admin.config" if call[0] == "kafka-leader-election.sh" else "--command-config"
+        assert call[call.index(option) + 1] == "admin.properties"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    FindingsTable(str(tmp_path / "data")).append([replace(ACCUSED_LEADS, finding_id="a" * 32)])
+    return str(tmp_path / "data")
+
+
+def test_the_lines_of_an_explanation_are_pasted_as_they_are_printed(pasted: Pasted, storage: str) -> None:
+    to = io.StringIO()
+    print_explanation(storage, "aaaaaaaa", to=to, shell=SHELL)
+    blocks = to.getvalue().split("\n\n")
+    text = "\n".join(block for block in blocks if block.startswith(("cat > ", *TOOLS)))
+    pasted.run(text)
+    assert pasted.documents == [[3, 2, 1], [3, 1], [3, 1], [3, 2, 1], [3, 2, 1], [2, 3, 1]]
+
+
+def test_show_ends_with_the_command_for_the_record(pasted: Pasted, storage: str) -> None:
+    to = io.StringIO()
+    print_finding(storage, "aaaaaaaa", to=to, shell=SHELL)
+    pasted.run(to.getvalue().splitlines()[-1])
+    assert pasted.calls[0][:2] == ["parallax", "show-record"]
