@@ -19,18 +19,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from parallax.evidence.ledger import Ledger
-from parallax.findings.incidents import ALONE
 from parallax.judge.case import Case, Partition
 from parallax.judge.judging import Judgement, judge
 from parallax.judge.verdicts import About, Verdict
-from tests.simulation import advice, kinds, oracle, properties
+from tests.simulation import advice, oracle, properties
 from tests.simulation.cluster import Coordinator
-from tests.simulation.history import Op, with_kills
+from tests.simulation.history import Op
 from tests.simulation.monitor import Finding, Monitor
-from tests.simulation.properties import Ended, Moment, Place, Said
+from tests.simulation.properties import Moment, Place, Said
 from tests.simulation.readers import Row
 from tests.simulation.seeing import Reports, look_at
-from tests.simulation.world import GRACE, ROUNDS, Violation, World
+from tests.simulation.world import GRACE, ROUNDS, World
 
 LOOKS = frozenset({"round", "probe"})
 _SAID = {About.OUTCOME: "transaction", About.FREEZE: "transaction"}
@@ -179,7 +178,7 @@ class Second(World):
                 watching.ledger.look(one, leads=broker == cluster.leader)
         if cluster.leader_epoch != epoch:
             looks = {}
-            self.counts["second looks void by an election"] += 1
+            self.counts["judged looks void by an election"] += 1
         p = self.profile
         partition = Partition(
             leader=cluster.leader,
@@ -197,13 +196,13 @@ class Second(World):
         return self.last
 
     def _hold(self, judgement: Judgement, moments: list[Moment], where: str) -> None:
-        self.counts["second looks"] += 1
-        self.counts["second keys"] += len(judgement.worlds)
+        self.counts["judged looks"] += 1
+        self.counts["judged keys, at both levels"] += len(judgement.worlds)
         for worlds in judgement.worlds:
             self.counts[f"worlds {_size(worlds)}"] += 1
-        self.counts["second keys of too many worlds"] += len(judgement.too_many)
+        self.counts["judged keys of too many worlds"] += len(judgement.too_many)
         for verdict in judgement.verdicts:
-            kind = f"{verdict.about}{', past' if verdict.past else ''}{'' if verdict.accused is not None else ', without direction'}"
+            kind = _kind(verdict)
             self.counts[f"said {kind}"] += 1
             untrue = self._untrue(verdict, self.moments if verdict.past else moments)
             if untrue is not None:
@@ -223,9 +222,12 @@ class Second(World):
         one = replace(said(verdict), everywhere=False)
         broken = properties.confirmed(one, moments, self.cluster)
         if broken is not None:
-            if verdict.about is About.KEY and properties.confirmed(one, [self._below_the_leaders_end()], self.cluster) is None:
+            if (
+                verdict.about is About.KEY
+                and properties.confirmed(one, [self._below_the_leaders_end()], self.cluster) is None
+            ):
                 # A mistake of the property: it takes the high watermark of a stale replica for one of the truth.
-                self.counts["second by a stale high watermark"] += 1
+                self.counts["judged rightly, where the property took a stale high watermark for the truth"] += 1
                 return None
             return str(broken)
         for broker in verdict.right & self.cluster.replicas.keys():
@@ -251,7 +253,7 @@ class Second(World):
         now, truth = self.judge.now(), oracle.truth_of(self.cluster)
         for place in properties.places(truth, now):
             how = self.how(place, truth, now)
-            self.counts[f"second {place.what}: {how or MISSED}"] += 1
+            self.counts[f"known {place.what}: {how or MISSED}"] += 1
             if how is None:
                 self.mistakes.append(Mistake(f"{MISSED} {place.what}", f"{place}; {now[place.broker]}"))
 
@@ -271,32 +273,52 @@ class Second(World):
         return next(self._missing(place, truth, now), None)
 
     def _missing(self, place: Place, truth: oracle.Truth, now: Moment) -> Iterator[str]:
-        """What the judge names as missing that would decide a place."""
+        """What the judge names as missing that would decide a place; last, what nobody can know."""
         case, last = self.case, self.last
-        assert case is not None and last is not None
+        assert case is not None
+        assert last is not None
         offsets = properties.difference(self.cluster, truth, place)
         if place.what == "key":
-            if any((one.about, one.broker, one.key) == (About.KEY, place.broker, place.key) for one in last.undecided):
-                yield "undecided"
-            offsets |= {truth.latest.get(place.key, -1)} - {-1}
-            if not any(fact.key == place.key and fact.end is None for fact in case.ledger.facts.values()):
-                if _in(offsets, case.room.gaps):
-                    yield "undecided: nothing of it was shown"
+            yield from self._missing_of_a_key(place, offsets | ({truth.latest.get(place.key, -1)} - {-1}))
         elif place.what == "outcome":
             turned = {o for span, part in now[place.broker].turned if span == place.span for o in part}
-            unread = {o for one in last.undecided if one.broker == place.broker and one.offset in turned for o in turned}
-            if unread:
-                yield "undecided: its end was missed"
-            if any((group := case.transactions.of.get(o)) is not None and group.end is None for o in turned):
-                yield "undecided: its end"
-            if _in(turned, case.unread(place.broker)):
-                yield "undecided: read late"
+            yield from self._missing_of_an_outcome(place.broker, turned)
         if place.what != "key" and _in(offsets, case.room.gaps):
             yield "undecided: room"
         if offsets & {fact.offset for fact in case.doubted}:
             yield "undecided: lineage"
         if offsets and max(offsets) < case.start:
             yield "undecided: below a log start"
+        was_copied = place.what == "outcome" and place.broker in self.cluster.dropped
+        if was_copied and not properties.holds(self.cluster, now, place):
+            yield "nothing: its log was copied between two readings, and nothing of the record is left"
+
+    def _missing_of_a_key(self, place: Place, offsets: set[int]) -> Iterator[str]:
+        case, last = self.case, self.last
+        assert case is not None
+        assert last is not None
+        if any((one.about, one.broker, one.key) == (About.KEY, place.broker, place.key) for one in last.undecided):
+            yield "undecided"
+        is_known = any(fact.key == place.key and fact.end is None for fact in case.ledger.facts.values())
+        if not is_known and _in(offsets, case.room.gaps):
+            yield "undecided: nothing of it was shown"
+
+    def _missing_of_an_outcome(self, broker: int, turned: set[int]) -> Iterator[str]:
+        case, last = self.case, self.last
+        assert case is not None
+        assert last is not None
+        if any(one.broker == broker and one.offset in turned for one in last.undecided):
+            yield "undecided: its end was missed"
+        groups = (case.transactions.of.get(offset) for offset in turned)
+        if any(group is not None and group.end is None for group in groups):
+            yield "undecided: its end"
+        if _in(turned, case.unread(broker)):
+            yield "undecided: read late"
+
+
+def _kind(verdict: Verdict) -> str:
+    past = ", past" if verdict.past else ""
+    return f"{verdict.about}{past}{'' if verdict.accused is not None else ', without direction'}"
 
 
 def _in(offsets: Iterable[int], spans: Iterable[tuple[int, int]]) -> bool:
@@ -308,80 +330,4 @@ def _size(worlds: int) -> str:
     return next((f"at most {limit}" for limit in (1, 3, 15, 255) if worlds <= limit), "more than 255")
 
 
-@dataclass
-class Beside(Second):
-    """A history with the product and the judge: where do they say something else?"""
-
-    watching: ClassVar[type[Monitor]] = Watching
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        real = self.judge.end
-
-        def end(findings: Ended, *others: Any) -> None:
-            self._compare(findings)
-            real(findings, *others)
-
-        self.judge.end = end  # type: ignore[method-assign]
-
-    def settle(self) -> None:
-        """As the product's own histories end."""
-        World.settle(self)
-
-    def _audit(self) -> None:
-        World._audit(self)
-
-    def _compare(self, findings: Ended) -> None:
-        """Count, for each place that is wrong at the end, what either says."""
-        self.conclude()
-        if self.profile.late or self.profile.cap is not None:
-            return
-        now, truth = self.judge.now(), oracle.truth_of(self.cluster)
-        for place in properties.places(truth, now):
-            theirs = [one for one in findings.standing if properties.covers(one, place, truth, now)]
-            gone = place.what == "outcome" and any(properties.covers(one, place, truth, now) for one in findings.gone)
-            product = (
-                "accused"
-                if any(one.accused is not None for one in theirs)
-                else "a difference" if theirs else "accused, and gone" if gone else "nothing"
-            )
-            ours = (self.how(place, truth, now) or MISSED).split(":")[0]
-            if ours != product:
-                self.counts[f"beside {place.what}: judge {ours}, product {product}"] += 1
-        for one in findings.standing:
-            if properties.stands(one, now, self.cluster, findings.standing) is not None:
-                self.counts[f"beside a finding of the product stands wrongly: {one.kind}"] += 1
-
-
 _READ_ONLY = frozenset({"read", "progress", "batch", "tick", "checkpoint", "coordinator", "round", "probe"})
-
-
-def opinion(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0, *, beside: bool = False) -> Second:
-    """Run the history of a seed with the judge, by itself or beside the product.
-
-    Args:
-        seed: of the history.
-        healthy: nothing befalls it that makes replicas diverge.
-        alone: see `Profile.alone`.
-        kills: see `Profile.kills`.
-        beside: with the product.
-
-    Raises:
-        Violation: a look said what is not true, or the last one missed something.
-    """
-    p = replace(kinds.profile(seed, healthy), alone=alone, kills=kills)
-    world = (Beside if beside else Second)(p)
-    try:
-        world.run(with_kills(p, kinds.generate(p)))
-    except Violation:
-        if not beside:
-            raise
-        world.counts["beside the product breaks a property"] += 1
-    if healthy and world.last is not None and any(not verdict.past for verdict in world.last.verdicts):
-        world.mistakes.append(Mistake(f"{UNSOUND} on a healthy cluster", str(world.last.verdicts[0])))
-    world.counts["second ms"] += round(world.seconds * 1000)
-    if world.mistakes:
-        command = f"python -m tests.simulation --second-opinion --mode {'healthy' if healthy else 'faulty'} --seed {seed} --count 1"
-        command += f" --alone {alone} --kills {kills}"
-        raise Violation("\n".join([f"second opinion: {world.mistakes[0]}", f"reproduce: {command}", *(f"  and {m}" for m in world.mistakes[1:4])]))
-    return world

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from parallax.evidence.atoms import End, Ended, EpochEnd, Fact, Look, Place, Reading, Stable
 from parallax.evidence.ledger import Ledger
 from parallax.model import Outcome, ReadEvent, RowKind
@@ -125,5 +124,3 @@ def _held(replica: Replica) -> tuple[dict[Place, Fact], dict[Place, End]]:
             is_aborted = replica.is_aborted(batch.producer_id, record.offset)
             outcomes[place] = End.ABORT if is_aborted else End.COMMIT
     return facts, outcomes
-
-

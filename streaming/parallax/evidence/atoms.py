@@ -88,8 +88,9 @@ class Ended(NamedTuple):
 
 
 class Stable(NamedTuple):
-    """A replica's last stable offset: all that began between its log start and there had ended below its high watermark.
+    """A replica's last stable offset (LSO), with its log start and its high watermark.
 
+    All transactions that began between the log start and the LSO had ended below the high watermark.
     ``epoch`` is that of the last batch below the high watermark.
     """
 
@@ -114,7 +115,7 @@ class Look:
         facts: what it holds from the log start to the high watermark.
         outcomes: of transactional records below the LSO, what its read_committed consumers make of them.
         listed: the producers and first offsets of its aborted transactions.
-        tops: the last offset and the epoch of each batch below the high watermark, rising; batches without records too.
+        tops: last offset and epoch of each batch below the high watermark, rising; of batches without records too.
         ends: its answers to where epochs end, by the epoch asked about; None: it knows no epoch as new.
         latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` of an empty log.
     """

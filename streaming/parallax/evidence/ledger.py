@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from parallax.evidence.atoms import NEVER, End, Ended, Fact, Look, Place, Reading, Stable
+from parallax.evidence.atoms import NEVER, Ended, Fact, Look, Place, Reading, Stable
 
 
 @dataclass
@@ -146,8 +146,3 @@ class Ledger:
             and (fact := self.facts[place]).end is not None
             and fact.producer == producer
         ]
-
-    def end_of(self, place: Place) -> End | None:
-        """The type of the end marker at a place; None where a record or nothing was shown there."""
-        fact = self.facts.get(place)
-        return None if fact is None else fact.end

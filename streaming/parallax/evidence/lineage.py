@@ -25,17 +25,17 @@ class Lineage:
     1. The leader was not asked: *perhaps*.
     2. The leader holds a batch at the place's offset or beyond in the place's epoch: the place is in its log, for two
        logs that hold one place are alike below it (KIP-101): *yes*.
-    3. The leader holds an older epoch at the offset or beyond, knows no epoch as new, or says that the next epoch begins
-       at the offset or below: another leader wrote there: *no*. So it is where a newer record was shown at the offset
-       whose epoch the leader's log holds at the offset or beyond.
+    3. The leader holds an older epoch at the offset or beyond, or says that the next epoch begins at the offset or
+       below: another leader wrote there: *no*. So it is where a newer record was shown at the offset, whose epoch the
+       leader's log holds there or beyond.
     4. One in sync holds that epoch there or beyond: *yes*.
     5. Some replica was not asked: *perhaps*. A copy of a cleaned log names the first batch that is left as the
        beginning of an epoch, which is too high; who copied earlier knows better.
     6. Nothing is known to have been cut from that epoch on: *yes*; else *perhaps*.
 
     Example: 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record is void.
-    Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The record at (7, 3) may
-    be cleaned there; it stands, unless something of epoch 3 is known to be cut.
+    Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The record at (7, 3)
+    may be cleaned there; it stands, unless something of epoch 3 is known to be cut.
     """
 
     def __init__(
@@ -117,10 +117,9 @@ class Lineage:
             return Belongs.YES
         if not self._is_whole:
             return Belongs.PERHAPS
-        for epoch, top in self.tops.items():
-            if epoch >= place.epoch and top >= place.offset:
-                if not any(place.epoch <= cut < epoch for cut in self.cut_epochs):
-                    return Belongs.YES
+        above = [epoch for epoch, top in self.tops.items() if epoch >= place.epoch and top >= place.offset]
+        if any(not any(place.epoch <= cut < epoch for cut in self.cut_epochs) for epoch in above):
+            return Belongs.YES
         return Belongs.PERHAPS if any(cut >= place.epoch for cut in self.cut_epochs) else Belongs.YES
 
 

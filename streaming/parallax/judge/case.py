@@ -91,12 +91,20 @@ class Case:
         for producer in {producer for broker in standing for producer in self.looks[broker].open}:
             ends = self.transactions.markers.get(producer, [])
             first = min(
-                (o for o, f in self.facts.items() if f.producer == producer and f.transactional and o > max(ends, default=-1)),
+                (
+                    o
+                    for o, f in self.facts.items()
+                    if f.producer == producer and f.transactional and o > max(ends, default=-1)
+                ),
                 default=end,
             )
             for broker in standing:
                 begins = self.looks[broker].open.get(producer)
-                if begins is not None and begins <= first and not self.transactions.room_for_an_end(producer, first, self.top):
+                if (
+                    begins is not None
+                    and begins <= first
+                    and not self.transactions.room_for_an_end(producer, first, self.top)
+                ):
                     end = min(end, first)
         return end
 

@@ -39,7 +39,12 @@ def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict]:
                 atoms = [case.facts[end].place]
             elif case.partition.compacted and not case.lineage.cut_epochs:
                 stable = next(
-                    (s for s in told if s.log_start <= first < s.last_stable and s.high_watermark <= look.high_watermark), None
+                    (
+                        s
+                        for s in told
+                        if s.log_start <= first < s.last_stable and s.high_watermark <= look.high_watermark
+                    ),
+                    None,
                 )
                 if stable is not None:
                     atoms = [Place(stable.high_watermark - 1, stable.epoch)]

@@ -135,7 +135,7 @@ class _Judging:
             yield Verdict(about=About.KEY, proof=proof, sides=proof.differing, key=key, offset=judged.newest)
 
     def _settle(self, key: Hashable, judged: keys.Judged, right: frozenset[int]) -> None:
-        """A key that replicas differed about, and agree on: it is settled where all are right, or have what came since."""
+        """A key that replicas differed about, and agree on: settled where all are right, or show what came since."""
         if key not in self.differed:
             return
         newest = {b: max((f.offset for f in self.case.shown(b).get(key, ())), default=-1) for b in self.case.looks}

@@ -67,7 +67,9 @@ class Judged:
     newest: int
 
 
-def judge(case: Case, key: Hashable, facts: Sequence[Fact], doubted: Sequence[Fact], level: IsolationLevel) -> Judged | None:
+def judge(
+    case: Case, key: Hashable, facts: Sequence[Fact], doubted: Sequence[Fact], level: IsolationLevel
+) -> Judged | None:
     """Hold what each replica shows of a key against all its worlds.
 
     A consumer that has read a replica to its end is to hold the value that the newest visible record below that end
@@ -134,7 +136,9 @@ class _Key:
     def judged(self) -> Judged | None:
         gaps = self._gaps()
         choices: list[tuple[object, ...]] = [group.options for group in self.groups]
-        choices += [(None, End.COMMIT, End.ABORT) if fact.transactional else (None, End.COMMIT) for fact in self.doubted]
+        choices += [
+            (None, End.COMMIT, End.ABORT) if fact.transactional else (None, End.COMMIT) for fact in self.doubted
+        ]
         choices += [(False, True)] * len(gaps)
         if prod(map(len, choices)) > MOST_WORLDS:
             return None
@@ -148,11 +152,14 @@ class _Key:
             return None  # At every offset two logs perhaps stand.
         newest = max((fact.offset for fact in (*self.facts, *self.doubted)), default=-1)
         atoms = {fact.place for fact in (*self.facts, *self.doubted)}
-        atoms |= {Place(g.end_marker, e) for g in self.groups if g.end_marker >= 0 for e in self.case.ledger.at[g.end_marker]}
+        atoms |= {
+            Place(g.end_marker, e) for g in self.groups if g.end_marker >= 0 for e in self.case.ledger.at[g.end_marker]
+        }
         missing = [*gaps, *(span for group in self.groups for span in group.missing)]
         missing += [(fact.offset, fact.offset + 1) for fact in self.doubted]
         missing += [(one.bound, self.full) for one in self.shown if one.bound < self.full]
         missing += [(0, one.log_start) for one in self.shown if one.has_lost_its_head]
+        missing += [(0, self.case.start)] if self.case.start else []
         return Judged(Proof.of(worlds, self.case.looks, atoms, missing), explained, newest)
 
     # -- where a deletion may be that nobody was shown -----------------------------------------------------------------
@@ -260,15 +267,17 @@ class _Key:
             got = next((f for f, end in zip(one.records, one.outcomes, strict=True) if end is not End.ABORT), None)
         else:
             got = next((f for f in one.records if end_of.get(f.place) is not End.ABORT), None)
-        if got is not None and got.place not in end_of:
-            return _State.WRONG  # It is not of the log that stands.
         is_deleted = best is None or best.value is None
+        if got is not None and got.place not in end_of:
+            # It is not of the log that stands; that the key is gone may be true all the same.
+            return _State.UNSAID if got.value is None and is_deleted else _State.WRONG
         if got is None and one.has_lost_its_head and (best is None or best.place.offset < one.log_start):
             return _State.UNSAID  # The head that it has lost is said of it, and no more.
         if not self.is_committed and self._may_be_given(one, best, end_of):
             return _State.UNSAID
         if got is None:
-            unsure = best is not None and best.place.epoch == UNSEEN
+            # Nobody has to know what lay below a log start, and a deletion that was not shown may have been a value.
+            unsure = self.case.start > 0 if best is None else best.place.epoch == UNSEEN
             return _State.UNSAID if unsure else _State.RIGHT if is_deleted else _State.WRONG
         is_same = best is not None and got.place == best.place
         return _State.RIGHT if is_same or (got.value is None and is_deleted) else _State.WRONG

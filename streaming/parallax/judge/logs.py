@@ -13,9 +13,13 @@ from parallax.judge.verdicts import About, Proof, Verdict, World
 def records(case: Case) -> Iterator[Verdict]:
     """The verdicts about single offsets.
 
-    A replica is wrong that shows a record which is not of the log that stands. Replicas differ that show two contents at
-    one place (a disk changed bytes), or two places at one offset of which nobody can say which stands. In a topic that
-    is not compacted a replica is wrong that lacks a committed record which stands, above its log start.
+    - A replica that shows a record which is not of the log that stands is wrong.
+    - Replicas that show two contents at one place (a disk changed bytes) differ. So do those that show two places at
+      one offset, if nobody can say which of the two stands.
+    - In a topic that is not compacted, a replica that lacks a committed record which stands, above its log start, is
+      wrong.
+
+    A verdict is about the offset alone: what replicas show of the record's key is another matter, so it names none.
 
     Example: 3 shows (7, 2), the leader's log holds (7, 3): 3 is wrong. Counter-example: 3 shows nothing at 7 in a
     compacted topic: its cleaner may have come by.
@@ -26,7 +30,7 @@ def records(case: Case) -> Iterator[Verdict]:
                 newer = [Place(place.offset, epoch) for epoch in case.ledger.at[place.offset]]
                 proof = Proof.of([World(frozenset({broker}))], {broker}, newer)
                 yield Verdict(
-                    about=About.RECORD, proof=proof, accused=broker, offset=place.offset, key=fact.key, producer=fact.producer
+                    about=About.RECORD, proof=proof, accused=broker, offset=place.offset, producer=fact.producer
                 )
     yield from _unlike(case)
     if not case.partition.compacted:
@@ -77,7 +81,6 @@ def _lost(case: Case) -> Iterator[Verdict]:
                 right=holders,
                 everywhere=not holders and lacking >= case.partition.replicas,
                 offset=offset,
-                key=fact.key,
             )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
-from parallax.evidence.atoms import End, Fact, Look, Place
+from parallax.evidence.atoms import End, Fact, Look
 from parallax.evidence.lineage import Belongs
 from parallax.judge.case import Case
 from parallax.judge.transactions import Group
@@ -68,24 +69,27 @@ class Outcomes:
         if group.end_marker >= 0:
             atoms += [self.case.facts[group.end_marker].place]
         proof = Proof.of(worlds, stated, atoms, group.missing)
-        names = {"key": fact.key, "offset": offset, "producer": group.producer, "end_marker": group.end_marker}
-        right = NOBODY_ELSE
-        if group.end is not None:
-            right = frozenset(b for b in proof.right if b in self.shows_its_end(group, offset))
+        say = partial(
+            Verdict,
+            about=About.OUTCOME,
+            proof=proof,
+            key=fact.key,
+            offset=offset,
+            producer=group.producer,
+            end_marker=group.end_marker,
+        )
+        right = proof.right & self.shows_its_end(group, offset)
         everywhere = self.case.partition.replicas <= proof.wrong
         for broker in sorted(proof.wrong):
-            is_past = not stated[broker].is_held
-            yield Verdict(
-                about=About.OUTCOME, proof=proof, accused=broker, right=right, everywhere=everywhere, past=is_past, **names  # type: ignore[arg-type]
-            )
+            yield say(accused=broker, right=right, everywhere=everywhere, past=not stated[broker].is_held)
         if len(proof.differing) > 1:
             held = {one.end for one in stated.values() if one.is_held}
-            yield Verdict(about=About.OUTCOME, proof=proof, sides=proof.differing, past=len(held) < 2, **names)  # type: ignore[arg-type]
+            yield say(sides=proof.differing, past=len(held) < 2)
 
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
-        """The brokers that show the end marker itself of a group whose end is known, from an offset on, and no record of it otherwise.
+        """The brokers that show the end marker itself of a group, and no record of it otherwise from an offset on.
 
-        Only they are surely right in it: another may show the true outcome by chance, or have missed the marker.
+        Empty where its end is not known. Only they are surely right in it: another may show the true outcome by chance.
         """
         if group.end is None or group.end_marker < 0:
             return NOBODY_ELSE
@@ -109,7 +113,9 @@ class Outcomes:
         Only the first marker that anybody knows counts.
         """
         look = self.case.looks[broker]
-        ends = (f for f in look.facts.values() if f.end is not None and f.producer == group.producer and f.offset > offset)
+        ends = (
+            f for f in look.facts.values() if f.end is not None and f.producer == group.producer and f.offset > offset
+        )
         own = min(ends, key=lambda fact: fact.offset, default=None)
         if own is None or own.offset != group.end_marker or own.offset >= look.last_stable:
             return None
@@ -133,9 +139,9 @@ class Outcomes:
                     stated[place.offset][broker] = Statement(ended.end, is_held)
             for producer, first in look.listed:
                 fact = case.facts.get(first)
-                if fact is not None and fact.producer == producer and fact.transactional:
-                    if case.is_of_the_log_that_stands(look, first):
-                        stated[first].setdefault(broker, Statement(End.ABORT, is_held=True))
+                is_its = fact is not None and fact.producer == producer and fact.transactional
+                if is_its and case.is_of_the_log_that_stands(look, first):
+                    stated[first].setdefault(broker, Statement(End.ABORT, is_held=True))
         for broker, offset, end in self._ended_behind():
             stated[offset].setdefault(broker, Statement(end, is_held=False))
         return stated
@@ -164,9 +170,9 @@ class Outcomes:
                 if own is None or self.case.facts.get(own.offset) != self.case.ledger.facts[own]:
                     continue
                 has_ended = look.open.get(producer, own.offset) >= own.offset
-                if has_ended and not self.case.transactions.room_for_an_end(producer, marker, own.offset):
-                    end = self.case.ledger.end_of(own)
-                    assert end is not None
+                end = self.case.ledger.facts[own].end
+                may_hide = self.case.transactions.room_for_an_end(producer, marker, own.offset)
+                if has_ended and end is not None and not may_hide:
                     self._unread.discard((broker, offset))
                     yield broker, offset, end
 

@@ -86,7 +86,7 @@ class Transactions:
         return marks[at] if at < len(marks) else UNKNOWN
 
     def room_for_an_end(self, producer: int, low: int, high: int) -> bool:
-        """Whether an end marker of a producer may lie between two offsets, both left out, that is not known to stand."""
+        """Whether an end marker of a producer that is not known to stand may lie between two offsets, both left out."""
         return self._room.between(low, high) or any(
             low < offset < high and of == producer for offset, of in self._doubted.items()
         )
@@ -110,8 +110,7 @@ class Transactions:
         options: tuple[End, ...]
         if end >= 0:
             known = facts[end].end
-            assert known is not None
-            options = (End.COMMIT, End.ABORT) if may_hide else (known,)
+            options = (End.COMMIT, End.ABORT) if may_hide or known is None else (known,)
         elif self._leader is not None and self._leader.open.get(producer, offsets[0] + 1) <= offsets[0]:
             options = (End.OPEN, End.COMMIT, End.ABORT) if may_hide else (End.OPEN,)
         else:

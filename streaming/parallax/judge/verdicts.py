@@ -13,7 +13,7 @@ from parallax.model import UNKNOWN
 NOBODY_ELSE = frozenset[int]()
 
 
-class Unproven(ValueError):
+class UnprovenError(ValueError):
     """A verdict says more than its proof implies: a mistake of the program."""
 
 
@@ -60,7 +60,7 @@ class Proof:
 
     def __post_init__(self) -> None:
         if not self.worlds:
-            raise Unproven("a proof without a world proves everything")
+            raise UnprovenError("a proof without a world proves everything")
 
     @classmethod
     def of(
@@ -115,7 +115,7 @@ class Verdict:
         end_marker: offset of the end marker that the transaction is known to end at, or above.
 
     Raises:
-        Unproven: the proof does not imply it.
+        UnprovenError: the proof does not imply it.
     """
 
     about: About
@@ -134,15 +134,15 @@ class Verdict:
         proof = self.proof
         if self.accused is None:
             if len(self.sides) < 2 or not all(world.wrong & self.sides for world in proof.worlds):
-                raise Unproven(f"in some world none of {sorted(self.sides)} is wrong")
+                raise UnprovenError(f"in some world none of {sorted(self.sides)} is wrong")
             if self.sides & proof.wrong:
-                raise Unproven(f"of {sorted(self.sides)} {sorted(self.sides & proof.wrong)} are always wrong")
+                raise UnprovenError(f"of {sorted(self.sides)} {sorted(self.sides & proof.wrong)} are always wrong")
         elif self.accused not in proof.wrong or self.sides:
-            raise Unproven(f"broker {self.accused} is not wrong in every world")
+            raise UnprovenError(f"broker {self.accused} is not wrong in every world")
         if not self.right <= proof.right:
-            raise Unproven(f"brokers {sorted(self.right - proof.right)} are not right in every world")
+            raise UnprovenError(f"brokers {sorted(self.right - proof.right)} are not right in every world")
         if self.everywhere and not proof.judged <= proof.wrong:
-            raise Unproven(f"brokers {sorted(proof.judged - proof.wrong)} are not wrong in every world")
+            raise UnprovenError(f"brokers {sorted(proof.judged - proof.wrong)} are not wrong in every world")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Unsettled:
 
     def __post_init__(self) -> None:
         if self.proof.wrong or self.proof.judged <= self.proof.right:
-            raise Unproven("what is proven is settled")
+            raise UnprovenError("what is proven is settled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +184,4 @@ class Undecided:
 
     def __post_init__(self) -> None:
         if not self.missing:
-            raise Unproven(f"nothing is missing that would decide about broker {self.broker}")
+            raise UnprovenError(f"nothing is missing that would decide about broker {self.broker}")
