@@ -22,7 +22,7 @@ class Lineage:
 
     What decides, in this order:
 
-    1. The leader was not asked: *perhaps*.
+    1. The leader was not asked about the epoch, or leads in an older one: *perhaps*.
     2. The leader holds a batch at the place's offset or beyond in the place's epoch: the place is in its log, for two
        logs that hold one place are alike below it (KIP-101): *yes*.
     3. The leader holds an older epoch at the offset or beyond, or says that the next epoch begins at the offset or
@@ -31,7 +31,9 @@ class Lineage:
     4. One in sync holds that epoch there or beyond: *yes*.
     5. Some replica was not asked: *perhaps*. A copy of a cleaned log names the first batch that is left as the
        beginning of an epoch, which is too high; who copied earlier knows better.
-    6. Nothing is known to have been cut from that epoch on: *yes*; else *perhaps*.
+    6. No log that stands knows the epoch: *perhaps*. All may have copied a log of which the epoch's records had been
+       cleaned, or the log that held it was left behind.
+    7. Nothing is known to have been cut from that epoch on: *yes*; else *perhaps*.
 
     Example: 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record is void.
     Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The record at (7, 3)
@@ -78,26 +80,29 @@ class Lineage:
         if epoch not in self._trusted:
             steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}
             end = self._end(epoch)
-            steps |= {end} if end is not None and 0 <= end < NEVER else set()
+            steps |= {end} if end is not None and end < NEVER else set()
             doubtful = (o for o in sorted(steps) if self.of(Place(o, epoch)) is not Belongs.YES)
             self._trusted[epoch] = next(doubtful, NEVER)
         return self._trusted[epoch]
 
     def _end(self, epoch: int) -> int | None:
-        """Where an epoch ends in the log that stands, at most; -1: that knows none as new; None: nobody says."""
+        """Where an epoch ends in the log that stands, at most; None: nobody says."""
         if epoch not in self._ends:
             self._ends[epoch] = self._asked(epoch)
         return self._ends[epoch]
 
     def _asked(self, epoch: int) -> int | None:
         leader = self._leader
-        if leader is None or (epoch not in leader.ends and epoch <= leader.latest_epoch):
-            return None
-        if epoch > leader.latest_epoch:
-            return -1
+        if leader is None or epoch not in leader.ends or epoch > leader.latest_epoch:
+            return None  # A leader begins its epoch in its log with the first thing it does: this one is newer.
         # The newest epoch of a log may still grow, so its end says nothing.
         told = [look.ends.get(epoch) for look in self._standing if epoch < look.latest_epoch]
         return min((one.end for one in told if one is not None), default=NEVER)
+
+    def _is_known(self, epoch: int) -> bool:
+        """Whether a log that stands knows an epoch itself."""
+        told = (look.ends.get(epoch) for look in self._standing)
+        return any(end is not None and end.epoch == epoch for end in told)
 
     def _is_cut(self, place: Place) -> bool:
         end = self._end(place.epoch)
@@ -115,7 +120,7 @@ class Lineage:
             return Belongs.NO
         if place.offset <= self.tops.get(place.epoch, -1):
             return Belongs.YES
-        if not self._is_whole:
+        if not self._is_whole or not self._is_known(place.epoch):
             return Belongs.PERHAPS
         above = [epoch for epoch, top in self.tops.items() if epoch >= place.epoch and top >= place.offset]
         if any(not any(place.epoch <= cut < epoch for cut in self.cut_epochs) for epoch in above):
