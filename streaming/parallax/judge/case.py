@@ -113,7 +113,7 @@ class Case:
         if broker not in self._shown:
             found: dict[Hashable, list[Fact]] = defaultdict(list)
             for fact in self.looks[broker].facts.values():
-                if fact.end is None and fact.offset >= self.start:
+                if fact.end is None:
                     found[fact.key].append(fact)
             for records in found.values():
                 records.sort(key=lambda fact: -fact.offset)

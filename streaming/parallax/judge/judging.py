@@ -85,8 +85,9 @@ class _Judging:
         facts, doubted = defaultdict[Hashable, list[Fact]](list), defaultdict[Hashable, list[Fact]](list)
         for offset in sorted(self.case.facts):
             fact = self.case.facts[offset]
-            if fact.end is None and offset >= self.case.start:
-                facts[fact.key].append(fact)
+            if fact.end is None:
+                # A key of which nothing is left but below a log start is looked at too, to say that it is unknown.
+                facts[fact.key] += [fact] if offset >= self.case.start else []
         for fact in self.case.doubted:
             if fact.end is None and fact.offset >= self.case.start:
                 doubted[fact.key].append(fact)
@@ -99,7 +100,7 @@ class _Judging:
         committed, uncommitted = (keys.judge(self.case, key, facts, doubted, level) for level in levels)
         if committed is None or uncommitted is None:
             self.too_many.append(key)
-            span = min(f.offset for f in (*facts, *doubted)), self.case.top
+            span = min((f.offset for f in (*facts, *doubted)), default=0), self.case.top
             self.undecided += [Undecided(About.KEY, b, (span,), key=key) for b in self.case.looks]
             return
         self.worlds += [committed.proof.count, uncommitted.proof.count]

@@ -255,7 +255,7 @@ class _Key:
         if not self.is_committed:
             return False
         for fact, outcome in zip(one.records, one.outcomes, strict=True):
-            if fact.transactional and outcome is not end_of.get(fact.place):
+            if fact.transactional and outcome is not end_of.get(fact.place, outcome):
                 return True
             if outcome is not End.ABORT:
                 return False
@@ -268,6 +268,8 @@ class _Key:
         else:
             got = next((f for f in one.records if end_of.get(f.place) is not End.ABORT), None)
         is_deleted = best is None or best.value is None
+        if got is not None and got.offset < self.case.start:
+            return _State.UNSAID  # It may be deleted with what lies below the furthest log start.
         if got is not None and got.place not in end_of:
             # It is not of the log that stands; that the key is gone may be true all the same.
             return _State.UNSAID if got.value is None and is_deleted else _State.WRONG
