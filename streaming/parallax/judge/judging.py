@@ -88,6 +88,9 @@ class _Judging:
             if fact.end is None:
                 # A key of which nothing is left but below a log start is looked at too, to say that it is unknown.
                 facts[fact.key] += [fact] if offset >= self.case.start else []
+        for broker in self.case.looks:
+            for key in self.case.shown(broker):
+                facts[key] += []  # One that replicas show is looked at, though nothing of it may stand.
         for fact in self.case.doubted:
             if fact.end is None and fact.offset >= self.case.start:
                 doubted[fact.key].append(fact)

@@ -58,7 +58,8 @@ class Judged:
 
     Attributes:
         proof: of who is wrong.
-        explained: in each world, whoever is wrong shows a record of the key as another transaction's end.
+        explained: an outcome explains the difference. In each world without an unseen deletion, whoever is wrong shows a
+            record of the key otherwise than that world ends it.
         newest: the newest record of the key that stands, or perhaps does; -1: there is none.
     """
 
@@ -147,7 +148,8 @@ class _Key:
             one = self._world(choice, [start for start, _ in gaps])
             if one is not None:
                 worlds.append(one[0])
-                explained = explained and one[0].wrong <= one[1]
+                is_shown = not any(choice[len(choice) - len(gaps) :])
+                explained = explained and (one[0].wrong <= one[1] or not is_shown)
         if not worlds:
             return None  # At every offset two logs perhaps stand.
         newest = max((fact.offset for fact in (*self.facts, *self.doubted)), default=-1)

@@ -55,11 +55,13 @@ class Scene:
     deletes: bool = False
     differed: Mapping[Any, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.ledger.led(0, 0)
+
     def read(
         self, broker: int, *facts: Fact, start: int = 0, end: int | None = None, at: int = 0, epoch: int = 0
     ) -> Scene:
         """A replica was read; at 0, when nothing had been written before, it was read in time."""
-        self.ledger.led(at, 0)
         for fact in facts:
             self.ledger.fact(fact, broker, at)
         self.ledger.read(broker, Reading(start, self.top if end is None else end, at, epoch))
@@ -76,13 +78,8 @@ class Scene:
             tops.append(Place(top - 1, last))  # A batch that is empty, or of another key.
         open_now = more.get("open", {})
         stable = more.pop("last_stable", min([top, *open_now.values()]))
-        outcomes = (
-            {f.place: e for f in held for o, e in more.pop("outcomes", {}).items() if f.offset == o}
-            if "outcomes" in more
-            else {}
-        )
-        if not outcomes:
-            outcomes = {f.place: End.COMMIT for f in held if f.transactional and f.offset < stable}
+        stated = more.pop("outcomes", {})
+        outcomes = {f.place: stated.get(f.offset, End.COMMIT) for f in held if f.transactional and f.offset < stable}
         look = Look(
             broker=broker,
             at=more.pop("at", LATE),

@@ -98,6 +98,6 @@ def test_a_look_says_all_that_readers_say() -> None:
     assert ledger.listed[1] == {(9, 2)}
     assert ledger.held_open[1] == {(8, 7): Place(9, 0)}
     assert ledger.own[1] == ledger.readings == [Reading(0, 9, 100_000, 0)]
-    assert ledger.written == [(100_000, 9)]
+    assert ledger.written == [(0, 0), (100_000, 9)]
     assert ledger.stable == {Stable(0, 7, 9, 0)}
     assert (ledger.head, ledger.log_starts) == (0, {1: 0})
