@@ -283,7 +283,9 @@ class Second(World):
         elif place.what == "outcome":
             turned = {o for span, part in now[place.broker].turned if span == place.span for o in part}
             yield from self._missing_of_an_outcome(place.broker, turned)
-        if place.what != "key" and _in(offsets, case.room.gaps):
+        else:
+            yield from self._missing_of(About.FREEZE if place.what == "progress" else About.RECORD, place)
+        if place.what == "record" and _in(offsets, case.room.gaps):
             yield "undecided: room"
         if offsets & {fact.offset for fact in case.doubted}:
             yield "undecided: lineage"
@@ -302,6 +304,12 @@ class Second(World):
         is_known = any(fact.key == place.key and fact.end is None for fact in case.ledger.facts.values())
         if not is_known and _in(offsets, case.room.gaps):
             yield "undecided: nothing of it was shown"
+
+    def _missing_of(self, about: About, place: Place) -> Iterator[str]:
+        assert self.last is not None
+        named = {(one.about, one.broker, one.offset) for one in self.last.undecided}
+        if (about, place.broker, place.offset) in named:
+            yield "undecided: its end"
 
     def _missing_of_an_outcome(self, broker: int, turned: set[int]) -> Iterator[str]:
         case, last = self.case, self.last

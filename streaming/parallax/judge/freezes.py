@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from parallax.evidence.atoms import Look, Place
+from parallax.evidence.atoms import End, Look, Place
 from parallax.evidence.lineage import Belongs
 from parallax.judge.case import Case
 from parallax.judge.outcomes import Outcomes
-from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Verdict, World
+from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdict, World
 from parallax.model import UNKNOWN
 
 
-def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict]:
-    """The verdicts about transactions that hang.
+def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
+    """The verdicts about transactions that hang, and those of which nobody can say whether they do.
 
     A transaction has ended if an end marker of its producer stands behind its first record. Without one, in a log of
     which nothing was ever cut: if an LSO was told above its first record, by a log that ended where the replica's own
@@ -50,7 +50,9 @@ def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict]:
                     atoms = [Place(stable.high_watermark - 1, stable.epoch)]
                 elif any(_has_ended(case, other, look, producer, first) for other in case.looks.values()):
                     atoms = []
-            if atoms is not None:
+            if atoms is None:
+                yield from _undecided(case, broker, first)
+            else:
                 found[producer].append((broker, first, end, atoms))
     for producer, mine in found.items():
         hanging = frozenset(broker for broker, *_ in mine)
@@ -69,6 +71,14 @@ def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict]:
                 producer=producer,
                 end_marker=end,
             )
+
+
+def _undecided(case: Case, broker: int, first: int) -> Iterator[Undecided]:
+    """A transaction that a replica holds open, if it is not surely open in truth."""
+    group = case.transactions.of.get(first)
+    if group is None or group.options != (End.OPEN,):
+        missing = case.room.spans(first, case.top) or [(first, first + 1)]
+        yield Undecided(About.FREEZE, broker, tuple(missing), offset=first)
 
 
 def _has_ended(case: Case, other: Look, look: Look, producer: int, first: int) -> bool:

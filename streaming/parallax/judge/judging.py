@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from parallax.evidence.atoms import Fact
@@ -66,11 +66,11 @@ class _Judging:
     def run(self) -> Judgement:
         if self.case.looks:
             outcomes = Outcomes(self.case)
-            self.verdicts += [*freezes(self.case, outcomes), *outcomes.verdicts]
-            self.undecided += outcomes.undecided
+            self._take(freezes(self.case, outcomes))
+            self._take([*outcomes.verdicts, *outcomes.undecided])
             if self.case.partition.compacted:
                 self._keys()
-            self.verdicts += [*records(self.case), *heads(self.case)]
+            self._take([*records(self.case), *heads(self.case)])
         return Judgement(
             tuple(self.verdicts),
             tuple(self.unsettled),
@@ -80,6 +80,13 @@ class _Judging:
             tuple(self.too_many),
             self.right,
         )
+
+    def _take(self, found: Iterable[Verdict | Undecided]) -> None:
+        for one in found:
+            if isinstance(one, Verdict):
+                self.verdicts.append(one)
+            else:
+                self.undecided.append(one)
 
     def _keys(self) -> None:
         facts, doubted = defaultdict[Hashable, list[Fact]](list), defaultdict[Hashable, list[Fact]](list)

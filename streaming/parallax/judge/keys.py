@@ -58,7 +58,7 @@ class Judged:
 
     Attributes:
         proof: of who is wrong.
-        explained: an outcome explains the difference. In each world without an unseen deletion, whoever is wrong shows a
+        explained: an outcome explains the difference. Without an unseen deletion, whoever is wrong in a world shows a
             record of the key otherwise than that world ends it.
         newest: the newest record of the key that stands, or perhaps does; -1: there is none.
     """

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from parallax.evidence.atoms import End, Place
 from parallax.evidence.lineage import Belongs
 from parallax.judge.case import Case
-from parallax.judge.verdicts import About, Proof, Verdict, World
+from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 
 
-def records(case: Case) -> Iterator[Verdict]:
-    """The verdicts about single offsets.
+def records(case: Case) -> Iterator[Verdict | Undecided]:
+    """The verdicts about single offsets, and what nobody can say of one.
 
     - A replica that shows a record which is not of the log that stands is wrong.
     - Replicas that show two contents at one place (a disk changed bytes) differ. So do those that show two places at
       one offset, if nobody can say which of the two stands.
-    - In a topic that is not compacted, a replica that lacks a committed record which stands, above its log start, is
-      wrong.
+    - In a topic that is not compacted, a replica that lacks a record which stands, above its log start, is wrong,
+      unless the record was aborted.
 
     A verdict is about the offset alone: what replicas show of the record's key is another matter, so it names none.
 
@@ -56,24 +56,23 @@ def _unlike(case: Case) -> Iterator[Verdict]:
             yield Verdict(about=About.RECORD, proof=proof, sides=every, offset=offset)
 
 
-def _lost(case: Case) -> Iterator[Verdict]:
-    """Committed records that a replica lacks in a topic that is not compacted."""
+def _lost(case: Case) -> Iterator[Verdict | Undecided]:
+    """Records that a replica lacks in a topic that is not compacted, unless they were aborted: nobody misses that."""
     held = {broker: {place.offset for place in look.facts} for broker, look in case.looks.items()}
     for offset, fact in case.facts.items():
-        group = case.transactions.of.get(offset)
-        if fact.end is not None or (fact.transactional and group is not None and End.COMMIT not in group.options):
-            continue  # No consumer misses it.
-        read = {
-            broker
-            for broker, look in case.looks.items()
-            if max(case.start, look.log_start) <= offset < look.last_stable
-        }
+        if fact.end is not None:
+            continue
+        read = {b for b, look in case.looks.items() if max(case.start, look.log_start) <= offset < look.high_watermark}
         lacking = frozenset(broker for broker in read if offset not in held[broker])
-        if not lacking:
+        group = case.transactions.of.get(offset) if fact.transactional else None
+        options = (End.COMMIT,) if group is None else group.options
+        if not lacking or options == (End.ABORT,):
             continue
         holders = frozenset(broker for broker, look in case.looks.items() if fact.place in look.facts)
-        proof = Proof.of([World(lacking)], lacking | holders, [fact.place])
-        for broker in sorted(lacking):
+        worlds = [World(lacking if option is not End.ABORT else frozenset()) for option in options]
+        missing = () if group is None else group.missing
+        proof = Proof.of(worlds, lacking | holders, [fact.place], missing)
+        for broker in sorted(proof.wrong):
             yield Verdict(
                 about=About.RECORD,
                 proof=proof,
@@ -82,6 +81,8 @@ def _lost(case: Case) -> Iterator[Verdict]:
                 everywhere=not holders and lacking >= case.partition.replicas,
                 offset=offset,
             )
+        for broker in sorted(lacking & proof.unknown):
+            yield Undecided(About.RECORD, broker, missing, offset=offset)
 
 
 def heads(case: Case) -> Iterator[Verdict]:

@@ -78,6 +78,15 @@ def test_its_end_marker_may_be_among_what_is_not_replicated() -> None:
     assert frozen(scene) == {}
 
 
+def test_what_may_have_ended_unseen_is_undecided() -> None:
+    scene = Scene(9, leader=2, in_sync=frozenset({2})).shows(1).shows(2, written(4), **OPEN).shows(3)
+    scene.ledger.stable.clear()
+    assert frozen(scene) == {}
+    undecided = [one for one in scene.judged.undecided if one.about == "freeze"]
+    assert [(one.broker, one.offset, one.missing) for one in undecided] == [(2, 4, ((5, 9),))]
+    assert [one.about for one in scene.read(3).judged.undecided if one.about == "freeze"] == []
+
+
 def test_one_that_is_not_in_sync_is_no_witness() -> None:
     scene = (
         Scene(9, leader=2, in_sync=frozenset({2, 3})).shows(1).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)

@@ -58,6 +58,19 @@ def test_nobody_misses_what_was_aborted() -> None:
     assert {who for who, *_ in said(scene, "record")} == {2}
 
 
+def test_a_hole_where_nobody_knows_whether_the_record_was_aborted_is_unknown() -> None:
+    held = [written(2), record(3), abort(5)]
+    scene = Scene(6, compacted=False, deletes=True).shows(1, *held, outcomes={2: End.ABORT}).shows(2, abort(5))
+    scene.shows(3, *held, outcomes={2: End.ABORT})
+    assert {(v.accused, v.offset) for v in scene.judged.verdicts if v.about == "record"} == {(2, 3)}
+    assert [(one.broker, one.offset, one.missing) for one in scene.judged.undecided] == [(2, 2, ((4, 5),))]
+
+
+def test_a_hole_beyond_the_last_stable_offset_is_a_loss_to_read_uncommitted_consumers() -> None:
+    scene = Scene(6, compacted=False, deletes=True).shows(1, record(5), open={9: 2}).shows(2, open={9: 2}).shows(3)
+    assert {v.accused for v in scene.judged.verdicts if v.about == "record"} == {2, 3}
+
+
 def test_a_log_that_begins_above_another_has_lost_its_head() -> None:
     scene = Scene(9).shows(1).shows(2, log_start=4).shows(3)
     assert said(scene, "head") == {(2, frozenset(), frozenset(), False)}
