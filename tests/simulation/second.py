@@ -291,9 +291,10 @@ class Second(World):
             yield "undecided: lineage"
         if offsets and max(offsets) < case.start:
             yield "undecided: below a log start"
-        was_copied = place.what == "outcome" and place.broker in self.cluster.dropped
+        replaced = self.cluster.dropped.keys() | self.cluster.cuts.keys()
+        was_copied = place.what == "outcome" and place.broker in replaced
         if was_copied and not properties.holds(self.cluster, now, place):
-            yield "nothing: its log was copied between two readings, and nothing of the record is left"
+            yield "nothing: its log was replaced between two readings, and nothing of the record is left"
 
     def _missing_of_a_key(self, place: Place, offsets: set[int]) -> Iterator[str]:
         case, last = self.case, self.last

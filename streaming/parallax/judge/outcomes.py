@@ -167,10 +167,11 @@ class Outcomes:
             for offset, marker in missed.items():
                 producer = self.case.facts[offset].producer
                 own = self.case.own_end(broker, producer, marker)
-                if own is None or self.case.facts.get(own.offset) != self.case.ledger.facts[own]:
+                # With another end marker between, it may have ended the record by that, and cleaned it.
+                if own is None or own.offset != self.case.transactions.first_end(producer, marker):
                     continue
                 has_ended = look.open.get(producer, own.offset) >= own.offset
-                end = self.case.ledger.facts[own].end
+                end = self.case.facts[own.offset].end if self.case.facts[own.offset].place == own else None
                 may_hide = self.case.transactions.room_for_an_end(producer, marker, own.offset)
                 if has_ended and end is not None and not may_hide:
                     self._unread.discard((broker, offset))
@@ -217,5 +218,6 @@ class Outcomes:
             if fact is None or fact.producer != producer or not 0 <= marker < upto.offset:
                 continue
             if look.open.get(producer) != first and look.goes_on(upto.offset, upto.epoch):
+                self._unread.add((broker, first))
                 missed.setdefault(first, marker)
         return missed

@@ -116,6 +116,15 @@ def test_who_held_a_transaction_open_beyond_its_end_marker_never_got_it() -> Non
     assert said(scene) == set(), "it was to get it"
 
 
+def test_it_may_have_ended_the_record_by_a_marker_between_that_it_has_cleaned() -> None:
+    scene = Scene(9).read(1, written(2), commit(3), commit(6), abort(8)).shows(1).shows(2).shows(3)
+    scene.ledger.fact(abort(8), 2, 0)
+    scene.ledger.held_open[2][PRODUCER, 2] = Place(5, 0)
+    assert said(scene) == set()
+    undecided = [one for one in scene.judged.undecided if one.about is About.OUTCOME]
+    assert [(one.broker, one.offset) for one in undecided] == [(2, 2)]
+
+
 def test_beyond_its_last_stable_offset_a_replica_has_ended_a_record_by_the_next_marker_it_holds() -> None:
     scene = Scene(9).read(1, record(3), *MISSED, abort(8))
     scene.shows(1, *MISSED, abort(8)).shows(2, written(4), abort(8), open={9: 2}).shows(3, *MISSED, abort(8))
