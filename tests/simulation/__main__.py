@@ -3,6 +3,9 @@
 Seeds are run in order, in shares; after each share a line says what has been run and where to go on (``--seed``).
 Prints totals at the end: histories, what was done to the clusters, what was lost by it, what was found. Every failure
 prints its seed, the command that reproduces it, and a shrunken history. Exit code 1 when a property did not hold.
+
+``--second-opinion`` holds `parallax.judge` against the same histories instead of the product; with ``beside`` behind it
+both run, and what they say otherwise of what is wrong at the end is counted.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from parallax.findings.incidents import ALONE
+from tests.simulation.beside import opinion
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
@@ -29,7 +33,13 @@ GROUPS = {
     "wrong": "places that are wrong at the end, by what is told of them",
     "audited": "the same after an audit",
     "ran": "of the monitor",
+    "said": "verdicts of the judge, in all looks",
+    "known": "places that are wrong at the end, by what the judge says of them",
+    "worlds": "keys that the judge looked at, by how many worlds each had",
+    "judged": "of the judge",
+    "beside": "what product and judge say otherwise at the end",
 }
+OPINIONS = ("alone", "beside")
 
 
 def main() -> int:
@@ -71,6 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", choices=sorted(MODES), default="both")
     parser.add_argument("--alone", type=int, default=ALONE, help="more findings of a kind about one replica: incident")
     parser.add_argument("--kills", type=int, default=0, help="in so many operations the job is killed once; 0: never")
+    parser.add_argument("--second-opinion", nargs="?", const="alone", choices=OPINIONS, help="hold the judge")
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
     if arguments.histories is not None:
@@ -95,7 +106,7 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
-                    how = arguments.alone, arguments.kills
+                    how = arguments.alone, arguments.kills, arguments.second_opinion
                     running[pool.submit(work, first, min(first + SHARE, stop), modes, *how)] = first
                 if not running:
                     return
@@ -109,20 +120,24 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
             pool.shutdown(cancel_futures=True)
 
 
-def work(first: int, last: int, modes: tuple[bool, ...], alone: int = ALONE, kills: int = 0) -> Share:
-    """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures."""
+def work(
+    first: int, last: int, modes: tuple[bool, ...], alone: int = ALONE, kills: int = 0, second: str | None = None
+) -> Share:
+    """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures; ``second``: an opinion."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
     for seed in range(first, last):
         for healthy in modes:
             counts["histories"] += 1
             try:
-                world = run(seed, healthy, alone, kills)
+                if second is not None:
+                    counts.update(opinion(seed, healthy, alone, kills, beside=second == "beside").counts)
+                else:
+                    counts.update(run(seed, healthy, alone, kills).tally())
             except Violation as violation:
                 failures.append(str(violation))
                 continue
             counts["healthy" if healthy else "faulty"] += 1
-            counts.update(world.tally())
     return first, last, counts, failures
 
 
@@ -132,7 +147,8 @@ def _report(counts: Counter[str], failures: int, spent: float) -> None:
     print(f"  held: {counts['healthy']} healthy, {counts['faulty']} faulty")
     for group, title in GROUPS.items():
         mine = sorted((name.removeprefix(f"{group} "), n) for name, n in counts.items() if name.startswith(f"{group} "))
-        print(f"  {title}:")
+        if mine:
+            print(f"  {title}:")
         for name, count in mine:
             print(f"    {count:>9}  {name}")
 

@@ -312,6 +312,36 @@ def views_apart(s: Scene) -> list[Op]:
     return [*ops, ROUND]
 
 
+def deleted_in_a_transaction(s: Scene) -> list[Op]:
+    """The end marker of a transaction that deletes keys comes and goes while one is away; others may be copied from it.
+
+    The producer's next transaction ends otherwise, so the replica that was away has ended the deletion by that marker:
+    it has kept a value that was deleted, or deleted one that was not. Then some or all others are copied from it.
+    """
+    victim, writer, end = s.some(1)[0], s.draw.randrange(WRITERS), s.draw.randrange(2)
+    deleted = [s.key() for _ in range(s.draw.choice((1, 1, 2)))]
+    ops = [*calm(s), *(op("write", PLAIN, k, s.value()) for k in deleted), SYNC, *seen(s, 0.8)]
+    ops += [op("write", writer, k, TOMBSTONE) for k in deleted]
+    ops += s.perhaps([op("write", writer, s.key(), s.value())], 0.2)
+    ops += [SYNC, *seen(s, 0.8), op("stop", victim), op("end", writer, end), *seen(s, 0.8)]
+    ops += [*s.perhaps([op("tick", EXPIRATION)], 0.6), *forget(s)]
+    ops += [op("write", writer, s.key(), s.value()), op("end", writer, 1 - end)]
+    ops += [*back(s, [victim]), *seen(s, 0.6), *s.perhaps(forget(s), 0.6), *seen(s, 0.5)]
+    others = [b for b in s.brokers if b != victim]
+    copied = s.draw.choice(((), others[:1], others))
+    if copied:
+        ops += [op("lead", victim), SYNC]
+    for b in copied:
+        ops += [op("wipe", b, 1), SYNC] if s.draw.random() < 0.5 else [op("unassign", b), op("assign", b), SYNC]
+        ops += seen(s, 0.4)
+    return [
+        *ops,
+        *s.perhaps(forget(s), 0.4),
+        *seen(s, 0.5),
+        *s.perhaps([op("write", PLAIN, deleted[0], s.value())], 0.15),
+    ]
+
+
 def elected_behind(s: Scene) -> list[Op]:
     """A loss is found, or suspected; then one that had stayed behind leads, by an unclean election, with an older log.
 
@@ -443,6 +473,10 @@ ELECTED: dict[str, Script] = {
     "an unclean election after a loss": elected_behind,
 }
 """The same, of seeds from `ELECTING` on only: every second of these has it, and most of those have little else."""
+DELETING: dict[str, Script] = {
+    "a deletion in a transaction whose end is lost": deleted_in_a_transaction,
+}
+"""The same, of seeds from `DELETED` on only: every second of these has it."""
 UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents", *ELECTED})
 SILENT = frozenset({"a monitor that was away"})
 """Kinds in which nobody may read but where the script says so."""
@@ -450,6 +484,7 @@ SILENT = frozenset({"a monitor that was away"})
 SINCE = 1_920_000_000
 NEWLY = 1_970_000_000
 ELECTING = 2_000_000_000
+DELETED = 2_100_000_000
 FIRST = 100_000_000
 """Seeds from here on have such histories; those below keep what they had before there were any."""
 
@@ -492,7 +527,8 @@ def _later(seed: int) -> list[str]:
     draw = random.Random(f"later {seed}")
     names = [*LATER, *(LATEST if seed >= SINCE else ()), *(NEWEST if seed >= NEWLY else ())]
     names = [name for name in names if draw.random() < 1 / 12]
-    return names + [name for name in (ELECTED if seed >= ELECTING else ()) if draw.random() < 1 / 2]
+    names += [name for name in (ELECTED if seed >= ELECTING else ()) if draw.random() < 1 / 2]
+    return names + [name for name in (DELETING if seed >= DELETED else ()) if draw.random() < 1 / 2]
 
 
 def fitting(healthy: bool) -> list[str]:
@@ -512,7 +548,7 @@ def generate(p: Profile) -> list[Op]:
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
-        late = LATER | LATEST | NEWEST | ELECTED
+        late = LATER | LATEST | NEWEST | ELECTED | DELETING
         make = late[name] if name in late else KINDS[name][0]
         script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))

@@ -73,6 +73,10 @@ class Readers:
         self.repeats = Repeats()
         self.ticked: dict[tuple[int, int], Row] = {}
 
+    def give(self, view: int, broker: int, rows: list[Row]) -> None:
+        """Hand over rows that were read of a broker, in order, to whatever compares them."""
+        self.queues[view, broker] += rows
+
     def read(self, view: int, broker: int, limit: int = 1_000) -> bool:
         """What a micro-batch reads of one replica, at most ``limit`` offsets; False where there is nothing to read."""
         if self.shared and self.draw_levels.random() < 0.8:
@@ -191,7 +195,7 @@ class Readers:
             assert done.position == end >= span[1], f"a range must be read to its end: {done.position} of {span}"
             self.reads_decoded += 1
             rows, epoch = done.rows, done.epoch
-        self.queues[view, replica.id] += rows
+        self.give(view, replica.id, rows)
         self._close(reader, replica, end, ReadEvent.OK, epoch)
         return True
 
@@ -268,13 +272,13 @@ class Readers:
                 "last_stable_offset": replica.lso,
                 "log_start_offset": replica.log_start,
             }
-        self.queues[reader.isolation, reader.broker].append(row)
+        self.give(reader.isolation, reader.broker, [row])
 
     def progress(self, broker: int) -> None:
         """What the progress reader is told of one broker, recorded whatever it is."""
         replica = self.cluster.replicas.get(broker)
         if replica is not None:
-            self.queues[PROGRESS, broker].append(self._told(replica))
+            self.give(PROGRESS, broker, [self._told(replica)])
 
     def tick(self, *, awaited: bool) -> None:
         """One tick of the progress reader: what only repeats the one before is held back, unless it is awaited."""
@@ -299,7 +303,7 @@ class Readers:
             [TopicPartition(TOPIC, PARTITION)] if awaited else (),
         )
         for row in worth:
-            self.queues[PROGRESS, row["broker"]].append(self.ticked[row["broker"], row["observed_at"] // 1000])
+            self.give(PROGRESS, row["broker"], [self.ticked[row["broker"], row["observed_at"] // 1000]])
 
     def _told(self, replica: Replica) -> Row:
         broker = replica.id

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from parallax.audit.result import Result
 from parallax.config import CompareSettings
@@ -52,6 +53,8 @@ class World:
 
     profile: Profile
     trace: list[str] | None = None
+    watching: ClassVar[type[Monitor]] = Monitor
+    """What reads the replicas, and judges."""
     cluster: Cluster = field(init=False)
     monitor: Monitor = field(init=False)
     done: Counter[str] = field(default_factory=Counter)
@@ -78,7 +81,7 @@ class World:
     def _monitor(self, *, eventful: bool = True, audits: bool = False) -> Monitor:
         """A monitor that has read nothing yet."""
         p = self.profile
-        return Monitor(
+        return self.watching(
             self.cluster,
             self.settings,
             seed=p.seed,

@@ -1,0 +1,150 @@
+"""The atoms of evidence: what was seen, of whom, in which log."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from parallax.model import UNKNOWN
+
+NEVER = 1 << 62
+"""An offset or an epoch above all others."""
+
+
+class End(StrEnum):
+    """How a transaction ended, or that it has not."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+    OPEN = "open"
+
+
+class Place(NamedTuple):
+    """Where a batch lies: its offset, and the epoch of the leader that wrote it.
+
+    Two logs that hold the same place hold the same record there, and the same below it (KIP-101).
+    """
+
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A record or an end marker at a place.
+
+    Attributes:
+        place: where it lies.
+        producer: its producer's id; `UNKNOWN` for a record of none.
+        transactional: a record is part of a transaction; False of an end marker.
+        end: COMMIT or ABORT of an end marker, None of a record.
+        key: of a record, in any form that compares.
+        value: of a record, in any form that compares (a hash); None in a tombstone.
+    """
+
+    place: Place
+    producer: int = UNKNOWN
+    transactional: bool = False
+    end: End | None = None
+    key: Hashable = None
+    value: Hashable = None
+
+    @property
+    def offset(self) -> int:
+        """The offset of its place."""
+        return self.place.offset
+
+
+class EpochEnd(NamedTuple):
+    """A broker's answer to where an epoch ends in its log (``LeaderEpochFileCache.endOffsetFor``).
+
+    The largest epoch of its log that is no newer than the one asked about, and the offset at which the next one begins.
+    """
+
+    epoch: int
+    end: int
+
+
+class Reading(NamedTuple):
+    """A replica was read from one offset to another, without a hole, at a time.
+
+    ``epoch`` is that of the last batch below ``end``; `UNKNOWN` where no batch was there.
+    """
+
+    start: int
+    end: int
+    at: int
+    epoch: int
+
+
+class Ended(NamedTuple):
+    """How a replica showed a record's transaction to have ended, when it had been read up to ``upto`` in ``epoch``."""
+
+    end: End
+    upto: int
+    epoch: int
+
+
+class Stable(NamedTuple):
+    """A replica's last stable offset (LSO), with its log start and its high watermark.
+
+    All transactions that began between the log start and the LSO had ended below the high watermark.
+    ``epoch`` is that of the last batch below the high watermark.
+    """
+
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All that one replica shows at one moment to a client that asks for everything.
+
+    Attributes:
+        broker: whose replica it is.
+        at: when it was asked.
+        log_start: its log start offset.
+        high_watermark: its own; no client is shown more.
+        last_stable: its own last stable offset (LSO).
+        log_end: its log end offset.
+        open: by producer, where the transaction begins that it holds open.
+        facts: what it holds from the log start to the high watermark.
+        outcomes: of transactional records below the LSO, what its read_committed consumers make of them.
+        listed: the producers and first offsets of its aborted transactions.
+        tops: last offset and epoch of each batch below the high watermark, rising; of batches without records too.
+        ends: its answers to where epochs end, by the epoch asked about; None: it knows no epoch as new.
+        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` of an empty log.
+    """
+
+    broker: int
+    at: int
+    log_start: int
+    high_watermark: int
+    last_stable: int
+    log_end: int
+    open: Mapping[int, int] = field(default_factory=dict)
+    facts: Mapping[Place, Fact] = field(default_factory=dict)
+    outcomes: Mapping[Place, End] = field(default_factory=dict)
+    listed: frozenset[tuple[int, int]] = frozenset()
+    tops: tuple[Place, ...] = ()
+    ends: Mapping[int, EpochEnd | None] = field(default_factory=dict)
+    latest_epoch: int = UNKNOWN
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the first batch that it holds at an offset or beyond; `UNKNOWN` where there is none."""
+        return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
+
+    def goes_on(self, upto: int, epoch: int) -> bool:
+        """Whether its log is still the one that was read up to an offset in an epoch.
+
+        It is where the log knows that epoch, and holds it up to there. Where it was not asked about that epoch, it is
+        taken for another log.
+        """
+        if epoch < 0 or upto > self.log_end:
+            return False
+        found = self.ends.get(epoch)
+        return found is not None and found.epoch == epoch and found.end >= upto

@@ -1,0 +1,148 @@
+"""All evidence of one partition, in one store: rows of readers and answers of probes enter by the same methods."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from parallax.evidence.atoms import NEVER, Ended, Fact, Look, Place, Reading, Stable
+
+
+@dataclass
+class Ledger:
+    """The evidence about one partition.
+
+    It only grows, but for one thing: when a replica's log is replaced, what only that log could say is dropped
+    (`replaced`). Facts, and the readings by which something would have been seen, stay; `Lineage` says what they are
+    worth.
+
+    Attributes:
+        retention: ``delete.retention.ms`` of the topic; the lowest value that it had.
+        facts: what was shown, by place.
+        at: the epochs in which something was shown at an offset.
+        holders: by place, the brokers whose present log was read to hold it.
+        unlike: places of which two contents were shown.
+        outcomes: by broker and place, how it showed the record's transaction to have ended.
+        listed: by broker, aborted transactions (producer, first offset) that readers were told of.
+        begun: by broker, the places of transactional records that it was read to show, and when.
+        readings: all readings, of whichever replica.
+        own: by broker, the readings of its present log.
+        written: rising (time, high watermark of the leader): nothing beyond that had been cleaned by then.
+        stable: what last stable offsets said.
+        held_open: by broker and (producer, first offset): up to which (high watermark, epoch) it held that open.
+        log_starts: by broker, the log start offset that it told last.
+        head: the lowest log start of a log that held anything.
+    """
+
+    retention: int
+    facts: dict[Place, Fact] = field(default_factory=dict)
+    at: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    holders: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
+    unlike: set[Place] = field(default_factory=set)
+    outcomes: dict[int, dict[Place, Ended]] = field(default_factory=lambda: defaultdict(dict))
+    listed: dict[int, set[tuple[int, int]]] = field(default_factory=lambda: defaultdict(set))
+    begun: dict[int, dict[Place, int]] = field(default_factory=lambda: defaultdict(dict))
+    readings: list[Reading] = field(default_factory=list)
+    own: dict[int, list[Reading]] = field(default_factory=lambda: defaultdict(list))
+    written: list[tuple[int, int]] = field(default_factory=list)
+    stable: set[Stable] = field(default_factory=set)
+    held_open: dict[int, dict[tuple[int, int], Place]] = field(default_factory=lambda: defaultdict(dict))
+    log_starts: dict[int, int] = field(default_factory=dict)
+    head: int | None = None
+
+    def fact(self, fact: Fact, broker: int, at: int) -> None:
+        """A broker was read to show a fact at a time."""
+        if self.facts.setdefault(fact.place, fact) != fact:
+            self.unlike.add(fact.place)
+        self.holders[fact.place].add(broker)
+        self.at[fact.place.offset].add(fact.place.epoch)
+        if fact.transactional:
+            self.begun[broker][fact.place] = at
+
+    def read(self, broker: int, reading: Reading) -> None:
+        """A broker was read from one offset to another."""
+        if reading.end > reading.start:
+            self.readings.append(reading)
+            self.own[broker].append(reading)
+
+    def ended(self, broker: int, place: Place, ended: Ended) -> None:
+        """A broker showed its read_committed consumers a record as one of a transaction that ended so."""
+        self.outcomes[broker][place] = ended
+
+    def led(self, at: int, high_watermark: int) -> None:
+        """The leader told its high watermark at a time."""
+        self.written.append((at, max(high_watermark, self.written[-1][1]) if self.written else high_watermark))
+
+    def is_stable(self, stable: Stable) -> None:
+        """A replica told its last stable offset."""
+        if stable.epoch >= 0 and stable.high_watermark > 0:
+            self.stable.add(stable)
+
+    def started(self, broker: int, log_start: int, log_end: int) -> None:
+        """A broker told where its log begins and ends."""
+        self.log_starts[broker] = log_start
+        if log_end > log_start:
+            self.head = log_start if self.head is None else min(self.head, log_start)
+
+    def look(self, look: Look, *, leads: bool) -> None:
+        """Take in all that a look at one replica says."""
+        for fact in look.facts.values():
+            self.fact(fact, look.broker, look.at)
+        decided_in = look.epoch_at(look.last_stable - 1)
+        for place, end in look.outcomes.items():
+            self.ended(look.broker, place, Ended(end, look.last_stable, decided_in))
+        self.listed[look.broker] |= look.listed
+        top = look.high_watermark
+        epoch = look.epoch_at(top - 1)
+        last = epoch if epoch >= 0 else (look.tops[-1].epoch if look.tops else -1)
+        self.read(look.broker, Reading(look.log_start, top, look.at, last))
+        self.started(look.broker, look.log_start, look.log_end)
+        self.is_stable(Stable(look.log_start, look.last_stable, top, epoch))
+        for producer, first in look.open.items():
+            self.held_open[look.broker][producer, first] = Place(top, epoch)
+        if leads:
+            self.led(look.at, top)
+
+    def replaced(self, broker: int, start: int = 0, epoch: int = NEVER) -> None:
+        """A broker's log is another one from an offset on.
+
+        Args:
+            broker: whose.
+            start: what lies below may be the same still; 0: nothing is.
+            epoch: in which the log was read that is gone; what was seen in a newer one is of the log that is there.
+        """
+        self.outcomes[broker] = {
+            place: kept
+            for place, ended in self.outcomes[broker].items()
+            if (kept := self._left(broker, place, ended, start, epoch)) is not None
+        }
+        self.listed[broker] = {one for one in self.listed[broker] if one[1] < start}
+        self.begun[broker] = {p: at for p, at in self.begun[broker].items() if p.offset < start or p.epoch > epoch}
+        self.held_open[broker] = {
+            name: upto for name, upto in self.held_open[broker].items() if upto.offset <= start or upto.epoch > epoch
+        }
+        if start == 0:
+            self.own[broker] = []
+            for holders in self.holders.values():
+                holders.discard(broker)
+
+    def _left(self, broker: int, place: Place, ended: Ended, start: int, epoch: int) -> Ended | None:
+        """What is left of an outcome that a log showed before it was cut: it stands if its end lies below the cut."""
+        if ended.epoch > epoch or ended.upto <= start:
+            return ended if ended.epoch > epoch or place.offset < start else None
+        if place.offset >= start:
+            return None
+        ends = self.ends_behind(broker, self.facts[place].producer, place.offset)
+        below = [end for end in ends if end.offset < start]
+        return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None
+
+    def ends_behind(self, broker: int, producer: int, offset: int) -> list[Place]:
+        """The end markers of a producer that a broker's log was read to hold above an offset."""
+        return [
+            place
+            for place, holders in self.holders.items()
+            if place.offset > offset
+            and broker in holders
+            and (fact := self.facts[place]).end is not None
+            and fact.producer == producer
+        ]

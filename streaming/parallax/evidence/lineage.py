@@ -1,0 +1,137 @@
+"""Which places are of the log that stands: the one definition, for all that asks whether a log is still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from parallax.evidence.atoms import NEVER, Look, Place
+from parallax.evidence.ledger import Ledger
+
+
+class Belongs(StrEnum):
+    """Whether a place is of the log that stands."""
+
+    YES = "yes"
+    NO = "no"
+    PERHAPS = "perhaps"
+
+
+class Lineage:
+    """The log that stands is that of the leader, and of those in sync with it up to their high watermark.
+
+    What decides, in this order:
+
+    1. The leader was not asked about the epoch, or leads in an older one: *perhaps*.
+    2. The leader holds a batch at the place's offset or beyond in the place's epoch: the place is in its log, for two
+       logs that hold one place are alike below it (KIP-101): *yes*.
+    3. The leader holds an older epoch at the offset or beyond, or says that the next epoch begins at the offset or
+       below: another leader wrote there: *no*. So it is where a newer record was shown at the offset, whose epoch the
+       leader's log holds there or beyond.
+    4. One in sync holds that epoch there or beyond: *yes*.
+    5. Some replica was not asked: *perhaps*. A copy of a cleaned log names the first batch that is left as the
+       beginning of an epoch, which is too high; who copied earlier knows better.
+    6. No log that stands knows the epoch: *perhaps*. All may have copied a log of which the epoch's records had been
+       cleaned, or the log that held it was left behind.
+    7. Nothing is known to have been cut from that epoch on: *yes*; else *perhaps*.
+
+    Example: 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record is void.
+    Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The record at (7, 3)
+    may be cleaned there; it stands, unless something of epoch 3 is known to be cut.
+    """
+
+    def __init__(
+        self, ledger: Ledger, looks: Mapping[int, Look], leader: int, in_sync: frozenset[int], replicas: frozenset[int]
+    ) -> None:
+        """Prepare the answers.
+
+        Args:
+            ledger: all evidence.
+            looks: what was just seen of the replicas that answered.
+            leader: broker that leads.
+            in_sync: brokers in sync with it, itself or not.
+            replicas: the partition's assignment.
+        """
+        self._ledger = ledger
+        self._leader = looks.get(leader)
+        self._standing = [looks[b] for b in sorted({leader, *in_sync} & looks.keys())]
+        self._is_whole = replicas <= looks.keys()
+        self.leader_tops = _tops([self._leader] if self._leader is not None else [])
+        """By epoch: the last offset at which the leader's log holds a batch of it."""
+        self.tops = _tops(self._standing)
+        """The same, of any log that stands."""
+        self._ends: dict[int, int | None] = {}
+        self._known: dict[Place, Belongs] = {}
+        self.cut_epochs = frozenset(place.epoch for place in ledger.facts if self._is_cut(place))
+        """The epochs of which something that was shown is not of the log that stands."""
+        self._trusted: dict[int, int] = {}
+
+    def of(self, place: Place) -> Belongs:
+        """Whether a place is of the log that stands."""
+        if place not in self._known:
+            self._known[place] = self._of(place)
+        return self._known[place]
+
+    def stands_below(self, epoch: int) -> int:
+        """The lowest offset that is not surely of the log that stands, for a log that was read in an epoch.
+
+        What lies below, the log that was read there had in common with the one that stands.
+        """
+        if epoch not in self._trusted:
+            steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}
+            end = self._end(epoch)
+            steps |= {end} if end is not None and end < NEVER else set()
+            doubtful = (o for o in sorted(steps) if self.of(Place(o, epoch)) is not Belongs.YES)
+            self._trusted[epoch] = next(doubtful, NEVER)
+        return self._trusted[epoch]
+
+    def _end(self, epoch: int) -> int | None:
+        """Where an epoch ends in the log that stands, at most; None: nobody says."""
+        if epoch not in self._ends:
+            self._ends[epoch] = self._asked(epoch)
+        return self._ends[epoch]
+
+    def _asked(self, epoch: int) -> int | None:
+        leader = self._leader
+        if leader is None or epoch not in leader.ends or epoch > leader.latest_epoch:
+            return None  # A leader begins its epoch in its log with the first thing it does: this one is newer.
+        # The newest epoch of a log may still grow, so its end says nothing.
+        told = [look.ends.get(epoch) for look in self._standing if epoch < look.latest_epoch]
+        return min((one.end for one in told if one is not None), default=NEVER)
+
+    def _is_known(self, epoch: int) -> bool:
+        """Whether a log that stands knows an epoch itself."""
+        told = (look.ends.get(epoch) for look in self._standing)
+        return any(end is not None and end.epoch == epoch for end in told)
+
+    def _is_cut(self, place: Place) -> bool:
+        end = self._end(place.epoch)
+        if end is None or place.offset <= self.leader_tops.get(place.epoch, -1):
+            return False
+        if any(epoch < place.epoch and top >= place.offset for epoch, top in self.leader_tops.items()):
+            return True  # Epochs only grow along a log.
+        return place.offset >= end
+
+    def _of(self, place: Place) -> Belongs:
+        if self._end(place.epoch) is None:
+            return Belongs.PERHAPS
+        newer = (epoch for epoch in self._ledger.at.get(place.offset, ()) if epoch > place.epoch)
+        if any(place.offset <= self.leader_tops.get(epoch, -1) for epoch in newer) or self._is_cut(place):
+            return Belongs.NO
+        if place.offset <= self.tops.get(place.epoch, -1):
+            return Belongs.YES
+        if not self._is_whole or not self._is_known(place.epoch):
+            return Belongs.PERHAPS
+        above = [epoch for epoch, top in self.tops.items() if epoch >= place.epoch and top >= place.offset]
+        if any(not any(place.epoch <= cut < epoch for cut in self.cut_epochs) for epoch in above):
+            return Belongs.YES
+        return Belongs.PERHAPS if any(cut >= place.epoch for cut in self.cut_epochs) else Belongs.YES
+
+
+def _tops(looks: list[Look]) -> dict[int, int]:
+    """By epoch, the last offset of a batch that one of these shows."""
+    found: dict[int, int] = {}
+    for look in looks:
+        for top in look.tops:
+            found[top.epoch] = max(found.get(top.epoch, -1), top.offset)
+    return found

@@ -1,0 +1,94 @@
+"""Where something may have come and gone that nobody was shown: the one definition."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from parallax.evidence.atoms import NEVER, Reading
+from parallax.evidence.ledger import Ledger
+from parallax.evidence.lineage import Belongs, Lineage
+
+Span = tuple[int, int]
+"""Offsets from the first one to the second, without that."""
+
+
+class Room:
+    """The offsets at which a record or an end marker may have been that nobody was shown.
+
+    There is no room where a fact that stands is, nor where a reading of the log that stands came *in time*. A cleaner
+    removes a tombstone, or the end marker of a transaction without records, ``delete.retention.ms`` after it has first
+    cleaned it (KIP-534), and it cleans below the high watermark only. So a reading is in time of all offsets that the
+    leader's high watermark had not passed ``delete.retention.ms`` earlier. A record that was superseded may go at once:
+    then what superseded it is there, further up.
+
+    Example: the leader's high watermark was 5 at 1 s, broker 2 was read from 3 to 9 at 2 s, and the retention is 2 s:
+    there is no room from 5 on. Counter-example: with a retention of 0.5 s nothing says how far the log had been cleaned
+    by 1.5 s, and there is room wherever no fact is.
+
+    In a topic that is not compacted nothing may go, so readings say nothing: room is wherever no fact is.
+    """
+
+    def __init__(self, ledger: Ledger, lineage: Lineage, end: int, *, compacted: bool = True) -> None:
+        """Find the room below ``end``; what lies at it or beyond is room."""
+        self.end = end
+        sure = [(place.offset, place.offset + 1) for place in ledger.facts if self._is_sure(ledger, lineage, place)]
+        timely = in_time(ledger, lineage, ledger.readings) if compacted else []
+        self.gaps = _without((0, end), [*sure, *timely])
+        """The room, as spans in rising order."""
+        self._firsts = [start for start, _ in self.gaps]
+
+    @staticmethod
+    def _is_sure(ledger: Ledger, lineage: Lineage, place: tuple[int, int]) -> bool:
+        return place not in ledger.unlike and lineage.of(place) is Belongs.YES  # type: ignore[arg-type]
+
+    def between(self, low: int, high: int) -> bool:
+        """Whether there is room between two offsets, both left out."""
+        if high - low <= 1:
+            return False
+        return high > self.end or bool(self.spans(low, high))
+
+    def spans(self, low: int, high: int) -> list[Span]:
+        """The room between two offsets, both left out."""
+        at = max(0, bisect_right(self._firsts, low + 1) - 1)
+        found = []
+        for start, end in self.gaps[at:]:
+            if start >= high:
+                break
+            if end > low + 1:
+                found.append((max(start, low + 1), min(end, high)))
+        return [*found, (max(self.end, low + 1), high)] if high > max(self.end, low + 1) else found
+
+
+def in_time(ledger: Ledger, lineage: Lineage, readings: Iterable[Reading]) -> list[Span]:
+    """Where readings of the log that stands came by before a cleaner can have removed what nobody supersedes."""
+    times = [at for at, _ in ledger.written]
+    found = []
+    for reading in readings:
+        low = _cleaned_to(ledger, times, reading.at)
+        if low is not None:
+            stands = lineage.stands_below(reading.epoch) if reading.epoch >= 0 else _if_uncut(lineage)
+            span = max(reading.start, low), min(reading.end, stands)
+            if span[0] < span[1]:
+                found.append(span)
+    return found
+
+
+def _if_uncut(lineage: Lineage) -> int:
+    return 0 if lineage.cut_epochs else NEVER
+
+
+def _cleaned_to(ledger: Ledger, times: list[int], at: int) -> int | None:
+    """Up to where cleaners can have removed tombstones and end markers by a time; None where nothing says."""
+    first = bisect_left(times, at - ledger.retention)
+    return ledger.written[first][1] if first < bisect_right(times, at) else None
+
+
+def _without(whole: Span, parts: list[Span]) -> list[Span]:
+    """What of a span none of the parts covers."""
+    left, at = [], whole[0]
+    for start, end in sorted(parts):
+        if start > at and at < whole[1]:
+            left.append((at, min(start, whole[1])))
+        at = max(at, end)
+    return [*left, (at, whole[1])] if at < whole[1] else left

@@ -1,0 +1,154 @@
+"""What all judging of one look shares: what stands, how transactions ended, how far cleaners may have come."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from parallax.evidence.atoms import Fact, Look, Place
+from parallax.evidence.ledger import Ledger
+from parallax.evidence.lineage import Belongs, Lineage
+from parallax.evidence.room import Room, Span, in_time
+from parallax.judge.transactions import Transactions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """What the cluster says of the partition while its replicas were looked at.
+
+    Attributes:
+        leader: the broker that leads.
+        in_sync: the brokers in sync.
+        replicas: the brokers of its assignment.
+        compacted: the topic's policy compacts.
+        deletes: records may be deleted from the head of the log, by the policy or on request.
+    """
+
+    leader: int
+    in_sync: frozenset[int]
+    replicas: frozenset[int]
+    compacted: bool = True
+    deletes: bool = False
+
+
+@dataclass
+class Case:
+    """One look at a partition with the evidence behind it.
+
+    The replicas are looked at one after another, under one leader; a look during which the leader changed says nothing.
+
+    Attributes:
+        ledger: all evidence, that of the looks too.
+        partition: what the cluster says.
+        looks: by broker, what it shows; those that did not answer are left out.
+        latest_stable: the furthest LSO known by the end of the last look.
+    """
+
+    ledger: Ledger
+    partition: Partition
+    looks: Mapping[int, Look]
+    latest_stable: int = -1
+    lineage: Lineage = field(init=False)
+    room: Room = field(init=False)
+    transactions: Transactions = field(init=False)
+
+    def __post_init__(self) -> None:
+        ledger, p = self.ledger, self.partition
+        self.lineage = Lineage(ledger, self.looks, p.leader, p.in_sync, p.replicas)
+        self.top = max((look.high_watermark for look in self.looks.values()), default=0)
+        """The furthest high watermark: what all is judged below."""
+        self.room = Room(ledger, self.lineage, self.top, compacted=p.compacted)
+        self.start = self._start()
+        """What lies below may have been deleted; nothing is judged there."""
+        self.facts: dict[int, Fact] = {}
+        """What stands, by offset."""
+        self.doubted: list[Fact] = []
+        """What perhaps stands."""
+        for place, fact in ledger.facts.items():
+            belongs = self.lineage.of(place)
+            if belongs is Belongs.PERHAPS or (belongs is Belongs.YES and place in ledger.unlike):
+                self.doubted.append(fact)
+            elif belongs is Belongs.YES and place.offset < self.top:
+                self.facts[place.offset] = fact
+        doubted = {fact.offset: fact.producer for fact in self.doubted if fact.end is not None}
+        self.transactions = Transactions(self.facts, doubted, self.room, self.looks.get(p.leader))
+        self.cleaned_to = max(self._surely_stable(), self.latest_stable)
+        """How far cleaners may have come, at most."""
+        self._shown: dict[int, dict[Hashable, list[Fact]]] = {}
+        self._ends: dict[tuple[int, int], list[Place]] | None = None
+
+    def _start(self) -> int:
+        if not self.partition.deletes:
+            return 0
+        told = [start for broker, start in self.ledger.log_starts.items() if broker in self.partition.replicas]
+        return max([0, *told, *(look.log_start for look in self.looks.values())])
+
+    def _surely_stable(self) -> int:
+        """The first record that is surely open in truth; no cleaner comes further, whatever holds a replica back."""
+        end = self.top
+        standing = {self.partition.leader, *self.partition.in_sync} & self.looks.keys()
+        for producer in {producer for broker in standing for producer in self.looks[broker].open}:
+            ends = self.transactions.markers.get(producer, [])
+            first = min(
+                (
+                    o
+                    for o, f in self.facts.items()
+                    if f.producer == producer and f.transactional and o > max(ends, default=-1)
+                ),
+                default=end,
+            )
+            for broker in standing:
+                begins = self.looks[broker].open.get(producer)
+                if (
+                    begins is not None
+                    and begins <= first
+                    and not self.transactions.room_for_an_end(producer, first, self.top)
+                ):
+                    end = min(end, first)
+        return end
+
+    def shown(self, broker: int) -> dict[Hashable, list[Fact]]:
+        """By key, the records that a replica shows, the newest first."""
+        if broker not in self._shown:
+            found: dict[Hashable, list[Fact]] = defaultdict(list)
+            for fact in self.looks[broker].facts.values():
+                if fact.end is None:
+                    found[fact.key].append(fact)
+            for records in found.values():
+                records.sort(key=lambda fact: -fact.offset)
+            self._shown[broker] = found
+        return self._shown[broker]
+
+    def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
+        """The first end marker of a producer above an offset that a broker's present log was read to hold."""
+        if self._ends is None:
+            self._ends = defaultdict(list)
+            for place, holders in self.ledger.holders.items():
+                if self.ledger.facts[place].end is not None:
+                    for holder in holders:
+                        self._ends[holder, self.ledger.facts[place].producer].append(place)
+        return min((end for end in self._ends.get((broker, producer), ()) if end.offset > offset), default=None)
+
+    def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
+        """Whether what a replica shows is the log that stands, up to an offset; False beyond its high watermark.
+
+        What no consumer is shown may be the rest of a log that others have left behind.
+        """
+        if offset >= look.high_watermark:
+            return False
+        held = next((top for top in look.tops if top.offset >= offset), None)
+        if held is not None:
+            return self.lineage.of(Place(offset, held.epoch)) is Belongs.YES
+        return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
+
+    def unread(self, broker: int) -> list[Span]:
+        """Where a replica's own readers came too late to see what its cleaner may have removed."""
+        ledger = self.ledger
+        covered = in_time(ledger, self.lineage, ledger.own.get(broker, ()))
+        left, at = list[Span](), 0
+        for start, end in sorted(covered):
+            if start > at:
+                left.append((at, start))
+            at = max(at, end)
+        return [*left, (at, self.top)] if at < self.top else left

@@ -1,0 +1,94 @@
+"""Transactions that a replica holds open though they have ended: its read_committed consumers get no further."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from parallax.evidence.atoms import End, Look, Place
+from parallax.evidence.lineage import Belongs
+from parallax.judge.case import Case
+from parallax.judge.outcomes import Outcomes
+from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdict, World
+from parallax.model import UNKNOWN
+
+
+def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
+    """The verdicts about transactions that hang, and those of which nobody can say whether they do.
+
+    A transaction has ended if an end marker of its producer stands behind its first record. Without one, in a log of
+    which nothing was ever cut: if an LSO was told above its first record, by a log that ended where the replica's own
+    has come to (all below an LSO has ended below the high watermark); or if another replica in sync, all of which is
+    replicated, does not hold it open, and the replica has come as far.
+
+    Example: 2 holds the transaction of 4 open, its high watermark is 9, and COMMIT was read at 7: 2 is wrong.
+    Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
+    """
+    told = [
+        stable
+        for stable in case.ledger.stable
+        if case.lineage.of(Place(stable.high_watermark - 1, stable.epoch)) is Belongs.YES
+        and case.lineage.tops.get(stable.epoch, UNKNOWN) >= stable.high_watermark - 1
+    ]
+    found: dict[int, list[tuple[int, int, int, list[Place]]]] = defaultdict(list)
+    for broker, look in case.looks.items():
+        for producer, first in look.open.items():
+            end = case.transactions.first_end(producer, first)
+            atoms: list[Place] | None = None
+            if end >= 0 and case.is_of_the_log_that_stands(look, end):
+                atoms = [case.facts[end].place]
+            elif case.partition.compacted and not case.lineage.cut_epochs:
+                stable = next(
+                    (
+                        s
+                        for s in told
+                        if s.log_start <= first < s.last_stable and s.high_watermark <= look.high_watermark
+                    ),
+                    None,
+                )
+                if stable is not None:
+                    atoms = [Place(stable.high_watermark - 1, stable.epoch)]
+                elif any(_has_ended(case, other, look, producer, first) for other in case.looks.values()):
+                    atoms = []
+            if atoms is None:
+                yield from _undecided(case, broker, first)
+            else:
+                found[producer].append((broker, first, end, atoms))
+    for producer, mine in found.items():
+        hanging = frozenset(broker for broker, *_ in mine)
+        for broker, first, end, atoms in mine:
+            group = case.transactions.of.get(first)
+            clear = outcomes.shows_its_end(group, first) - hanging if group is not None else NOBODY_ELSE
+            judged = hanging | clear
+            proof = Proof.of([World(hanging)], judged, atoms)
+            yield Verdict(
+                about=About.FREEZE,
+                proof=proof,
+                accused=broker,
+                right=clear,
+                everywhere=hanging >= case.partition.replicas and judged <= hanging,
+                offset=first,
+                producer=producer,
+                end_marker=end,
+            )
+
+
+def _undecided(case: Case, broker: int, first: int) -> Iterator[Undecided]:
+    """A transaction that a replica holds open, if it is not surely open in truth."""
+    group = case.transactions.of.get(first)
+    if group is None or group.options != (End.OPEN,):
+        missing = case.room.spans(first, case.top) or [(first, first + 1)]
+        yield Undecided(About.FREEZE, broker, tuple(missing), offset=first)
+
+
+def _has_ended(case: Case, other: Look, look: Look, producer: int, first: int) -> bool:
+    """Whether another replica in sync, whose log the accused holds to its end, does not hold the transaction open."""
+    if other.broker == look.broker or producer in other.open:
+        return False
+    if other.broker not in case.partition.in_sync | {case.partition.leader}:
+        return False
+    # What lies beyond a high watermark may be an end marker that nobody has replicated.
+    if not other.log_start <= first < other.log_end == other.high_watermark:
+        return False
+    last = other.log_end - 1
+    return case.is_of_the_log_that_stands(other, last) and case.is_of_the_log_that_stands(look, last)

@@ -1,0 +1,156 @@
+"""One look at a partition, judged: the entry of the package."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from parallax.evidence.atoms import Fact
+from parallax.judge import keys
+from parallax.judge.case import Case
+from parallax.judge.freezes import freezes
+from parallax.judge.logs import heads, records
+from parallax.judge.outcomes import Outcomes
+from parallax.judge.verdicts import About, Undecided, Unsettled, Verdict
+from parallax.model import IsolationLevel
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a look says.
+
+    Attributes:
+        verdicts: what every world says.
+        unsettled: keys that replicas differed about and agree on now.
+        undecided: what no world decides, with what is missing.
+        differed: by key, the newest record of it when replicas differed about it last; for the next look.
+        worlds: of each key that was judged, how many choices it had.
+        too_many: keys that have too many worlds.
+        right: by key, the brokers that are right about it in every world, for consumers of both isolation levels.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    unsettled: tuple[Unsettled, ...]
+    undecided: tuple[Undecided, ...]
+    differed: Mapping[Hashable, int]
+    worlds: tuple[int, ...]
+    too_many: tuple[Hashable, ...]
+    right: Mapping[Hashable, frozenset[int]]
+
+
+def judge(case: Case, differed: Mapping[Hashable, int]) -> Judgement:
+    """Judge one look.
+
+    Args:
+        case: the look, with the evidence behind it.
+        differed: of the look before; empty where there was none.
+
+    Returns:
+        The judgement. Where nothing could be looked at it is empty, and ``differed`` is as it was.
+    """
+    return _Judging(case, differed).run()
+
+
+class _Judging:
+    def __init__(self, case: Case, differed: Mapping[Hashable, int]) -> None:
+        self.case = case
+        self.differed = dict(differed)
+        self.verdicts: list[Verdict] = []
+        self.unsettled: list[Unsettled] = []
+        self.undecided: list[Undecided] = []
+        self.worlds: list[int] = []
+        self.too_many: list[Hashable] = []
+        self.right: dict[Hashable, frozenset[int]] = {}
+
+    def run(self) -> Judgement:
+        if self.case.looks:
+            outcomes = Outcomes(self.case)
+            self._take(freezes(self.case, outcomes))
+            self._take([*outcomes.verdicts, *outcomes.undecided])
+            if self.case.partition.compacted:
+                self._keys()
+            self._take([*records(self.case), *heads(self.case)])
+        return Judgement(
+            tuple(self.verdicts),
+            tuple(self.unsettled),
+            tuple(self.undecided),
+            self.differed,
+            tuple(self.worlds),
+            tuple(self.too_many),
+            self.right,
+        )
+
+    def _take(self, found: Iterable[Verdict | Undecided]) -> None:
+        for one in found:
+            if isinstance(one, Verdict):
+                self.verdicts.append(one)
+            else:
+                self.undecided.append(one)
+
+    def _keys(self) -> None:
+        facts, doubted = defaultdict[Hashable, list[Fact]](list), defaultdict[Hashable, list[Fact]](list)
+        for offset in sorted(self.case.facts):
+            fact = self.case.facts[offset]
+            if fact.end is None:
+                # A key of which nothing is left but below a log start is looked at too, to say that it is unknown.
+                facts[fact.key] += [fact] if offset >= self.case.start else []
+        for broker in self.case.looks:
+            for key in self.case.shown(broker):
+                facts[key] += []  # One that replicas show is looked at, though nothing of it may stand.
+        for fact in self.case.doubted:
+            if fact.end is None and fact.offset >= self.case.start:
+                doubted[fact.key].append(fact)
+        for key in {**facts, **doubted}:
+            self._key(key, facts.get(key, []), doubted.get(key, []))
+
+    def _key(self, key: Hashable, facts: list[Fact], doubted: list[Fact]) -> None:
+        """Judge a key at both isolation levels; who is wrong at both is wrong once."""
+        levels = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+        committed, uncommitted = (keys.judge(self.case, key, facts, doubted, level) for level in levels)
+        if committed is None or uncommitted is None:
+            self.too_many.append(key)
+            span = min((f.offset for f in (*facts, *doubted)), default=0), self.case.top
+            self.undecided += [Undecided(About.KEY, b, (span,), key=key) for b in self.case.looks]
+            return
+        self.worlds += [committed.proof.count, uncommitted.proof.count]
+        right = self.right[key] = keys.both(committed, uncommitted)
+        said: set[int | None] = set()
+        for judged in (committed, uncommitted):
+            for verdict in self._verdicts(key, judged, right):
+                if verdict.accused not in said:
+                    said.add(verdict.accused)
+                    self.verdicts.append(verdict)
+        if None in said:
+            self.differed[key] = committed.newest
+        elif not said:
+            self._settle(key, committed, right)
+        for broker in self.case.looks.keys() - right - said:
+            missing = committed.proof.missing + uncommitted.proof.missing
+            if missing:
+                self.undecided.append(Undecided(About.KEY, broker, tuple(sorted(set(missing))), key=key))
+
+    def _verdicts(self, key: Hashable, judged: keys.Judged, right: frozenset[int]) -> Iterator[Verdict]:
+        proof = judged.proof
+        for broker in sorted(proof.wrong):
+            yield Verdict(
+                about=About.KEY,
+                proof=proof,
+                accused=broker,
+                right=right,
+                everywhere=proof.wrong >= self.case.partition.replicas,
+                key=key,
+                offset=judged.newest,
+            )
+        if proof.differing and not judged.explained:
+            yield Verdict(about=About.KEY, proof=proof, sides=proof.differing, key=key, offset=judged.newest)
+
+    def _settle(self, key: Hashable, judged: keys.Judged, right: frozenset[int]) -> None:
+        """A key that replicas differed about, and agree on: settled where all are right, or show what came since."""
+        if key not in self.differed:
+            return
+        newest = {b: max((f.offset for f in self.case.shown(b).get(key, ())), default=-1) for b in self.case.looks}
+        if self.case.looks.keys() <= right or all(offset > self.differed[key] for offset in newest.values()):
+            del self.differed[key]
+        elif not judged.proof.wrong and not judged.proof.judged <= judged.proof.right:
+            self.unsettled.append(Unsettled(key, self.differed[key], judged.proof))

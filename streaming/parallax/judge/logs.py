@@ -1,0 +1,105 @@
+"""What lies at an offset, and where a log begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from parallax.evidence.atoms import End, Place
+from parallax.evidence.lineage import Belongs
+from parallax.judge.case import Case
+from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
+
+
+def records(case: Case) -> Iterator[Verdict | Undecided]:
+    """The verdicts about single offsets, and what nobody can say of one.
+
+    - A replica that shows a record which is not of the log that stands is wrong.
+    - Replicas that show two contents at one place (a disk changed bytes) differ. So do those that show two places at
+      one offset, if nobody can say which of the two stands.
+    - In a topic that is not compacted, a replica that lacks a record which stands, above its log start, is wrong,
+      unless the record was aborted.
+
+    A verdict is about the offset alone: what replicas show of the record's key is another matter, so it names none.
+
+    Example: 3 shows (7, 2), the leader's log holds (7, 3): 3 is wrong. Counter-example: 3 shows nothing at 7 in a
+    compacted topic: its cleaner may have come by.
+    """
+    for broker, look in case.looks.items():
+        for place, fact in look.facts.items():
+            if place.offset >= case.start and case.lineage.of(place) is Belongs.NO:
+                newer = [Place(place.offset, epoch) for epoch in case.ledger.at[place.offset]]
+                proof = Proof.of([World(frozenset({broker}))], {broker}, newer)
+                yield Verdict(
+                    about=About.RECORD, proof=proof, accused=broker, offset=place.offset, producer=fact.producer
+                )
+    yield from _unlike(case)
+    if not case.partition.compacted:
+        yield from _lost(case)
+
+
+def _unlike(case: Case) -> Iterator[Verdict]:
+    """Two contents at one offset, and nobody can say which is the log's."""
+    for offset, epochs in case.ledger.at.items():
+        if offset < case.start:
+            continue
+        held: dict[object, frozenset[int]] = {}
+        for broker, look in case.looks.items():
+            for epoch in epochs:
+                fact = look.facts.get(Place(offset, epoch))
+                if fact is not None and case.lineage.of(fact.place) is not Belongs.NO:
+                    held[fact] = held.get(fact, frozenset()) | {broker}
+        if len(held) > 1:
+            every = frozenset[int]().union(*held.values())
+            worlds = [World(every - holders) for holders in held.values()]
+            places = [Place(offset, epoch) for epoch in epochs]
+            proof = Proof.of(worlds, every, places, [(offset, offset + 1)])
+            yield Verdict(about=About.RECORD, proof=proof, sides=every, offset=offset)
+
+
+def _lost(case: Case) -> Iterator[Verdict | Undecided]:
+    """Records that a replica lacks in a topic that is not compacted, unless they were aborted: nobody misses that."""
+    held = {broker: {place.offset for place in look.facts} for broker, look in case.looks.items()}
+    for offset, fact in case.facts.items():
+        if fact.end is not None:
+            continue
+        read = {b for b, look in case.looks.items() if max(case.start, look.log_start) <= offset < look.high_watermark}
+        lacking = frozenset(broker for broker in read if offset not in held[broker])
+        group = case.transactions.of.get(offset) if fact.transactional else None
+        options = (End.COMMIT,) if group is None else group.options
+        if not lacking or options == (End.ABORT,):
+            continue
+        holders = frozenset(broker for broker, look in case.looks.items() if fact.place in look.facts)
+        worlds = [World(lacking if option is not End.ABORT else frozenset()) for option in options]
+        missing = () if group is None else group.missing
+        proof = Proof.of(worlds, lacking | holders, [fact.place], missing)
+        for broker in sorted(proof.wrong):
+            yield Verdict(
+                about=About.RECORD,
+                proof=proof,
+                accused=broker,
+                right=holders,
+                everywhere=not holders and lacking >= case.partition.replicas,
+                offset=offset,
+            )
+        for broker in sorted(lacking & proof.unknown):
+            yield Undecided(About.RECORD, broker, missing, offset=offset)
+
+
+def heads(case: Case) -> Iterator[Verdict]:
+    """The verdicts about logs that begin too high: nothing may be deleted, and another log held what they lack.
+
+    Example: compaction alone, 1 begins at 0, 2 at 40: 2 has lost its head. Counter-example: the policy deletes as well.
+    """
+    head = case.ledger.head
+    if case.partition.deletes or head is None or not case.partition.compacted:
+        return
+    late = frozenset(b for b, look in case.looks.items() if look.log_start > head and look.log_end > look.log_start)
+    for broker in sorted(late):
+        proof = Proof.of([World(late)], late)
+        yield Verdict(
+            about=About.HEAD,
+            proof=proof,
+            accused=broker,
+            everywhere=late >= case.partition.replicas,
+            offset=case.looks[broker].log_start,
+        )

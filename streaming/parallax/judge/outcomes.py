@@ -1,0 +1,223 @@
+"""How replicas ended transactions: which show their consumers another end than every possible truth has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from parallax.evidence.atoms import End, Fact, Look
+from parallax.evidence.lineage import Belongs
+from parallax.judge.case import Case
+from parallax.judge.transactions import Group
+from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdict, World
+
+
+class Statement(NamedTuple):
+    """How a replica ended a record's transaction; ``is_held``: it shows the record still."""
+
+    end: End
+    is_held: bool
+
+
+@dataclass
+class Outcomes:
+    """All verdicts about the outcomes of a look.
+
+    A replica states an outcome by the record that it shows, by its list of aborted transactions, or by the end marker
+    that it holds next behind a record whose own end marker it never got. A statement counts while the log that made it
+    is the replica's still.
+
+    Example: all read the COMMIT at 7 directly behind the record at 6, and 2 lists the transaction as aborted: one
+    world, 2 is wrong. Counter-example: there is room between 5 and 7. An ABORT may have been there: in one world 2 is
+    wrong, in the other those that show the record as committed are.
+    """
+
+    case: Case
+    verdicts: list[Verdict] = field(default_factory=list)
+    undecided: list[Undecided] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._unread: set[tuple[int, int]] = set()
+        self.stated = self._statements()
+        done: set[tuple[object, ...]] = set()
+        for offset in sorted(self.stated):
+            group = self.case.transactions.of.get(offset)
+            if group is None or offset < self.case.start or group.options == (End.OPEN,):
+                continue
+            for verdict in self._of(offset, group, self.stated[offset]):
+                name = verdict.accused, group.producer, group.end_marker, verdict.past
+                if name not in done:
+                    done.add(name)
+                    self.verdicts.append(verdict)
+        for broker, offset in sorted(self._unread):
+            if broker not in self.stated[offset]:
+                end = self.case.transactions.first_end(self.case.facts[offset].producer, offset)
+                self.undecided.append(Undecided(About.OUTCOME, broker, ((offset, end + 1),), offset=offset))
+
+    def _of(self, offset: int, group: Group, stated: dict[int, Statement]) -> Iterator[Verdict]:
+        fact = self.case.facts[offset]
+        ends = {broker: {one.end} for broker, one in stated.items()}
+        for broker, one in stated.items():
+            own = self._own_end_of_held(broker, group, offset) if one.is_held else None
+            ends[broker] |= {own} if own is not None else set()
+        options = [option for option in group.options if option is not End.OPEN]
+        worlds = [World(frozenset(b for b, said in ends.items() if said != {option})) for option in options]
+        atoms = [fact.place]
+        if group.end_marker >= 0:
+            atoms += [self.case.facts[group.end_marker].place]
+        proof = Proof.of(worlds, stated, atoms, group.missing)
+        say = partial(
+            Verdict,
+            about=About.OUTCOME,
+            proof=proof,
+            key=fact.key,
+            offset=offset,
+            producer=group.producer,
+            end_marker=group.end_marker,
+        )
+        right = proof.right & self.shows_its_end(group, offset)
+        everywhere = self.case.partition.replicas <= proof.wrong
+        for broker in sorted(proof.wrong):
+            yield say(accused=broker, right=right, everywhere=everywhere, past=not stated[broker].is_held)
+        if len(proof.differing) > 1:
+            held = {one.end for one in stated.values() if one.is_held}
+            yield say(sides=proof.differing, past=len(held) < 2)
+
+    def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
+        """The brokers that show the end marker itself of a group, and no record of it otherwise from an offset on.
+
+        Empty where its end is not known. Only they are surely right in it: another may show the true outcome by chance.
+        """
+        if group.end is None or group.end_marker < 0:
+            return NOBODY_ELSE
+        marker = self.case.facts[group.end_marker]
+        found = set()
+        for broker, look in self.case.looks.items():
+            others = (
+                outcome is not marker.end
+                for place, outcome in look.outcomes.items()
+                if offset <= place.offset < marker.offset and look.facts[place].producer == group.producer
+            )
+            if marker.place in look.facts and marker.offset < look.last_stable and not any(others):
+                found.add(broker)
+        return frozenset(found)
+
+    def _own_end_of_held(self, broker: int, group: Group, offset: int) -> End | None:
+        """The type of the end marker that a replica holds next behind a record that it holds.
+
+        A cleaner keeps the end marker of a transaction as long as it keeps a record of it. So this is how the replica
+        has ended the record, unless its index of aborted transactions was lost: then its cleaner goes by that.
+        Only the first marker that anybody knows counts.
+        """
+        look = self.case.looks[broker]
+        ends = (
+            f for f in look.facts.values() if f.end is not None and f.producer == group.producer and f.offset > offset
+        )
+        own = min(ends, key=lambda fact: fact.offset, default=None)
+        if own is None or own.offset != group.end_marker or own.offset >= look.last_stable:
+            return None
+        return own.end
+
+    # -- what replicas state -------------------------------------------------------------------------------------------
+
+    def _statements(self) -> dict[int, dict[int, Statement]]:
+        """By offset of a record that stands, what each broker states."""
+        case, stated = self.case, defaultdict[int, dict[int, Statement]](dict)
+        for broker in sorted(case.partition.replicas & case.looks.keys()):
+            look = case.looks[broker]
+            for place, ended in case.ledger.outcomes.get(broker, {}).items():
+                fact = case.facts.get(place.offset)
+                if fact is None or fact.place != place or place.offset >= look.last_stable:
+                    continue
+                is_held = place in look.facts
+                if not (look.goes_on(ended.upto, ended.epoch) or self._holds_its_end(broker, look, fact)):
+                    continue
+                if is_held or not self._its_end_was_cut(broker, fact):
+                    stated[place.offset][broker] = Statement(ended.end, is_held)
+            for producer, first in look.listed:
+                fact = case.facts.get(first)
+                is_its = fact is not None and fact.producer == producer and fact.transactional
+                if is_its and case.is_of_the_log_that_stands(look, first):
+                    stated[first].setdefault(broker, Statement(End.ABORT, is_held=True))
+        for broker, offset, end in self._ended_behind():
+            stated[offset].setdefault(broker, Statement(end, is_held=False))
+        return stated
+
+    def _holds_its_end(self, broker: int, look: Look, fact: Fact) -> bool:
+        """Whether a replica's log still holds what it was read to have ended a record's transaction by."""
+        own = self.case.own_end(broker, fact.producer, fact.offset)
+        if own is None or self.case.lineage.of(own) is not Belongs.YES:
+            return False
+        return look.goes_on(own.offset + 1, own.epoch) and look.last_stable > fact.offset
+
+    def _its_end_was_cut(self, broker: int, fact: Fact) -> bool:
+        """Whether what a replica had ended a record's transaction by is not of the log that stands."""
+        own = self.case.own_end(broker, fact.producer, fact.offset)
+        return own is not None and self.case.lineage.of(own) is Belongs.NO
+
+    def _ended_behind(self) -> Iterator[tuple[int, int, End]]:
+        """How replicas ended records whose own end marker they missed: by the next marker that they showed."""
+        for broker in sorted(self.case.partition.replicas & self.case.looks.keys()):
+            look = self.case.looks[broker]
+            yield from self._by_the_next_held(broker, look)
+            missed = self._missed(broker, look)
+            for offset, marker in missed.items():
+                producer = self.case.facts[offset].producer
+                own = self.case.own_end(broker, producer, marker)
+                # With another end marker between, it may have ended the record by that, and cleaned it.
+                if own is None or own.offset != self.case.transactions.first_end(producer, marker):
+                    continue
+                has_ended = look.open.get(producer, own.offset) >= own.offset
+                end = self.case.facts[own.offset].end if self.case.facts[own.offset].place == own else None
+                may_hide = self.case.transactions.room_for_an_end(producer, marker, own.offset)
+                if has_ended and end is not None and not may_hide:
+                    self._unread.discard((broker, offset))
+                    yield broker, offset, end
+
+    def _by_the_next_held(self, broker: int, look: Look) -> Iterator[tuple[int, int, End]]:
+        """Records beyond a replica's LSO that it has ended by another marker than the first one that stands."""
+        for place, fact in look.facts.items():
+            if not fact.transactional or place.offset < look.last_stable or self.case.facts.get(place.offset) != fact:
+                continue
+            if look.open.get(fact.producer, place.offset + 1) <= place.offset:
+                continue
+            ends = (f for f in look.facts.values() if f.end is not None and f.producer == fact.producer)
+            own = min((f for f in ends if f.offset > place.offset), key=lambda f: f.offset, default=None)
+            first = self.case.transactions.first_end(fact.producer, place.offset)
+            if own is not None and own.end is not None and first not in (-1, own.offset):
+                yield broker, place.offset, own.end
+
+    def _missed(self, broker: int, look: Look) -> dict[int, int]:
+        """By offset of a record that a replica was read to hold, the end marker of it that the replica never got.
+
+        It was read to hold the record, and past the marker before the record can have been cleaned with it, and showed
+        none. Or it held the transaction open beyond the marker.
+        """
+        case, missed = self.case, dict[int, int]()
+        for place, at in case.ledger.begun.get(broker, {}).items():
+            fact = case.facts.get(place.offset)
+            if fact is None or fact.place != place or place in look.facts:
+                continue
+            marker = case.transactions.first_end(fact.producer, place.offset)
+            if marker < 0 or broker in case.ledger.holders[case.facts[marker].place] or marker >= look.high_watermark:
+                continue
+            self._unread.add((broker, place.offset))
+            if any(
+                reading.start <= marker < reading.end
+                and reading.at <= at + case.ledger.retention
+                and look.goes_on(reading.end, reading.epoch)
+                for reading in case.ledger.own.get(broker, ())
+            ):
+                missed[place.offset] = marker
+        for (producer, first), upto in case.ledger.held_open.get(broker, {}).items():
+            fact = case.facts.get(first)
+            marker = case.transactions.first_end(producer, first)
+            if fact is None or fact.producer != producer or not 0 <= marker < upto.offset:
+                continue
+            if look.open.get(producer) != first and look.goes_on(upto.offset, upto.epoch):
+                self._unread.add((broker, first))
+                missed.setdefault(first, marker)
+        return missed

@@ -1,0 +1,125 @@
+"""How records of transactions ended: each has one end, or a few that the evidence leaves open."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parallax.evidence.atoms import End, Fact, Look
+from parallax.evidence.room import Room, Span
+from parallax.model import UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Records of one producer with no room for an end marker between them: of one transaction, or a part of one.
+
+    Attributes:
+        producer: its id.
+        offsets: of the records, rising.
+        options: how they may have ended; one of them is true.
+        end_marker: offset of the producer's first end marker behind them that is known; `UNKNOWN`: none is.
+        missing: where an end marker may lie that nobody was shown; empty where the end is known.
+    """
+
+    producer: int
+    offsets: tuple[int, ...]
+    options: tuple[End, ...]
+    end_marker: int
+    missing: tuple[Span, ...] = ()
+
+    @property
+    def end(self) -> End | None:
+        """How they ended; None where that is open."""
+        return self.options[0] if len(self.options) == 1 else None
+
+
+class Transactions:
+    """The groups of all producers of a partition.
+
+    An end marker ends a group if it is the first of the producer behind it and there is no room for a lower one.
+
+    Example: record at 4, COMMIT at 7, and 5 and 6 were read in time: committed. Counter-example: nobody read 5 and 6 in
+    time. An ABORT may have been there, and the COMMIT end a later transaction: both ends are possible.
+
+    Without an end marker behind, the records are open if the leader says so and there is room for none; if the leader
+    holds nothing open there, they have ended, and nobody knows how.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping[int, Fact],
+        doubted: Mapping[int, int],
+        room: Room,
+        leader: Look | None,
+    ) -> None:
+        """Group the records.
+
+        Args:
+            facts: those that stand, by offset.
+            doubted: offset and producer of end markers that perhaps stand.
+            room: where something may have been unseen.
+            leader: what the leader shows; None: it did not answer.
+        """
+        self._room, self._doubted, self._leader = room, doubted, leader
+        self.markers: dict[int, list[int]] = defaultdict(list)
+        """The end markers of each producer, rising."""
+        self.of: dict[int, Group] = {}
+        """By offset of a record, its group."""
+        self.groups: list[Group] = []
+        records: dict[int, list[int]] = defaultdict(list)
+        for offset in sorted(facts):
+            if facts[offset].end is not None:
+                self.markers[facts[offset].producer].append(offset)
+            elif facts[offset].transactional:
+                records[facts[offset].producer].append(offset)
+        for producer, offsets in records.items():
+            for first, last, following in self._runs(producer, offsets):
+                self._add(facts, producer, offsets[first : last + 1], following)
+
+    def first_end(self, producer: int, offset: int) -> int:
+        """The offset of the first known end marker of a producer above an offset; `UNKNOWN`: none."""
+        marks = self.markers.get(producer, [])
+        at = bisect_right(marks, offset)
+        return marks[at] if at < len(marks) else UNKNOWN
+
+    def room_for_an_end(self, producer: int, low: int, high: int) -> bool:
+        """Whether an end marker of a producer that is not known to stand may lie between two offsets, both left out."""
+        return self._room.between(low, high) or any(
+            low < offset < high and of == producer for offset, of in self._doubted.items()
+        )
+
+    def _runs(self, producer: int, offsets: list[int]) -> list[tuple[int, int, int]]:
+        """First and last index of each group, and the offset of the next record below the same end marker."""
+        runs, first = [], 0
+        for at, offset in enumerate(offsets):
+            end = self.first_end(producer, offset)
+            is_last = at + 1 == len(offsets)
+            follows = not is_last and self.first_end(producer, offsets[at + 1]) == end
+            if not follows or self.room_for_an_end(producer, offset, offsets[at + 1]):
+                runs.append((first, at, offsets[at + 1] if follows else UNKNOWN))
+                first = at + 1
+        return runs
+
+    def _add(self, facts: Mapping[int, Fact], producer: int, offsets: list[int], following: int) -> None:
+        last, end = offsets[-1], self.first_end(producer, offsets[0])
+        stop = following if following >= 0 else end if end >= 0 else max(self._room.end, last + 1)
+        may_hide = following >= 0 or self.room_for_an_end(producer, last, stop)
+        options: tuple[End, ...]
+        if end >= 0:
+            known = facts[end].end
+            options = (End.COMMIT, End.ABORT) if may_hide or known is None else (known,)
+        elif self._leader is not None and self._leader.open.get(producer, offsets[0] + 1) <= offsets[0]:
+            options = (End.OPEN, End.COMMIT, End.ABORT) if may_hide else (End.OPEN,)
+        else:
+            is_behind = self._leader is None or self._leader.log_end <= last
+            options = (End.COMMIT, End.ABORT, *([End.OPEN] if is_behind else []))
+        missing: tuple[Span, ...] = ()
+        if len(options) > 1:
+            doubted = [(o, o + 1) for o, of in self._doubted.items() if last < o < stop and of == producer]
+            missing = tuple(sorted({*self._room.spans(last, stop), *doubted})) or ((last + 1, stop + 1),)
+        group = Group(producer, tuple(offsets), options, end, missing)
+        self.groups.append(group)
+        self.of.update(dict.fromkeys(offsets, group))

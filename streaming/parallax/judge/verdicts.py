@@ -1,0 +1,187 @@
+"""Verdicts, and the proofs that they cannot be without."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from parallax.evidence.atoms import Place
+from parallax.evidence.room import Span
+from parallax.model import UNKNOWN
+
+NOBODY_ELSE = frozenset[int]()
+
+
+class UnprovenError(ValueError):
+    """A verdict says more than its proof implies: a mistake of the program."""
+
+
+class About(StrEnum):
+    """What a verdict is about."""
+
+    KEY = "key"
+    OUTCOME = "outcome"
+    FREEZE = "freeze"
+    RECORD = "record"
+    HEAD = "head"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One possible truth, as far as replicas are concerned.
+
+    Attributes:
+        wrong: the brokers that show something else than this truth.
+        unsaid: brokers of which this world does not say whether they are right.
+    """
+
+    wrong: frozenset[int]
+    unsaid: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """All worlds of a component, and what they rest on.
+
+    Attributes:
+        worlds: the possible truths, without repetition; at least one.
+        count: how many choices led to them.
+        judged: the brokers whose replicas were held against them.
+        atoms: places of the facts by which replicas differ, rising.
+        missing: spans of offsets where an atom would remove worlds, rising.
+    """
+
+    worlds: tuple[World, ...]
+    count: int
+    judged: frozenset[int]
+    atoms: tuple[Place, ...] = ()
+    missing: tuple[Span, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.worlds:
+            raise UnprovenError("a proof without a world proves everything")
+
+    @classmethod
+    def of(
+        cls,
+        worlds: Iterable[World],
+        judged: Iterable[int],
+        atoms: Iterable[Place] = (),
+        missing: Iterable[Span] = (),
+    ) -> Proof:
+        """A proof from worlds that may repeat."""
+        every = list(worlds)
+        distinct = tuple(dict.fromkeys(every))
+        return cls(distinct, len(every), frozenset(judged), tuple(sorted(set(atoms))), tuple(sorted(set(missing))))
+
+    @property
+    def wrong(self) -> frozenset[int]:
+        """The brokers that are wrong in every world."""
+        return frozenset.intersection(*(world.wrong for world in self.worlds))
+
+    @property
+    def right(self) -> frozenset[int]:
+        """The brokers that are right in every world."""
+        return self.judged.difference(*(world.wrong | world.unsaid for world in self.worlds))
+
+    @property
+    def differing(self) -> frozenset[int]:
+        """The brokers of which, in every world, some are wrong besides those that always are; empty: there is none."""
+        rest = [world.wrong - self.wrong for world in self.worlds]
+        return frozenset().union(*rest) if all(rest) else frozenset()
+
+    @property
+    def unknown(self) -> frozenset[int]:
+        """The brokers that are wrong in some worlds and not in others, or of which some worlds do not speak."""
+        return self.judged - self.wrong - self.right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What every possible truth says.
+
+    Attributes:
+        about: what it is about.
+        proof: what implies it.
+        accused: the broker that is wrong; None: replicas differ, and nobody can be named.
+        sides: without an accused, the brokers of which one at least is wrong.
+        right: brokers that are right in it.
+        everywhere: all replicas of the partition are wrong in it.
+        past: the accused showed it, and holds the record no more.
+        key: of a verdict about a key, or of the record that it names.
+        offset: the record that it names.
+        producer: of the transaction.
+        end_marker: offset of the end marker that the transaction is known to end at, or above.
+
+    Raises:
+        UnprovenError: the proof does not imply it.
+    """
+
+    about: About
+    proof: Proof
+    accused: int | None = None
+    sides: frozenset[int] = frozenset()
+    right: frozenset[int] = frozenset()
+    everywhere: bool = False
+    past: bool = False
+    key: Hashable = None
+    offset: int = UNKNOWN
+    producer: int = UNKNOWN
+    end_marker: int = UNKNOWN
+
+    def __post_init__(self) -> None:
+        proof = self.proof
+        if self.accused is None:
+            if len(self.sides) < 2 or not all(world.wrong & self.sides for world in proof.worlds):
+                raise UnprovenError(f"in some world none of {sorted(self.sides)} is wrong")
+            if self.sides & proof.wrong:
+                raise UnprovenError(f"of {sorted(self.sides)} {sorted(self.sides & proof.wrong)} are always wrong")
+        elif self.accused not in proof.wrong or self.sides:
+            raise UnprovenError(f"broker {self.accused} is not wrong in every world")
+        if not self.right <= proof.right:
+            raise UnprovenError(f"brokers {sorted(self.right - proof.right)} are not right in every world")
+        if self.everywhere and not proof.judged <= proof.wrong:
+            raise UnprovenError(f"brokers {sorted(proof.judged - proof.wrong)} are not wrong in every world")
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Replicas differed about a key, they agree now, and nothing says that what they agree on is right.
+
+    Attributes:
+        key: the key.
+        since: offset of the newest record of the key when they differed last.
+        proof: of now; nobody is wrong in every world, and not everybody is right in every world.
+    """
+
+    key: Hashable
+    since: int
+    proof: Proof = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.proof.wrong or self.proof.judged <= self.proof.right:
+            raise UnprovenError("what is proven is settled")
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """What no world decides about one replica, and what would.
+
+    Attributes:
+        about: what it is about.
+        broker: whose replica.
+        key: of a key.
+        offset: of a record whose outcome is unknown.
+        missing: spans of offsets where an atom would decide; never empty.
+    """
+
+    about: About
+    broker: int
+    missing: tuple[Span, ...]
+    key: Hashable = None
+    offset: int = UNKNOWN
+
+    def __post_init__(self) -> None:
+        if not self.missing:
+            raise UnprovenError(f"nothing is missing that would decide about broker {self.broker}")

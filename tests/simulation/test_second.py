@@ -1,0 +1,116 @@
+"""The second opinion holds on generated histories, and would notice a judge that is broken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from parallax.evidence import room
+from parallax.evidence.lineage import Belongs, Lineage
+from parallax.judge import freezes, judging, keys
+from parallax.judge.outcomes import Outcomes
+from parallax.judge.transactions import Transactions
+from tests.simulation import kinds
+from tests.simulation.beside import opinion
+from tests.simulation.world import Violation
+
+SAMPLES = {
+    "the first generator": (800_000, 25, {}),
+    "scripts": (kinds.FIRST + 800_000, 25, {}),
+    "an election after a loss": (kinds.ELECTING + 800_000, 25, {}),
+    "deletions in transactions": (kinds.DELETED + 800_000, 10, {}),
+    "kills": (kinds.ELECTING + 900_000, 10, {"kills": 8, "alone": 0}),
+}
+NAMED = [
+    *((seed, {}) for seed in (2000000437, 2000001699, 2000001777, 1940083235, 31001126, 31002430, 31002381)),
+    *((seed, {}) for seed in (1940029037, 1940013029, 1950010242, 2000011465)),
+    (1960005787, {"kills": 8}),
+    *((seed, {"kills": 8, "alone": 0}) for seed in (1961006173, 1961005087, 1961002852, 1961003232)),
+    *((seed, {"kills": 8, "alone": 0}) for seed in (1961003569, 1961003933)),
+]
+"""Histories in which the product breaks a property, or in which a judge of this kind once did."""
+OWN = [
+    (602006, "a batch lost of which nobody knows whether it was aborted"),
+    (602078, "a transaction of a log that was cut is held open below all log starts"),
+    (100600343, "a value below a log start"),
+    (300166, "a record lost where another one of its key is"),
+    (300195, "an end marker that is not replicated"),
+    (2000600084, "a log that was copied between two readings"),
+    (2000600311, "a tombstone of a log that was cut, of a key that is gone"),
+    (2000601428, "a key of which all lies below a log start"),
+    (2000602526, "a missed end, and two markers behind it"),
+    (2000702071, "a log that was cut and filled again in an older epoch"),
+]
+"""Histories that a look was once mistaken in."""
+
+
+def held(first: int, count: int, healthy: bool = False, **more: Any) -> Counter[str]:
+    counts = Counter[str]()
+    for seed in range(first, first + count):
+        try:
+            counts += opinion(seed, healthy, **more).counts
+        except Violation as violation:
+            pytest.fail(str(violation), pytrace=False)
+    return counts
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_a_look_says_is_true_and_what_is_wrong_at_the_end_is_said_or_named_as_unknown(name: str) -> None:
+    first, count, more = SAMPLES[name]
+    counts = held(first, count, **more)
+    assert counts["judged looks"] > 5 * count
+    wrong = {what: n for what, n in counts.items() if what.startswith("known")}
+    named = sum(n for what, n in wrong.items() if "accused" in what or "a difference" in what)
+    assert named > sum(wrong.values()) / 2
+
+
+def test_nobody_is_accused_on_a_healthy_cluster() -> None:
+    counts = held(kinds.FIRST + 800_000, 20, healthy=True) + held(800_000, 20, healthy=True)
+    assert not any(what.startswith("said") for what in counts)
+
+
+@pytest.mark.parametrize(("seed", "more"), NAMED, ids=[str(seed) for seed, _ in NAMED])
+def test_the_judge_is_right_where_the_product_is_not(seed: int, more: dict[str, int]) -> None:
+    held(seed, 1, **more)
+
+
+@pytest.mark.parametrize(("seed", "what"), OWN, ids=[what for _, what in OWN])
+def test_a_seed_in_which_a_look_was_once_mistaken(seed: int, what: str) -> None:
+    held(seed, 1, **({"kills": 8, "alone": 0} if seed == 2000702071 else {}))
+
+
+def test_beside_the_product_both_are_held() -> None:
+    world = opinion(kinds.FIRST + 800_000, False, beside=True)
+    assert world.counts["judged looks"] > 0
+    assert world.monitor.steps > 0
+
+
+BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "what was cut stands": (Lineage, "_of", lambda *_: Belongs.YES),
+    "there is no room anywhere": (room.Room, "spans", lambda *_: []),
+    "whoever was read was read in time": (room, "_cleaned_to", lambda *_: 0),
+    "the first end marker ends all": (Transactions, "room_for_an_end", lambda *_: False),
+    "outcomes are overlooked": (Outcomes, "_statements", lambda *_: {}),
+    "freezes are overlooked": (judging, "freezes", lambda *_: []),
+    "keys that differ are overlooked": (judging._Judging, "_verdicts", lambda *_: []),
+    "who is behind is held to what comes": (keys._Key, "_matters", lambda *_: False),
+    "a transaction that goes on hangs": (freezes, "_has_ended", lambda *_: True),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_judge_that_is_broken_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, function, broken = BROKEN[name]
+    monkeypatch.setattr(module, function, broken)
+    with pytest.raises(Violation, match="second opinion"):
+        any_of(
+            seed + first for seed in range(150) for first in (800_000 + kinds.ELECTING, 800_000 + kinds.FIRST, 800_000)
+        )
+
+
+def any_of(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        opinion(seed, False)

@@ -1,0 +1,50 @@
+"""A look answers whether its log is the one that was read."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.evidence.atoms import EpochEnd, Look, Place
+
+LOOK = Look(
+    1,
+    0,
+    0,
+    9,
+    9,
+    12,
+    tops=(Place(3, 0), Place(8, 2)),
+    ends={0: EpochEnd(0, 5), 1: EpochEnd(0, 5), 2: EpochEnd(2, 12), 3: None},
+)
+
+
+@pytest.mark.parametrize(
+    ("upto", "epoch", "goes_on"),
+    [
+        (5, 0, True),
+        (6, 0, False),
+        (4, 1, False),
+        (12, 2, True),
+        (13, 2, False),
+        (4, 3, False),
+        (4, 9, False),
+        (4, -1, False),
+    ],
+    ids=[
+        "the epoch ends there",
+        "the epoch ends below",
+        "it does not know that epoch",
+        "it may hold more of its latest one",
+        "it ends below",
+        "it knows none as new",
+        "it was not asked",
+        "the epoch is unknown",
+    ],
+)
+def test_a_log_goes_on_where_it_holds_the_epoch_up_to_there(upto: int, epoch: int, goes_on: bool) -> None:
+    assert LOOK.goes_on(upto, epoch) is goes_on
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(0, 0), (3, 0), (4, 2), (8, 2), (9, -1)])
+def test_the_epoch_at_an_offset_is_that_of_the_next_batch(offset: int, epoch: int) -> None:
+    assert LOOK.epoch_at(offset) == epoch

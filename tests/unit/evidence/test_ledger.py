@@ -1,0 +1,103 @@
+"""What is kept of a log that is replaced, and what goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.evidence.atoms import NEVER, End, Ended, Place, Reading, Stable
+from parallax.evidence.ledger import Ledger
+from tests.unit.evidence.scene import Scene, commit, record, written
+
+
+def test_two_contents_at_one_place_are_unlike() -> None:
+    ledger = Ledger(1_000)
+    ledger.fact(record(4, "a"), 1, 0)
+    ledger.fact(record(4, "a"), 2, 0)
+    assert ledger.unlike == set()
+    ledger.fact(record(4, "b"), 3, 0)
+    assert ledger.unlike == {Place(4, 0)}
+
+
+def test_two_contents_in_two_epochs_are_two_places() -> None:
+    ledger = Ledger(1_000)
+    ledger.fact(record(4, "a"), 1, 0)
+    ledger.fact(record(4, "b", epoch=1), 2, 0)
+    assert ledger.unlike == set()
+    assert ledger.at[4] == {0, 1}
+
+
+OUTCOMES = {
+    "its end lies below the cut": (Ended(End.COMMIT, 9, 0), 6, NEVER, Ended(End.COMMIT, 6, 0)),
+    "its end lies at the cut": (Ended(End.COMMIT, 9, 0), 5, NEVER, None),
+    "it was read below the cut": (Ended(End.COMMIT, 6, 0), 8, NEVER, Ended(End.COMMIT, 6, 0)),
+    "the record lies behind the cut": (Ended(End.COMMIT, 9, 0), 2, NEVER, None),
+    "it was read in the log that is there": (Ended(End.COMMIT, 9, 2), 2, 1, Ended(End.COMMIT, 9, 2)),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_an_outcome_outlives_a_cut_where_what_ended_it_does(name: str) -> None:
+    shown, start, epoch, left = OUTCOMES[name]
+    ledger = Ledger(1_000)
+    for fact in (written(4), commit(5)):
+        ledger.fact(fact, 1, 0)
+    ledger.ended(1, Place(4, 0), shown)
+    ledger.replaced(1, start, epoch)
+    assert ledger.outcomes[1].get(Place(4, 0)) == left
+
+
+def test_of_a_new_copy_nothing_was_read() -> None:
+    ledger = Scene(9).read(1, written(4), commit(5)).read(2, written(4)).ledger
+    ledger.listed[1].add((7, 4))
+    ledger.held_open[1][7, 4] = Place(9, 0)
+    ledger.replaced(1)
+    assert (ledger.own[1], ledger.begun[1], ledger.listed[1], ledger.held_open[1]) == ([], {}, set(), {})
+    assert ledger.holders[Place(4, 0)] == {2}
+    assert Place(5, 0) in ledger.facts, "what was shown stays: lineage says what it is worth"
+    assert Reading(0, 9, 0, 0) in ledger.readings
+
+
+def test_a_cut_leaves_what_lies_below() -> None:
+    ledger = Scene(9).read(1, written(4), written(6)).ledger
+    ledger.listed[1] |= {(7, 4), (7, 6)}
+    ledger.held_open[1] = {(7, 4): Place(5, 0), (7, 6): Place(9, 0)}
+    ledger.replaced(1, 5)
+    assert set(ledger.begun[1]) == {Place(4, 0)}
+    assert ledger.listed[1] == {(7, 4)}
+    assert set(ledger.held_open[1]) == {(7, 4)}
+    assert ledger.own[1]
+
+
+def test_the_leaders_high_watermark_never_steps_back() -> None:
+    ledger = Ledger(1_000)
+    for at, high_watermark in [(1, 5), (2, 3), (3, 8)]:
+        ledger.led(at, high_watermark)
+    assert ledger.written == [(1, 5), (2, 5), (3, 8)]
+
+
+def test_an_empty_log_has_no_head() -> None:
+    ledger = Ledger(1_000)
+    ledger.started(1, 0, 0)
+    assert ledger.head is None
+    ledger.started(2, 40, 50)
+    ledger.started(3, 20, 50)
+    assert ledger.head == 20
+
+
+def test_a_last_stable_offset_of_no_known_log_says_nothing() -> None:
+    ledger = Ledger(1_000)
+    ledger.is_stable(Stable(0, 4, 5, -1))
+    ledger.is_stable(Stable(0, 0, 0, 0))
+    assert ledger.stable == set()
+
+
+def test_a_look_says_all_that_readers_say() -> None:
+    ledger = Scene(9).shows(1, written(4), commit(5), open={8: 7}, listed=frozenset({(9, 2)})).ledger
+    assert ledger.holders == {Place(4, 0): {1}, Place(5, 0): {1}}
+    assert ledger.outcomes[1] == {Place(4, 0): Ended(End.COMMIT, 7, 0)}
+    assert ledger.listed[1] == {(9, 2)}
+    assert ledger.held_open[1] == {(8, 7): Place(9, 0)}
+    assert ledger.own[1] == ledger.readings == [Reading(0, 9, 100_000, 0)]
+    assert ledger.written == [(0, 0), (100_000, 9)]
+    assert ledger.stable == {Stable(0, 7, 9, 0)}
+    assert (ledger.head, ledger.log_starts) == (0, {1: 0})

@@ -1,0 +1,95 @@
+"""A transaction that a replica holds open is wrong where it has ended at a place that the replica has passed."""
+
+from __future__ import annotations
+
+from parallax.evidence.atoms import Stable
+from tests.unit.evidence.scene import PRODUCER, Scene, commit, record, written
+
+OPEN = {"open": {PRODUCER: 4}}
+HELD = [written(4), commit(7)]
+
+
+def frozen(scene: Scene) -> dict[int | None, frozenset[int]]:
+    return {v.accused: v.right for v in scene.judged.verdicts if v.about == "freeze"}
+
+
+def test_an_end_marker_that_the_replica_has_passed_has_ended_it() -> None:
+    scene = Scene(9).read(1, *HELD).shows(1, *HELD).shows(2, written(4), **OPEN).shows(3)
+    assert frozen(scene) == {2: {1}}
+
+
+def test_one_that_it_has_not_come_to_is_to_be_copied_yet() -> None:
+    scene = Scene(9).read(1, *HELD).shows(1, *HELD).shows(2, written(4), high_watermark=6, **OPEN).shows(3)
+    assert frozen(scene) == {}
+
+
+def test_beyond_the_high_watermark_a_log_may_be_another_ones_rest() -> None:
+    scene = Scene(9).read(1, *HELD).shows(1, *HELD)
+    scene.shows(2, written(4), high_watermark=6, log_end=9, **OPEN).shows(3)
+    assert frozen(scene) == {}
+
+
+def test_an_end_marker_of_a_log_that_was_cut_has_ended_nothing() -> None:
+    here = ((0, 0), (1, 6))
+    scene = Scene(9).read(1, *HELD)
+    for broker in (1, 2, 3):
+        scene.shows(broker, written(4), epochs=here, **OPEN)
+    assert frozen(scene) == {}
+
+
+def test_all_that_hold_it_open_are_wrong_everywhere() -> None:
+    scene = Scene(9).read(1, *HELD)
+    for broker in (1, 2, 3):
+        scene.shows(broker, written(4), **OPEN)
+    assert {v.everywhere for v in scene.judged.verdicts} == {True}
+    assert frozen(scene) == {1: frozenset(), 2: frozenset(), 3: frozenset()}
+
+
+def test_what_began_below_a_last_stable_offset_had_ended_below_the_high_watermark() -> None:
+    scene = Scene(9).shows(1, written(4), **OPEN).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    scene.ledger.stable.add(Stable(0, 5, 8, 0))
+    assert set(frozen(scene)) == {1, 2, 3}
+    scene.ledger.stable = {Stable(0, 4, 8, 0)}
+    assert frozen(scene) == {}, "it began at that"
+    scene.ledger.stable = {Stable(5, 8, 8, 0)}
+    assert frozen(scene) == {}, "it began below the log start, where an LSO does not look"
+
+
+def test_where_something_was_cut_a_last_stable_offset_says_nothing() -> None:
+    here = ((0, 0), (1, 8))
+    scene = Scene(9)
+    for broker in (1, 2, 3):
+        scene.shows(broker, written(4), epochs=here, **OPEN)
+    scene.ledger.stable.add(Stable(0, 5, 5, 0))
+    assert set(frozen(scene)) == {1, 2, 3}
+    scene.ledger.fact(record(8), 2, 0)
+    assert frozen(scene) == {}
+
+
+def test_another_in_sync_that_does_not_hold_it_open_has_seen_it_end() -> None:
+    scene = Scene(9).shows(1, high_watermark=8).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    scene.ledger.stable.clear()
+    assert set(frozen(scene)) == {2, 3}
+
+
+def test_its_end_marker_may_be_among_what_is_not_replicated() -> None:
+    scene = Scene(9).shows(1, high_watermark=8, log_end=9).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    scene.ledger.stable.clear()
+    assert frozen(scene) == {}
+
+
+def test_what_may_have_ended_unseen_is_undecided() -> None:
+    scene = Scene(9, leader=2, in_sync=frozenset({2})).shows(1).shows(2, written(4), **OPEN).shows(3)
+    scene.ledger.stable.clear()
+    assert frozen(scene) == {}
+    undecided = [one for one in scene.judged.undecided if one.about == "freeze"]
+    assert [(one.broker, one.offset, one.missing) for one in undecided] == [(2, 4, ((5, 9),))]
+    assert [one.about for one in scene.read(3).judged.undecided if one.about == "freeze"] == []
+
+
+def test_one_that_is_not_in_sync_is_no_witness() -> None:
+    scene = (
+        Scene(9, leader=2, in_sync=frozenset({2, 3})).shows(1).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    )
+    scene.ledger.stable.clear()
+    assert frozen(scene) == {}

@@ -1,0 +1,53 @@
+"""One look, judged: a key once, and what is left of a difference when replicas agree again."""
+
+from __future__ import annotations
+
+from parallax.judge.judging import judge
+from tests.unit.evidence.scene import Scene, record
+
+VALUE = record(4)
+
+
+def differing() -> Scene:
+    return Scene(9).shows(1).shows(2, VALUE).shows(3)
+
+
+def test_where_nobody_answers_nothing_is_said() -> None:
+    judged = judge(Scene(9).case, {"K": 4})
+    assert (judged.verdicts, judged.unsettled, judged.undecided, judged.differed) == ((), (), (), {"K": 4})
+
+
+def test_a_key_is_said_once_for_consumers_of_both_levels() -> None:
+    assert [(v.about, v.accused) for v in differing().judged.verdicts] == [("key", None)]
+
+
+def test_a_difference_is_remembered() -> None:
+    assert differing().judged.differed == {"K": 4}
+
+
+def test_replicas_that_agree_again_are_not_proven_right() -> None:
+    scene = differing()
+    scene.differed = scene.judged.differed
+    scene.shows(2)
+    assert scene.said == set()
+    assert [(one.key, one.since) for one in scene.judged.unsettled] == [("K", 4)]
+    assert scene.judged.differed == {"K": 4}
+
+
+def test_what_all_show_that_was_written_since_settles_it() -> None:
+    scene = differing()
+    scene.differed = scene.judged.differed
+    newer = record(8)
+    for broker in (1, 2, 3):
+        scene.shows(broker, newer)
+    assert (scene.judged.unsettled, scene.judged.differed) == ((), {})
+
+
+def test_a_key_that_never_differed_is_not_unsettled() -> None:
+    scene = differing()
+    scene.shows(2)
+    assert scene.judged.unsettled == ()
+
+
+def test_each_key_has_a_count_of_worlds_at_both_levels() -> None:
+    assert len(differing().judged.worlds) == 2

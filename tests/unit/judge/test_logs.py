@@ -1,0 +1,88 @@
+"""What lies at an offset, and where a log begins."""
+
+from __future__ import annotations
+
+from parallax.evidence.atoms import End
+from tests.unit.evidence.scene import Scene, abort, commit, record, written
+
+HERE = ((0, 0), (1, 4))
+
+
+def said(scene: Scene, about: str) -> set[tuple[int | None, frozenset[int], frozenset[int], bool]]:
+    return {(v.accused, v.sides, v.right, v.everywhere) for v in scene.judged.verdicts if v.about == about}
+
+
+def test_a_record_that_another_leader_has_overwritten_is_wrong() -> None:
+    old, new = record(5, "old"), record(5, "new", epoch=1)
+    scene = Scene(9, in_sync=frozenset({1, 3})).shows(1, new, epochs=HERE).shows(2, old).shows(3, new, epochs=HERE)
+    assert said(scene, "record") == {(2, frozenset(), frozenset(), False)}
+
+
+def test_two_contents_of_one_place_have_no_direction() -> None:
+    scene = Scene(9).shows(1, record(5, "a")).shows(2, record(5, "b")).shows(3)
+    assert said(scene, "record") == {(None, frozenset({1, 2}), frozenset(), False)}
+
+
+def test_what_only_one_shows_any_more_is_no_difference() -> None:
+    scene = Scene(9).shows(1, record(5, "a")).shows(2).shows(3)
+    scene.ledger.fact(record(5, "b"), 2, 0)
+    assert said(scene, "record") == set()
+
+
+def test_nothing_at_an_offset_is_no_other_content() -> None:
+    assert said(Scene(9).shows(1, record(5)).shows(2).shows(3), "record") == set()
+
+
+def test_where_nothing_is_compacted_a_hole_is_a_loss() -> None:
+    scene = Scene(9, compacted=False, deletes=True).shows(1, record(5)).shows(2).shows(3, record(5))
+    assert said(scene, "record") == {(2, frozenset(), frozenset({1, 3}), False)}
+
+
+def test_what_all_have_lost_is_lost_everywhere() -> None:
+    scene = Scene(9, compacted=False, deletes=True).read(1, record(5)).shows(1).shows(2).shows(3)
+    assert {(who, everywhere) for who, _, _, everywhere in said(scene, "record")} == {(1, True), (2, True), (3, True)}
+
+
+def test_what_may_be_deleted_or_is_not_shown_yet_is_not_lost() -> None:
+    scene = Scene(9, compacted=False, deletes=True).shows(1, record(5)).shows(2, log_start=6).shows(3, high_watermark=5)
+    assert said(scene, "record") == set()
+
+
+def test_nobody_misses_what_was_aborted() -> None:
+    kept = [written(4), abort(5)]
+    scene = Scene(6, compacted=False, deletes=True)
+    scene.shows(1, *kept, outcomes={4: End.ABORT}).shows(2, abort(5)).shows(3, *kept, outcomes={4: End.ABORT})
+    assert said(scene, "record") == set()
+    kept = [written(4), commit(5)]
+    scene = Scene(6, compacted=False, deletes=True).shows(1, *kept).shows(2, commit(5)).shows(3, *kept)
+    assert {who for who, *_ in said(scene, "record")} == {2}
+
+
+def test_a_hole_where_nobody_knows_whether_the_record_was_aborted_is_unknown() -> None:
+    held = [written(2), record(3), abort(5)]
+    scene = Scene(6, compacted=False, deletes=True).shows(1, *held, outcomes={2: End.ABORT}).shows(2, abort(5))
+    scene.shows(3, *held, outcomes={2: End.ABORT})
+    assert {(v.accused, v.offset) for v in scene.judged.verdicts if v.about == "record"} == {(2, 3)}
+    assert [(one.broker, one.offset, one.missing) for one in scene.judged.undecided] == [(2, 2, ((4, 5),))]
+
+
+def test_a_hole_beyond_the_last_stable_offset_is_a_loss_to_read_uncommitted_consumers() -> None:
+    scene = Scene(6, compacted=False, deletes=True).shows(1, record(5), open={9: 2}).shows(2, open={9: 2}).shows(3)
+    assert {v.accused for v in scene.judged.verdicts if v.about == "record"} == {2, 3}
+
+
+def test_a_log_that_begins_above_another_has_lost_its_head() -> None:
+    scene = Scene(9).shows(1).shows(2, log_start=4).shows(3)
+    assert said(scene, "head") == {(2, frozenset(), frozenset(), False)}
+
+
+def test_a_policy_that_deletes_explains_where_a_log_begins() -> None:
+    assert said(Scene(9, deletes=True).shows(1).shows(2, log_start=4).shows(3), "head") == set()
+
+
+def test_all_logs_may_have_lost_their_heads() -> None:
+    scene = Scene(9)
+    scene.ledger.started(1, 0, 9)
+    for broker in (1, 2, 3):
+        scene.shows(broker, log_start=4)
+    assert {everywhere for *_, everywhere in said(scene, "head")} == {True}

@@ -1,0 +1,155 @@
+"""How replicas ended transactions: what counts as a statement, and what proves who is wrong."""
+
+from __future__ import annotations
+
+from parallax.evidence.atoms import End, Ended, Place
+from parallax.judge.outcomes import Outcomes
+from parallax.judge.verdicts import About
+from tests.unit.evidence.scene import PRODUCER, Scene, abort, commit, record, written
+
+HELD = [written(4), commit(5)]
+ROOMY = [written(4), commit(7)]
+AS_ABORTED = {"outcomes": {4: End.ABORT}}
+
+
+def said(scene: Scene) -> set[tuple[int | None, frozenset[int], bool]]:
+    return {(v.accused, v.sides, v.past) for v in scene.judged.verdicts if v.about is About.OUTCOME}
+
+
+def accused(broker: int, *, past: bool = False) -> tuple[int, frozenset[int], bool]:
+    return broker, frozenset(), past
+
+
+def test_who_shows_a_record_otherwise_than_its_end_marker_is_wrong() -> None:
+    scene = Scene(9).shows(1, *HELD).shows(2, *HELD, **AS_ABORTED).shows(3, *HELD)
+    assert said(scene) == {accused(2)}
+    assert {v.right for v in scene.judged.verdicts if v.about is About.OUTCOME} == {frozenset({1, 3})}
+
+
+def test_only_who_shows_the_end_marker_itself_is_right() -> None:
+    scene = Scene(9).shows(1, *HELD).shows(2, *HELD, **AS_ABORTED).shows(3, written(4))
+    assert {v.right for v in scene.judged.verdicts if v.about is About.OUTCOME} == {frozenset({1})}
+
+
+def test_with_room_before_the_end_marker_nobody_is_accused() -> None:
+    scene = Scene(9).shows(1, *ROOMY).shows(2, written(4), **AS_ABORTED).shows(3, *ROOMY)
+    assert said(scene) == {(None, frozenset({1, 2, 3}), False)}
+
+
+def test_who_contradicts_its_own_end_marker_is_wrong_however_the_transaction_ended() -> None:
+    scene = Scene(9).shows(1, *ROOMY).shows(2, *ROOMY, **AS_ABORTED).shows(3, *ROOMY)
+    assert (accused(2)) in said(scene)
+    assert (None, frozenset({1, 3}), False) not in said(scene)
+
+
+def test_all_that_show_a_record_wrongly_are_wrong_everywhere() -> None:
+    scene = Scene(9).read(1, *HELD)
+    for broker in (1, 2, 3):
+        scene.shows(broker, *HELD, **AS_ABORTED)
+    assert {v.everywhere for v in scene.judged.verdicts if v.about is About.OUTCOME} == {True}
+
+
+def test_what_a_replica_showed_and_holds_no_more_is_past() -> None:
+    scene = Scene(9).read(1, *HELD).shows(1).shows(2).shows(3)
+    scene.ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    assert said(scene) == {accused(2, past=True)}
+
+
+def test_what_a_log_showed_that_is_replaced_since_says_nothing() -> None:
+    scene = Scene(9).read(1, *HELD).shows(1).shows(2, epochs=((1, 0),)).shows(3)
+    scene.ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    assert said(scene) == set()
+
+
+def test_an_outcome_stands_while_its_end_marker_does_though_the_log_was_cut_behind() -> None:
+    here = ((0, 0), (1, 7))
+    scene = Scene(9).read(1, *HELD)
+    scene.ledger.fact(commit(5), 2, 0)
+    for broker in (1, 2, 3):
+        scene.shows(broker, epochs=here)
+    scene.ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    assert said(scene) == {accused(2, past=True)}
+
+
+def test_an_outcome_by_an_end_marker_that_was_cut_says_nothing() -> None:
+    here = ((0, 0), (1, 5))
+    scene = Scene(9).read(1, written(4))
+    scene.ledger.fact(abort(6), 2, 0)
+    for broker in (1, 2, 3):
+        scene.shows(broker, written(4), commit(5, epoch=1), epochs=here, open={} if broker != 2 else {PRODUCER: 4})
+    scene.ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    assert accused(2) not in said(scene)
+    assert accused(2, past=True) not in said(scene)
+
+
+def test_a_list_of_aborted_transactions_states_an_outcome_without_the_record() -> None:
+    listed = {"listed": frozenset({(PRODUCER, 4)})}
+    scene = Scene(9).shows(1, *HELD).shows(2, **listed).shows(3, *HELD)
+    assert said(scene) == {accused(2)}
+    other = Scene(9).shows(1, *HELD).shows(2, listed=frozenset({(8, 4)})).shows(3, *HELD)
+    assert said(other) == set(), "of another producer"
+
+
+MISSED = [written(4), commit(6)]
+
+
+def test_who_was_read_past_an_end_marker_that_it_never_got_has_ended_the_record_by_the_next_one() -> None:
+    scene = Scene(9).read(1, *MISSED, abort(8)).read(2, written(4), abort(8)).shows(1).shows(2).shows(3)
+    assert said(scene) == {accused(2, past=True)}
+
+
+def test_who_was_read_too_late_may_have_cleaned_the_end_marker() -> None:
+    scene = Scene(9).read(1, *MISSED, abort(8)).shows(1).shows(2).shows(3)
+    scene.ledger.fact(written(4), 2, 0)
+    scene.ledger.fact(abort(8), 2, 0)
+    assert said(scene) == set()
+    undecided = [one for one in scene.judged.undecided if one.about is About.OUTCOME]
+    assert {(one.broker, one.offset) for one in undecided} == {(2, 4)}
+
+
+def test_who_held_a_transaction_open_beyond_its_end_marker_never_got_it() -> None:
+    scene = Scene(9).read(1, *MISSED, abort(8)).shows(1).shows(2).shows(3)
+    scene.ledger.fact(abort(8), 2, 0)
+    scene.ledger.held_open[2][PRODUCER, 4] = Place(7, 0)
+    assert said(scene) == {accused(2, past=True)}
+    scene.ledger.held_open[2][PRODUCER, 4] = Place(6, 0)
+    assert said(scene) == set(), "it was to get it"
+
+
+def test_it_may_have_ended_the_record_by_a_marker_between_that_it_has_cleaned() -> None:
+    scene = Scene(9).read(1, written(2), commit(3), commit(6), abort(8)).shows(1).shows(2).shows(3)
+    scene.ledger.fact(abort(8), 2, 0)
+    scene.ledger.held_open[2][PRODUCER, 2] = Place(5, 0)
+    assert said(scene) == set()
+    undecided = [one for one in scene.judged.undecided if one.about is About.OUTCOME]
+    assert [(one.broker, one.offset) for one in undecided] == [(2, 2)]
+
+
+def test_beyond_its_last_stable_offset_a_replica_has_ended_a_record_by_the_next_marker_it_holds() -> None:
+    scene = Scene(9).read(1, record(3), *MISSED, abort(8))
+    scene.shows(1, *MISSED, abort(8)).shows(2, written(4), abort(8), open={9: 2}).shows(3, *MISSED, abort(8))
+    assert accused(2, past=True) in said(scene)
+    held = Scene(9).read(1, record(3), *MISSED, abort(8))
+    held.shows(1, *MISSED, abort(8)).shows(2, written(4), open={PRODUCER: 4}).shows(3, *MISSED, abort(8))
+    assert said(held) == set(), "what it holds open it has not ended"
+
+
+def test_a_transaction_of_which_only_an_aborted_list_is_left_accuses_once() -> None:
+    """Of several keys: the readers were given them and their COMMIT, with no room for a lower end marker."""
+    facts = [written(2, key="K"), written(3, key="L"), written(4, key="M"), commit(5)]
+    scene = Scene(9).read(1, *facts)
+    newer = [record(6, key="K"), record(7, key="L"), record(8, key="M")]
+    scene.read(1, *newer, start=6)
+    scene.shows(1, *newer).shows(2, *newer, listed=frozenset({(PRODUCER, 2)})).shows(3, *newer)
+    assert [(v.about, v.accused) for v in scene.judged.verdicts] == [(About.OUTCOME, 2)]
+
+
+def test_what_is_below_a_log_start_is_not_judged() -> None:
+    scene = Scene(9, deletes=True).shows(1, *HELD).shows(2, *HELD, **AS_ABORTED).shows(3, log_start=6)
+    assert said(scene) == set()
+
+
+def test_an_end_that_is_not_known_makes_nobody_right() -> None:
+    scene = Scene(9).shows(1, *ROOMY).shows(2, written(4), **AS_ABORTED).shows(3, *ROOMY)
+    outcomes = Outcomes(scene.case)
+    assert outcomes.shows_its_end(scene.case.transactions.of[4], 4) == frozenset()
