@@ -36,6 +36,7 @@ from parallax.guard.clock import Absence
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of
+from parallax.logs import configure_logging
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.overload import Overload
 from parallax.preflight import check_cluster, check_folder

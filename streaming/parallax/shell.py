@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from parallax.replica.options import protocol_of
-
 PLACEHOLDER = "HOST:9092"
 """Stands for the cluster's address where no settings name it."""
 _LOGIN = "admin.properties"
@@ -48,9 +46,11 @@ class Shell:
             data: the storage path as it was given, if it was.
         """
         known = kafka or {}
+        addresses = known.get("bootstrap.servers", PLACEHOLDER)
+        protocol = known.get("security.protocol") or next(iter(re.findall(r"(\w+)://", addresses)), "PLAINTEXT")
         return cls(
-            servers=re.sub(r"\w+://", "", known.get("bootstrap.servers", PLACEHOLDER)),
-            has_login=bool(known) and protocol_of(known) != "PLAINTEXT",
+            servers=re.sub(r"\w+://", "", addresses),
+            has_login=protocol.upper() != "PLAINTEXT",
             config="CONFIG" if config is None else str(config),
             data=data,
             program=_program(),
