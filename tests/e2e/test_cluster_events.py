@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
@@ -21,6 +22,7 @@ from parallax.lab.scenarios import ScenarioResult, scripts
 from parallax.lab.scenarios.conductor import Conductor
 from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC
 from parallax.lab.traffic import LegacyTransactionalProducer
+from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import FindingKind
 from parallax.replica.client import ReplicaClient, Watermarks
@@ -275,6 +277,43 @@ def test_a_log_truncated_by_an_unclean_election_is_found_although_it_has_grown_a
     until(lambda: not watched.standing(name) - {(FindingKind.LOG_TRUNCATED, 1)}, "nothing else to stand", timeout=180)
     found = {(f.kind, f.summary) for f in watched.job.findings() if f.topic == name}
     assert {kind for kind, _ in found} <= {FindingKind.LOG_TRUNCATED, FindingKind.CONTENT_MISMATCH}, found
+
+
+@pytest.mark.release
+def test_a_deletion_that_an_unclean_election_has_lost_is_found_within_minutes_of_an_audit(
+    lab: Cluster, topic: str, tmp_path: Path
+) -> None:
+    """The stream has compared what lies below where the log was cut, and does not read it again."""
+    name = f"audited-{topic}"
+    config = COMPACTED | QUICK | {"delete.retention.ms": "86400000", "unclean.leader.election.enable": "false"}
+    lab.create_topic(name, replicas=[1, 2], config=config)
+    with JobProcess(tmp_path, lab.bootstrap_servers, f"{name}", audit={"unread_delay_s": 5}) as job:
+        watched = Watched(lab, job.start())
+        with closing(watched.client):
+            watched.compared(name, watched.write(name, "deleted by one, and kept by the other"))
+            lab.stop_broker(2)
+            lab.wait_isr(name, {1})
+            lost = watched.write(name, None)
+            until(lambda: _is_cleaned(watched, name), "broker 1 to clean what was deleted", timeout=120)
+            job.await_observed(name, lost - 1, 1)
+            lab.stop_broker(1)
+            lab.start_broker(2)
+            lab.wait_ready()
+            assert admin.elect_leaders(lab, name, unclean=True) == 2
+            watched.write(name, "another", key="other")
+            lab.start_broker(1)
+            lab.wait_isr(name, {1, 2})
+
+            def found() -> set[FindingKind]:
+                return {f.kind for f in job.findings() if f.topic == name} - {FindingKind.LOG_TRUNCATED}
+
+            until(found, "the deleted value to be found on one replica of two", timeout=300)
+
+
+def _is_cleaned(watched: Watched, topic: str) -> bool:
+    """Whether the first record is gone from broker 1; each look writes what the cleaner needs to go on."""
+    watched.write(topic, "filler", key="filler")
+    return not read_replica(watched.client, 1, topic).holds(0)
 
 
 def rolled_back(lab: Cluster, topic: str, transactions: int) -> list[int]:

@@ -99,6 +99,7 @@ NAMES = {
     "replica_log_end_offset",
     "replica_log_start_offset",
     "start_time_seconds",
+    "storage_full",
     "suspects_dismissed_total",
     "suspects_pending",
     "unknown_offsets",
