@@ -50,6 +50,16 @@ def test_other_versions_start_and_serve_records(make_cluster: Callable[..., Clus
     assert view_with(cluster, 1, topic, 1).visible == {"key": "value"}
 
 
+@pytest.mark.release
+@pytest.mark.timeout(900)
+def test_the_demo_finds_all_five_on_the_newest_version(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("parallax")
+    command = [program, "demo", "--kafka-version", "4.4.0", "--data", str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 found: exactly the expected divergences" in done.stdout
+
+
 def test_a_broker_that_is_paused_leaves_the_isr_and_comes_back(kafka: Cluster, topic: str) -> None:
     kafka.create_topic(topic)
     kafka.pause_broker(3)
