@@ -56,6 +56,11 @@ class Shell:
             program=_program(),
         )
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the cluster has an address, so that nothing in a command is a placeholder."""
+        return self.servers != PLACEHOLDER
+
     def brokers(self, login: str = "--command-config") -> str:
         """The options by which one of Kafka's tools reaches the cluster.
 

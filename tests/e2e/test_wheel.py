@@ -88,7 +88,7 @@ def test_from_the_wheel_alone_init_writes_what_check_accepts(kafka: Cluster, top
     lines = json.loads(looked.stdout)
     assert [line for line in lines if line["result"] == "wrong"] == [], looked.stderr
     assert looked.returncode == 0
-    assert any(line["about"] == f"topic {topic}" and line["result"] == "fine" for line in lines)
+    assert any(line["about"] == f"topic {topic}" and line["result"] == "ok" for line in lines)
 
     again = installed.run("parallax", "init")
     assert again.returncode == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings import explain, finding
+from parallax.findings import explain, finding, grounds
 from tests.simulation import kinds
 from tests.simulation.advice import Advice, States, lies, read
 from tests.simulation.cluster import Cluster
@@ -146,12 +146,12 @@ def everyone_against(shown: Any) -> list[int]:
 
 
 def alone(known: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda one, _others: known(one, ())
+    return lambda one, _others, shell: known(one, (), shell)
 
 
 BROKEN: dict[str, tuple[Any, str, Any, str, tuple[Any, list[Op]]]] = {
     "all that stand against the accused are called right": (
-        explain,
+        grounds,
         "cleared",
         everyone_against,
         "is called right and was wrong",
@@ -166,13 +166,13 @@ BROKEN: dict[str, tuple[Any, str, Any, str, tuple[Any, list[Op]]]] = {
     ),
     "what other findings say is overlooked": (
         explain,
-        "_known",
-        alone(explain._known),
+        "grounds_of",
+        alone(explain.grounds_of),
         "destroys what is right",
         scripted(1200000047),
     ),
     "those that were not asked are said to share it": (
-        explain._Known,
+        grounds.Grounds,
         "silent",
         frozenset(),
         "all replicas are said to share it",

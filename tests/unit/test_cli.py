@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import Result
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -20,6 +22,7 @@ from parallax.cli import app
 from parallax.config import load
 from parallax.errors import SetupError
 from parallax.findings.table import FindingsTable
+from parallax.lab import commands
 from parallax.lab.commands import BrokerStatus, LabStatus
 from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
@@ -315,3 +318,14 @@ def test_a_scenario_waits_for_the_job_that_it_is_watched_by(monkeypatch: pytest.
     assert given["await_observed"] is None
     with pytest.raises(LabError, match=r"in vain .* start it with `parallax run`"):
         recorded_by(str(tmp_path), patience_s=0)("a", 5, 2)
+
+
+def test_a_lab_that_goes_takes_the_tables_of_its_job_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    status = LabStatus("mine", "4.2.1", "h:1", Path("/lab"), ())
+    monkeypatch.setattr("parallax.lab.commands.status", lambda **_: status)
+    monkeypatch.setattr("parallax.lab.commands._status", lambda *_: status)
+    monkeypatch.setattr("parallax.lab.commands._load", lambda *_: SimpleNamespace(stop=lambda: None))
+    data = Path(yaml.safe_load(commands.settings(name="mine", directory=tmp_path))["storage"]["path"])
+    (data / "findings").mkdir(parents=True)
+    commands.down(name="mine", directory=tmp_path)
+    assert not data.exists()

@@ -22,6 +22,7 @@ def stream() -> Iterator[io.StringIO]:
     """What a job has logged; everything is as it was afterwards."""
     root, hook, settings = logging.getLogger(), threading.excepthook, structlog.get_config()
     handlers, level = list(root.handlers), root.level
+    logging.captureWarnings(False)  # pytest puts its own back behind a test that has left this on
     stream = io.StringIO()
     configure_logging(stream)
     yield stream

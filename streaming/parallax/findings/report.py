@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -11,7 +12,6 @@ from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -136,7 +136,7 @@ def print_findings(
     shown = console(stream, highlight=False)
     for finding in findings:
         shown.print(_headline(finding), soft_wrap=True)
-        shown.print(Padding(Text(_in_words(finding)), (0, 0, 0, 4)))
+        shown.print(Text(_indented(_in_words(finding), shown.width)), soft_wrap=True)
         if finding.stands:
             shown.print(
                 Text(f"    What to do: {shell.parallax('findings', 'explain', _short(finding))}"), soft_wrap=True
@@ -147,6 +147,13 @@ def print_findings(
 def _print_json(document: object, stream: TextIO) -> None:
     json.dump(document, stream, indent=2)
     stream.write("\n")
+
+
+def _indented(text: str, width: int) -> str:
+    """A paragraph, set in by four; words and names stay whole, however long they are."""
+    return textwrap.fill(
+        text, width, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _short(finding: Finding) -> str:
@@ -213,6 +220,8 @@ def print_explanation(
         else:
             shown.print(Text(text), soft_wrap=heading == LOOK)
         shown.print()
+    if not shell.is_known:
+        shown.print(Text("HOST:9092 and CONFIG stand for the cluster and the settings file: -c CONFIG fills them in."))
 
 
 def _print_steps(steps: Sequence[Step], shown: Console) -> None:

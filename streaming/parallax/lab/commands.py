@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -121,13 +122,13 @@ audit:
 
 
 def settings(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> str:
-    """Give the settings of a job that watches all topics of a lab, as YAML; its tables are beside the lab's own folder.
+    """Give the settings of a job that watches all topics of a lab, as YAML; `down` removes its tables with the lab.
 
     Raises:
         LabError: there is no lab of that name.
     """
     servers = status(name=name, directory=directory).bootstrap_servers
-    storage = state.state_file(name, directory).with_name(f"{name}-job-data")
+    storage = _job_data(state.state_file(name, directory))
     return SETTINGS.format(servers=json.dumps(servers), storage=json.dumps(str(storage)))
 
 
@@ -174,7 +175,13 @@ def _load(name: str, file: Path) -> Cluster:
 def _remove(cluster: Cluster, file: Path) -> None:
     cluster.on_processes = None
     cluster.stop()
+    shutil.rmtree(_job_data(file), ignore_errors=True)  # of a cluster that is no more
     file.unlink(missing_ok=True)
+
+
+def _job_data(file: Path) -> Path:
+    """Where the job of `settings` has its tables."""
+    return file.with_name(f"{file.stem}-job-data")
 
 
 def _status(name: str, cluster: Cluster) -> LabStatus:

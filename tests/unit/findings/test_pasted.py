@@ -19,7 +19,7 @@ from parallax.findings.repair import show_record
 from parallax.findings.report import print_explanation, print_finding
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from parallax.shell import Shell
+from parallax.shell import ANYWHERE, Shell
 
 SERVERS = "kafka-1.example.org:9092,kafka-2.example.org:9092"
 CONFIG = "conf/night shift's.yaml"
@@ -167,3 +167,10 @@ def test_show_ends_with_the_command_for_the_record(pasted: Pasted, storage: str)
     print_finding(storage, "aaaaaaaa", to=to, shell=SHELL)
     pasted.run(to.getvalue().splitlines()[-1])
     assert pasted.calls[0][:2] == ["parallax", "show-record"]
+
+
+def test_where_placeholders_stand_in_commands_it_says_what_fills_them_in(storage: str) -> None:
+    for shell, is_said in ((SHELL, False), (ANYWHERE, True)):
+        to = io.StringIO()
+        print_explanation(storage, "aaaaaaaa", to=to, shell=shell)
+        assert ("-c CONFIG fills them in" in " ".join(to.getvalue().split())) is is_said

@@ -145,6 +145,7 @@ class Renderer:
             "live": live,
             "signs": _SIGNS,
             "words": lambda text: str(text).replace("_", " "),
+            "run": shell.parallax,
             "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",
             "partition_link": lambda place: f"/topics/{quote(place.topic, safe='')}/{place.partition}",
             "marks": _MARKS,
