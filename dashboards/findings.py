@@ -14,8 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import FOR, WHERE, Alerts
+from dashboards.expressions import FINDING
 from dashboards.partition import UID as PARTITION
-from parallax.alerting.listing import ALARMS, FindingState
+from parallax.alerting.listing import ALARMS
+
+WORSE = "ParallaxFindingWorse"
+"""The alert about a finding that has become worse than what somebody acknowledged."""
 
 _BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
 
@@ -26,7 +30,10 @@ class FindingAlerts(Alerts):
     def rules(self) -> list[dict[str, Any]]:
         """All of them, as Prometheus loads them."""
         return [
-            *(self._finding(state) for state in FindingState),
+            *(
+                self._about(alarm.name, self._e.stands("finding_state", f'state="{state}"'), alarm.severity.value)
+                for state, alarm in ALARMS.items()
+            ),
             self._alert(
                 "ParallaxFindingAcknowledged",
                 self._e.stands("finding_acknowledged"),
@@ -35,6 +42,7 @@ class FindingAlerts(Alerts):
                 self._said("finding_acknowledged", "by", "comment"),
                 **self._leads(),
             ),
+            self._about(WORSE, self._worse(), "critical", "Worse than known: "),
             self._alert(
                 "ParallaxFindingsUnlisted",
                 f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
@@ -77,18 +85,23 @@ class FindingAlerts(Alerts):
         dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
         return {"command": "parallax findings explain {{ $labels.finding_id }}", **dashboard}
 
-    def _finding(self, state: FindingState) -> dict[str, Any]:
-        alarm = ALARMS[state]
-        more = {name: self._said("finding_info", name) for name in ("kind", "broker_id", "offset")}
-        more |= {
-            "kind_runbook_url": f"{self._p.runbook}#{self._said('finding_info', 'runbook')}",
-            **self._leads(),
-        }
+    def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
+        """An alert about findings that says what the job says of them."""
+        more = {label: self._said("finding_info", label) for label in ("kind", "broker_id", "offset")}
+        more["kind_runbook_url"] = f"{self._p.runbook}#{self._said('finding_info', 'runbook')}"
+        headline = self._said("finding_info", "headline", otherwise=f"Replicas of {WHERE} differ")
+        summary = f"{before}{headline}{_BEHIND}"
         return self._alert(
-            alarm.name,
-            self._e.stands("finding_state", f'state="{state}"'),
-            alarm.severity.value,
-            self._said("finding_info", "headline", otherwise=f"Replicas of {WHERE} differ") + _BEHIND,
-            self._said("finding_info", "summary"),
-            **more,
+            name, expr, severity, summary, self._said("finding_info", "summary"), **more, **self._leads()
         )
+
+    def _worse(self) -> str:
+        """Findings that stand, and were acknowledged and are not any more; from then on, for as long as they stand.
+
+        Alertmanager does not send an alert again that it has sent before it suppressed it: this one is another alert.
+        """
+        acknowledged = self._e.of("finding_acknowledged")
+        was = f"max by ({FINDING}) (max_over_time({acknowledged}[{self._p.remembered}]))"
+        ended = f"{was} unless on ({FINDING}) ({self._e.stands('finding_acknowledged')})"
+        said = f'max by ({FINDING}) (last_over_time(ALERTS{{alertname="{WORSE}"}}[{self._p.remembered}]))'
+        return f"({self._e.stands('finding_state')}) and on ({FINDING}) (({ended}) or {said})"

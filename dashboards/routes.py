@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.expressions import TARGET
+from dashboards.findings import WORSE
 from dashboards.written import written
 from parallax.alerting.listing import ALARMS
 
@@ -23,7 +24,7 @@ def routes() -> str:
     notes = {"receiver": "note", "matchers": ["severity = info"]}
     absent = "alertname = ParallaxAbsent"
     health = "alertname =~ ParallaxStalled|ParallaxQuery.*|ParallaxFindingsNotWritable"
-    findings = "|".join(alarm.name for alarm in ALARMS.values())
+    findings = "|".join([*(alarm.name for alarm in ALARMS.values()), WORSE])
     return written(
         _HEAD,
         {
@@ -50,12 +51,16 @@ def routes() -> str:
             "receivers": [
                 *(
                     {"name": name, "webhook_configs": [{"url": f"http://127.0.0.1:9465/{name}"}]}
-                    for name in ("page", "ticket", "note")
+                    for name in ("page", "ticket")
                 ),
-                {
-                    "name": "dead-man",
-                    "webhook_configs": [{"url": "http://127.0.0.1:9465/dead-man", "send_resolved": False}],
-                },
+                # That somebody has acknowledged something is not resolved: that would be read as if the finding were.
+                *(
+                    {
+                        "name": name,
+                        "webhook_configs": [{"url": f"http://127.0.0.1:9465/{name}", "send_resolved": False}],
+                    }
+                    for name in ("note", "dead-man")
+                ),
             ],
         },
     )

@@ -62,6 +62,9 @@ OF_A_JOB = ("ParallaxStalled", "ParallaxQueryStalled", "ParallaxQueryRestarting"
 """What a job that is away cannot know about itself."""
 
 
+OF_A_FINDING = [*(alarm.name for alarm in ALARMS.values()), "ParallaxFindingWorse"]
+
+
 def job(cluster: str, instance: str = "a", name: str = "parallax") -> dict[str, str]:
     """The labels of a target."""
     return {"job": name, "instance": instance} | ({"cluster": cluster} if cluster else {})
@@ -140,10 +143,10 @@ INCIDENTS = {
     ),
     "a finding is acknowledged": Incident(
         finding("known", alertname="ParallaxFindingAcknowledged"),
-        [finding("known", alertname=alarm.name) for alarm in ALARMS.values()],
+        [finding("known", alertname=name) for name in OF_A_FINDING],
         [
-            *(finding("known", name="another", alertname=alarm.name) for alarm in ALARMS.values()),
-            *(finding("near-known", alertname=alarm.name) for alarm in ALARMS.values()),
+            *(finding("known", name="another", alertname=name) for name in OF_A_FINDING),
+            *(finding("near-known", alertname=name) for name in OF_A_FINDING),
         ],
     ),
 }
