@@ -1,7 +1,8 @@
 """What ``parallax findings acknowledge`` does: records that a person knows of a finding and wants no more alarm.
 
 It appends one event to the findings table, beside the job that may be running (`parallax.findings.table` says how two
-processes share it). The job's manager reads the event within seconds, and the alert ends.
+processes share it). The job's manager reads the event within seconds: the finding stands, and is told as acknowledged
+until it is over or worse (`parallax.findings.acknowledgement`).
 """
 
 from __future__ import annotations

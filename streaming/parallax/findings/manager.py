@@ -56,7 +56,7 @@ log = structlog.get_logger(__name__)
 _PROBES = 4
 """How many probes of claims about one broker are under way at once."""
 _NEWS_EVERY_S = 5.0
-"""How often the table is read for events of other processes: so long at most an acknowledged alert goes on."""
+"""How often the table is read for events of other processes: so long at most an acknowledgement goes unheard."""
 
 
 class Asks(Protocol):

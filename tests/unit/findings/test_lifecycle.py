@@ -1454,6 +1454,14 @@ class TestATableThatCannotBeWritten:
 
 
 class TestEventsOfOthers:
+    def test_the_event_by_which_a_finding_ended_is_known_until_it_is_back_and_over_a_restart(self) -> None:
+        life = Life().confirmed(claim())
+        life.until_asked(agree)
+        assert life.machine.status().ended == (life.last,)
+        assert Life(life.table).machine.status().ended == (life.last,)
+        life.until_asked(missing)
+        assert (life.last.is_open, life.machine.status().ended) == (True, ())
+
     def test_an_acknowledged_finding_stands_and_asks_for_nobody(self) -> None:
         life = Life().confirmed(claim())
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))

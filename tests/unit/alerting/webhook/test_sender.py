@@ -11,6 +11,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +25,10 @@ from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
 from parallax.alerting.webhook.sender import Answer, Notifier, Post, Webhooks, _retry_after
 from parallax.config import AlertingSettings
+from parallax.findings.acknowledge import acknowledged
+from parallax.findings.finding import Finding
 from parallax.lab.waiting import until
+from parallax.model import FindingStatus
 from tests.receiver import Receiver
 from tests.samples import finding
 from tests.unit.alerting.webhook.test_bodies import message
@@ -236,3 +240,42 @@ def test_what_is_no_address_is_refused_and_out_of_a_file_nothing_is_sent_to_it(
 
 def test_a_time_to_wait_that_no_calendar_has_is_none() -> None:
     assert _retry_after("Mon, 01 Jan 99999999999999 00:00:00 GMT", 0.0) == 0.0
+
+
+def test_slack_and_pagerduty_are_told_of_an_acknowledgement_of_what_is_worse_and_of_the_end(
+    receiver: Receiver, sends: Sends
+) -> None:
+    webhooks = sends(
+        {"name": "chat", "format": "slack", "url": f"{receiver.url}/chat"},
+        {"name": "pager", "format": "pagerduty", "url": f"{receiver.url}/pager", "routing_key": "key"},
+    )
+    found = finding("a")
+    steps: list[tuple[tuple[Finding, ...], tuple[Finding, ...]]] = [
+        ((found,), ()),
+        ((acknowledged(found, "known since March", "ann", found.decided_at),), ()),
+        ((replace(found, summary="Worse than when ann acknowledged it: it counts 9, not 4."),), ()),
+        ((), (replace(found, status=FindingStatus.RESOLVED, summary="Broker 2 showed it. Healed: gone."),)),
+    ]
+    for number, (standing, ended) in enumerate(steps, 1):
+        webhooks.observe(standing, ended)
+        until(lambda n=number: len(bodies_at(receiver, "/chat")) == n, "chat to be told")
+        until(lambda n=number: len(bodies_at(receiver, "/pager")) >= n, "pager to be told")
+        until(lambda: all(status.waiting == 0 for status in webhooks.status().values()), "all to be delivered")
+    texts = [body["text"] for body in bodies_at(receiver, "/chat")]
+    assert [text.split(" ")[0] for text in texts] == ["*FIRING*", "*ACKNOWLEDGED*", "*FIRING*", "*RESOLVED*"]
+    assert "acknowledged by ann, who says: known since March" in texts[1]
+    assert "Broker 2 showed it. Healed: gone." in texts[3]
+    events = [(body["event_action"], body["dedup_key"]) for body in bodies_at(receiver, "/pager")]
+    first, second = events[0][1], events[2][1]
+    assert events == [
+        ("trigger", first),
+        ("acknowledge", first),
+        ("trigger", second),
+        ("resolve", first),
+        ("resolve", second),
+    ]
+    assert first != second
+
+
+def bodies_at(receiver: Receiver, path: str) -> list[dict[str, Any]]:
+    return [message.body for message in list(receiver.messages) if message.path == path]
