@@ -105,8 +105,11 @@ class Lineage:
         if leader is None or epoch not in leader.ends or epoch > leader.latest_epoch:
             return None  # A leader begins its epoch in its log with the first thing it does: this one is newer.
         # The newest epoch of a log may still grow, so its end says nothing.
-        told = [look.ends.get(epoch) for look in self._standing if epoch < look.latest_epoch]
-        return min((one.end for one in told if one is not None), default=NEVER)
+        told = [one.end for look in self._standing if epoch < look.latest_epoch and (one := look.ends.get(epoch))]
+        # What a leader said of its log then holds of this one, if this one goes on from there.
+        before = self._ledger.epoch_ends.get(epoch, ())
+        told += [end for end, last in before if last.offset <= self.leader_tops.get(last.epoch, -1)]
+        return min(told, default=NEVER)
 
     def _is_known(self, epoch: int) -> bool:
         """Whether the leader's log has an entry of an epoch itself, or was read to hold something of it."""

@@ -41,6 +41,18 @@ def test_the_lowest_end_counts_for_a_copy_of_a_cleaned_log_names_one_too_high() 
     assert alone.lineage.of(Place(6, 0)) is not Belongs.NO, "who is not in sync may hold another log"
 
 
+def test_what_an_earlier_leader_said_of_its_log_holds_of_one_that_goes_on_from_there() -> None:
+    exact, copied = ((0, 0), (1, 6)), ((0, 0), (1, 8))
+    scene = Scene(9, leader=2).shows(2, epochs=exact)
+    scene.leader = 1
+    scene.shows(1, epochs=copied).shows(2, epochs=copied).shows(3, epochs=copied)
+    assert scene.lineage.of(Place(6, 0)) is Belongs.NO
+    other = Scene(9, leader=2).shows(2, epochs=exact)
+    other.leader = 1
+    other.shows(1, epochs=((0, 0), (2, 8))).shows(2, epochs=((0, 0), (2, 8))).shows(3, epochs=((0, 0), (2, 8)))
+    assert other.lineage.of(Place(6, 0)) is not Belongs.NO, "the log of epoch 1 was left behind"
+
+
 def test_the_newest_epoch_of_a_log_may_still_grow() -> None:
     scene = Scene(9).shows(1, epochs=((0, 0),)).shows(2, epochs=((0, 0),), high_watermark=5).shows(3)
     assert scene.lineage.of(Place(7, 0)) is Belongs.YES
