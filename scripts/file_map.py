@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DESIGN = ROOT / "docs" / "design.md"
 PACKAGE = ROOT / "streaming" / "parallax"
 BEGIN, END = "<!-- map: begin -->", "<!-- map: end -->"
-ORDER = ("replica", "source", "views", "compare", "findings", "audit", "guard", "alerting", "lab", "")
+PACKAGES = "replica", "source", "views", "compare", "evidence", "judge", "findings", "audit", "guard", "alerting", "lab"
+ORDER = (*PACKAGES, "")
 
 
 def first_line(module: Path) -> str:

@@ -23,13 +23,13 @@ class Beside(Second):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real = self.judge.end
+        real = self.judge.audited
 
-        def end(findings: Ended, unknown: Unknown, shown: Shown) -> None:
+        def audited(findings: Ended, unknown: Unknown, shown: Shown) -> None:
             self._compare(findings)
             real(findings, unknown, shown)
 
-        self.judge.end = end  # type: ignore[method-assign]
+        self.judge.audited = audited  # type: ignore[method-assign]
 
     def settle(self) -> None:
         """As the product's own histories end."""
@@ -39,7 +39,7 @@ class Beside(Second):
         World._audit(self)
 
     def _compare(self, findings: Ended) -> None:
-        """Count, for each place that is wrong at the end, what either says."""
+        """Count, for each place that is wrong at the end, what either says; the product after an audit."""
         self.conclude()
         if self.profile.late or self.profile.cap is not None:
             return

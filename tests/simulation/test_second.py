@@ -42,6 +42,8 @@ OWN = [
     (2000600311, "a tombstone of a log that was cut, of a key that is gone"),
     (2000601428, "a key of which all lies below a log start"),
     (2000602526, "a missed end, and two markers behind it"),
+    (620331, "a transaction without records, listed as aborted by a copy"),
+    (2100000057, "where an epoch ends, said by a leader whose log is gone"),
     (2000702071, "a log that was cut and filled again in an older epoch"),
 ]
 """Histories that a look was once mistaken in."""

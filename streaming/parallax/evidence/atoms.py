@@ -138,6 +138,17 @@ class Look:
         """The epoch of the first batch that it holds at an offset or beyond; `UNKNOWN` where there is none."""
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
+    def knows(self, epoch: int) -> bool:
+        """Whether its log is seen to have an entry of an epoch itself.
+
+        A log that begins with a newer epoch answers of each older one as if it had that (`LeaderEpochFileCache`). One
+        that has it names a lower end for the epoch before.
+        """
+        if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch:
+            return True
+        end, before = self.ends.get(epoch), self.ends.get(epoch - 1)
+        return end is not None and end.epoch == epoch and before is not None and before.end < end.end
+
     def goes_on(self, upto: int, epoch: int) -> bool:
         """Whether its log is still the one that was read up to an offset in an epoch.
 

@@ -29,6 +29,7 @@ class Ledger:
         own: by broker, the readings of its present log.
         written: rising (time, high watermark of the leader): nothing beyond that had been cleaned by then.
         stable: what last stable offsets said.
+        epoch_ends: by epoch, where leaders said that it ends in their logs, with the last place of each such log.
         held_open: by broker and (producer, first offset): up to which (high watermark, epoch) it held that open.
         log_starts: by broker, the log start offset that it told last.
         head: the lowest log start of a log that held anything.
@@ -46,6 +47,7 @@ class Ledger:
     own: dict[int, list[Reading]] = field(default_factory=lambda: defaultdict(list))
     written: list[tuple[int, int]] = field(default_factory=list)
     stable: set[Stable] = field(default_factory=set)
+    epoch_ends: dict[int, set[tuple[int, Place]]] = field(default_factory=lambda: defaultdict(set))
     held_open: dict[int, dict[tuple[int, int], Place]] = field(default_factory=lambda: defaultdict(dict))
     log_starts: dict[int, int] = field(default_factory=dict)
     head: int | None = None
@@ -102,6 +104,14 @@ class Ledger:
             self.held_open[look.broker][producer, first] = Place(top, epoch)
         if leads:
             self.led(look.at, top)
+            self._led_in(look)
+
+    def _led_in(self, look: Look) -> None:
+        """Keep where epochs end in a leader's log, which wrote the beginning of its own epoch itself."""
+        if look.tops:
+            for epoch, found in look.ends.items():
+                if found is not None and epoch < look.tops[-1].epoch:
+                    self.epoch_ends[epoch].add((found.end, look.tops[-1]))
 
     def replaced(self, broker: int, start: int = 0, epoch: int = NEVER) -> None:
         """A broker's log is another one from an offset on.

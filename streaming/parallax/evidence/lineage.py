@@ -28,12 +28,16 @@ class Lineage:
     3. The leader holds an older epoch at the offset or beyond, or says that the next epoch begins at the offset or
        below: another leader wrote there: *no*. So it is where a newer record was shown at the offset, whose epoch the
        leader's log holds there or beyond.
-    4. One in sync holds that epoch there or beyond: *yes*.
-    5. Some replica was not asked: *perhaps*. A copy of a cleaned log names the first batch that is left as the
+    4. The leader's log is not seen to have an entry of the epoch: *perhaps*. It may be a copy of a log of which the
+       epoch's records had been cleaned, or of one that was elected without them.
+    5. One in sync holds that epoch there or beyond: *yes*.
+    6. Some replica was not asked: *perhaps*. A copy of a cleaned log names the first batch that is left as the
        beginning of an epoch, which is too high; who copied earlier knows better.
-    6. No log that stands knows the epoch: *perhaps*. All may have copied a log of which the epoch's records had been
-       cleaned, or the log that held it was left behind.
     7. Nothing is known to have been cut from that epoch on: *yes*; else *perhaps*.
+
+    Where it may be mistaken: a log that was truncated to where such a copy says that an epoch begins keeps below that
+    what an unclean election has cut (KIP-279 presumes logs without holes). If nobody was read in between, 5 and 7 take
+    that for a part of the log.
 
     Example: 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record is void.
     Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The record at (7, 3)
@@ -61,7 +65,12 @@ class Lineage:
         self.tops = _tops(self._standing)
         """The same, of any log that stands."""
         self._ends: dict[int, int | None] = {}
+        self._read_in = frozenset(
+            {place.epoch for place, holders in ledger.holders.items() if leader in holders}
+            | {reading.epoch for reading in ledger.own.get(leader, ())}
+        )
         self._known: dict[Place, Belongs] = {}
+        self._entries: dict[int, bool] = {}
         self.cut_epochs = frozenset(place.epoch for place in ledger.facts if self._is_cut(place))
         """The epochs of which something that was shown is not of the log that stands."""
         self._trusted: dict[int, int] = {}
@@ -96,13 +105,18 @@ class Lineage:
         if leader is None or epoch not in leader.ends or epoch > leader.latest_epoch:
             return None  # A leader begins its epoch in its log with the first thing it does: this one is newer.
         # The newest epoch of a log may still grow, so its end says nothing.
-        told = [look.ends.get(epoch) for look in self._standing if epoch < look.latest_epoch]
-        return min((one.end for one in told if one is not None), default=NEVER)
+        told = [one.end for look in self._standing if epoch < look.latest_epoch and (one := look.ends.get(epoch))]
+        # What a leader said of its log then holds of this one, if this one goes on from there.
+        before = self._ledger.epoch_ends.get(epoch, ())
+        told += [end for end, last in before if last.offset <= self.leader_tops.get(last.epoch, -1)]
+        return min(told, default=NEVER)
 
     def _is_known(self, epoch: int) -> bool:
-        """Whether a log that stands knows an epoch itself."""
-        told = (look.ends.get(epoch) for look in self._standing)
-        return any(end is not None and end.epoch == epoch for end in told)
+        """Whether the leader's log has an entry of an epoch itself, or was read to hold something of it."""
+        if epoch not in self._entries:
+            leader = self._leader
+            self._entries[epoch] = epoch in self._read_in or (leader is not None and leader.knows(epoch))
+        return self._entries[epoch]
 
     def _is_cut(self, place: Place) -> bool:
         end = self._end(place.epoch)
@@ -118,9 +132,11 @@ class Lineage:
         newer = (epoch for epoch in self._ledger.at.get(place.offset, ()) if epoch > place.epoch)
         if any(place.offset <= self.leader_tops.get(epoch, -1) for epoch in newer) or self._is_cut(place):
             return Belongs.NO
+        if not self._is_known(place.epoch):
+            return Belongs.PERHAPS
         if place.offset <= self.tops.get(place.epoch, -1):
             return Belongs.YES
-        if not self._is_whole or not self._is_known(place.epoch):
+        if not self._is_whole:
             return Belongs.PERHAPS
         above = [epoch for epoch, top in self.tops.items() if epoch >= place.epoch and top >= place.offset]
         if any(not any(place.epoch <= cut < epoch for cut in self.cut_epochs) for epoch in above):

@@ -139,12 +139,24 @@ class Outcomes:
                     stated[place.offset][broker] = Statement(ended.end, is_held)
             for producer, first in look.listed:
                 fact = case.facts.get(first)
-                is_its = fact is not None and fact.producer == producer and fact.transactional
-                if is_its and case.is_of_the_log_that_stands(look, first):
+                if fact is None or fact.producer != producer or not fact.transactional:
+                    continue
+                if case.is_of_the_log_that_stands(look, first) and not self._may_be_empty(broker, look, fact):
                     stated[first].setdefault(broker, Statement(End.ABORT, is_held=True))
         for broker, offset, end in self._ended_behind():
             stated[offset].setdefault(broker, Statement(end, is_held=False))
         return stated
+
+    def _may_be_empty(self, broker: int, look: Look, fact: Fact) -> bool:
+        """Whether what a replica lists as aborted may be a batch that was empty when the replica got it.
+
+        A cleaner keeps the last batch of a producer without its records. Who copies that has never had the record, and
+        misleads nobody about it.
+        """
+        if broker in self.case.ledger.holders[fact.place]:
+            return False
+        held = next((top for top in look.tops if top.offset >= fact.offset), None)
+        return held is not None and held not in look.facts
 
     def _holds_its_end(self, broker: int, look: Look, fact: Fact) -> bool:
         """Whether a replica's log still holds what it was read to have ended a record's transaction by."""

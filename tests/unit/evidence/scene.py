@@ -68,11 +68,11 @@ class Scene:
         return self
 
     def shows(self, broker: int, *facts: Fact, epochs: tuple[tuple[int, int], ...] = ((0, 0),), **more: Any) -> Scene:
-        """A look at a replica; ``epochs`` are where its log's leader epochs begin, rising."""
+        """A look at a replica; ``epochs`` are where its log's leader epochs begin, each with a batch."""
         top = more.pop("high_watermark", self.top)
         log_end = more.pop("log_end", top)
         held = sorted(facts, key=lambda fact: fact.offset)
-        tops = [fact.place for fact in held]
+        tops = sorted({fact.place for fact in held} | {Place(start, epoch) for epoch, start in epochs if start < top})
         last = max((epoch for epoch, start in epochs if start < top), default=-1)
         if top and (not tops or tops[-1].offset < top - 1):
             tops.append(Place(top - 1, last))  # A batch that is empty, or of another key.

@@ -48,3 +48,9 @@ def test_a_log_goes_on_where_it_holds_the_epoch_up_to_there(upto: int, epoch: in
 @pytest.mark.parametrize(("offset", "epoch"), [(0, 0), (3, 0), (4, 2), (8, 2), (9, -1)])
 def test_the_epoch_at_an_offset_is_that_of_the_next_batch(offset: int, epoch: int) -> None:
     assert LOOK.epoch_at(offset) == epoch
+
+
+def test_a_log_knows_an_epoch_that_it_holds_or_that_ends_above_the_one_before() -> None:
+    ends = {0: EpochEnd(0, 4), 1: EpochEnd(1, 4), 2: EpochEnd(2, 9), 3: EpochEnd(2, 9), 4: EpochEnd(4, 12)}
+    look = Look(1, 0, 0, 12, 12, 12, tops=(Place(10, 4),), ends=ends, latest_epoch=4)
+    assert [look.knows(epoch) for epoch in range(6)] == [False, False, True, False, True, False]

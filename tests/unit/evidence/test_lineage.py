@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parallax.evidence.atoms import NEVER, Place
+from parallax.evidence.atoms import NEVER, Place, Reading
 from parallax.evidence.lineage import Belongs
 from tests.unit.evidence.scene import Scene, record
 
@@ -41,6 +41,18 @@ def test_the_lowest_end_counts_for_a_copy_of_a_cleaned_log_names_one_too_high() 
     assert alone.lineage.of(Place(6, 0)) is not Belongs.NO, "who is not in sync may hold another log"
 
 
+def test_what_an_earlier_leader_said_of_its_log_holds_of_one_that_goes_on_from_there() -> None:
+    exact, copied = ((0, 0), (1, 6)), ((0, 0), (1, 8))
+    scene = Scene(9, leader=2).shows(2, epochs=exact)
+    scene.leader = 1
+    scene.shows(1, epochs=copied).shows(2, epochs=copied).shows(3, epochs=copied)
+    assert scene.lineage.of(Place(6, 0)) is Belongs.NO
+    other = Scene(9, leader=2).shows(2, epochs=exact)
+    other.leader = 1
+    other.shows(1, epochs=((0, 0), (2, 8))).shows(2, epochs=((0, 0), (2, 8))).shows(3, epochs=((0, 0), (2, 8)))
+    assert other.lineage.of(Place(6, 0)) is not Belongs.NO, "the log of epoch 1 was left behind"
+
+
 def test_the_newest_epoch_of_a_log_may_still_grow() -> None:
     scene = Scene(9).shows(1, epochs=((0, 0),)).shows(2, epochs=((0, 0),), high_watermark=5).shows(3)
     assert scene.lineage.of(Place(7, 0)) is Belongs.YES
@@ -53,17 +65,14 @@ def test_epochs_only_grow_along_a_log() -> None:
     assert scene.lineage.of(Place(8, 2)) is Belongs.YES
 
 
-def test_an_epoch_that_no_log_knows_may_have_been_cleaned_before_all_were_copied() -> None:
+def test_an_epoch_that_the_leaders_log_does_not_know_may_have_been_cleaned_before_it_was_copied() -> None:
     epochs = ((0, 0), (2, 8))
-    scene = Scene(9).shows(1, record(3), epochs=epochs).shows(2, epochs=epochs).shows(3, epochs=epochs)
-    assert scene.lineage.of(Place(4, 1)) is Belongs.PERHAPS
-    known = scene.shows(3, epochs=((0, 0), (1, 4), (2, 8)))
-    assert known.lineage.of(Place(4, 1)) is Belongs.YES
-
-
-def test_an_epoch_that_the_log_does_not_know_ends_where_the_next_one_begins() -> None:
-    lineage = all_show(epochs=((0, 0), (2, 4))).lineage
-    assert lineage.of(Place(5, 1)) is Belongs.NO
+    scene = (
+        Scene(9).shows(1, record(3), epochs=epochs).shows(2, epochs=epochs).shows(3, epochs=((0, 0), (1, 4), (2, 8)))
+    )
+    assert scene.lineage.of(Place(4, 1)) is Belongs.PERHAPS, "3 may have kept it when it was cut"
+    scene.ledger.read(1, Reading(0, 6, 0, 1))
+    assert scene.lineage.of(Place(4, 1)) is Belongs.YES, "it was read to hold that epoch"
 
 
 def test_a_newer_record_that_the_leader_holds_voids_what_an_older_epoch_had_there() -> None:

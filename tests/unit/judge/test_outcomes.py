@@ -84,10 +84,22 @@ def test_an_outcome_by_an_end_marker_that_was_cut_says_nothing() -> None:
 
 def test_a_list_of_aborted_transactions_states_an_outcome_without_the_record() -> None:
     listed = {"listed": frozenset({(PRODUCER, 4)})}
-    scene = Scene(9).shows(1, *HELD).shows(2, **listed).shows(3, *HELD)
+    other = record(8, key="L")
+    scene = Scene(9).shows(1, *HELD, other).shows(2, other, **listed).shows(3, *HELD, other)
     assert said(scene) == {accused(2)}
     other = Scene(9).shows(1, *HELD).shows(2, listed=frozenset({(8, 4)})).shows(3, *HELD)
     assert said(other) == set(), "of another producer"
+
+
+def test_a_list_says_nothing_of_a_record_that_was_empty_when_the_replica_got_it() -> None:
+    listed = {"listed": frozenset({(PRODUCER, 4)}), "epochs": ((0, 0), (1, 4))}
+    held = [written(4, epoch=1), commit(5, epoch=1)]
+    scene = (
+        Scene(9).shows(1, *held, epochs=listed["epochs"]).shows(2, **listed).shows(3, *held, epochs=listed["epochs"])
+    )
+    assert said(scene) == set(), "2 shows a batch at 4 without a record"
+    scene.ledger.fact(held[0], 2, 0)
+    assert said(scene) == {accused(2)}, "it was read to hold the record"
 
 
 MISSED = [written(4), commit(6)]
