@@ -314,53 +314,27 @@ class Job:
 
     def stop(self) -> None:
         """Stop everything in the order of the data's way; may be called again, and on a job that never started."""
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
+        self._end("_watch")
         if self._supervisor is not None:
             from parallax.views.session import hush
 
             self._say("stopping the queries")
             hush(self._spark)
-            self._supervisor.stop()
-            self._supervisor = None
+            self._end("_supervisor")
         self._stop_audits()
-        if self._pauses is not None:
-            self._pauses.stop()
-            self._pauses = None
-        if self._maintenance is not None:
-            self._maintenance.stop()
-            self._maintenance = None
-        self._stop_guard()
-        if self._hanging is not None:
-            self._hanging.stop()
-            self._hanging = None
-        if self._manager is not None:
-            self._manager.stop()
-            self._manager = None
-        if self._webhooks is not None:
-            self._webhooks.stop()
-            self._webhooks = None
+        self._end("_pauses", "_maintenance", "_pointed", "_guard", "_hanging", "_manager", "_webhooks")
         if self._spark is not None:
             self._stop_spark()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        if self._clusters is not None:
-            self._clusters.stop()
-            self._clusters = None
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        self._end("_server", "_clusters", "_client")
         self._give_up_storage()
 
-    def _stop_guard(self) -> None:
-        if self._pointed is not None:
-            self._pointed.stop()
-            self._pointed = None
-        if self._guard is not None:
-            self._guard.stop()
-            self._guard = None
+    def _end(self, *names: str) -> None:
+        """Stop parts of the job that were started, one after the other, and forget them."""
+        for name in names:
+            part = getattr(self, name)
+            if part is not None:
+                (part.close if hasattr(part, "close") else part.stop)()
+                setattr(self, name, None)
 
     def _give_up_storage(self) -> None:
         if self._lock_file is not None:

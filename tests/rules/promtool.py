@@ -15,14 +15,6 @@ ALERTS: list[dict[str, Any]] = [
     rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"] if "alert" in rule
 ]
 
-COMING = {
-    "parallax_cluster_mismatch",
-    "parallax_finding_acknowledged",
-    "parallax_hanging_transaction_start_timestamp_seconds",
-    "parallax_storage_full",
-}
-"""Metrics that the rules ask for and that the job does not expose: an absent metric fires nothing."""
-
 Values = Sequence[float | None]
 """A value for each scrape; None where there is none, because the scrape failed or because it has no such series."""
 

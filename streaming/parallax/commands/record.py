@@ -86,10 +86,11 @@ def look(settings: Settings, place: TopicPartition, offset: int, brokers: Sequen
     from parallax.config import ConfigError
     from parallax.replica.at_offset import at_offset
     from parallax.replica.client import ReplicaClient
+    from parallax.views.binding import with_cluster
 
     if offset > LARGEST_OFFSET:
         raise ConfigError(f"--offset: must be at most {LARGEST_OFFSET}")
-    with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
+    with closing(ReplicaClient(with_cluster(settings).kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         where = _where(client.metadata([place.topic]), place, brokers)
         asked = [broker for broker in where.replicas if not brokers or broker in brokers]
         return Found(place, offset, where, {broker: at_offset(client, broker, place, offset) for broker in asked})

@@ -32,7 +32,6 @@ from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Sev
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from parallax.views.tables import TableSize
-from tests.rules.promtool import COMING
 from tests.samples import finding
 
 NAMES = {
@@ -367,7 +366,7 @@ def test_every_sample_names_the_cluster_where_it_has_a_name(full: MonitorState) 
 def test_metrics_used_by_the_alerts_exist() -> None:
     rules = (ROOT / "deploy/prometheus/parallax-rules.yaml").read_text()
     used = set(re.findall(r"(?<!:)\bparallax_(\w+)", rules))
-    assert used <= NAMES | {"webhook_pending_seconds", *(name.removeprefix("parallax_") for name in COMING)}
+    assert used <= NAMES | {"webhook_pending_seconds"}
 
 
 def test_no_label_is_unbounded(full: MonitorState) -> None:
