@@ -35,9 +35,7 @@ class Reports:
             self._progress(broker, row)
         elif row["kind"] == RowKind.POSITION:
             self._position(view, broker, row)
-        elif row["kind"] == RowKind.LISTED:
-            self.ledger.listed[broker].add((row["producer_id"], row["offset"]))
-        elif row["kind"] != RowKind.EMPTIED:
+        elif row["kind"] not in (RowKind.LISTED, RowKind.EMPTIED):  # A look shows them.
             fact = _fact(row)
             self.ledger.fact(fact, broker, now)
             if view == RC and fact.transactional:

@@ -23,7 +23,6 @@ class Ledger:
         holders: by place, the brokers whose present log was read to hold it.
         unlike: places of which two contents were shown.
         outcomes: by broker and place, how it showed the record's transaction to have ended.
-        listed: by broker, aborted transactions (producer, first offset) that readers were told of.
         begun: by broker, the places of transactional records that it was read to show, and when.
         readings: all readings, of whichever replica.
         own: by broker, the readings of its present log.
@@ -41,7 +40,6 @@ class Ledger:
     holders: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
     unlike: set[Place] = field(default_factory=set)
     outcomes: dict[int, dict[Place, Ended]] = field(default_factory=lambda: defaultdict(dict))
-    listed: dict[int, set[tuple[int, int]]] = field(default_factory=lambda: defaultdict(set))
     begun: dict[int, dict[Place, int]] = field(default_factory=lambda: defaultdict(dict))
     readings: list[Reading] = field(default_factory=list)
     own: dict[int, list[Reading]] = field(default_factory=lambda: defaultdict(list))
@@ -93,7 +91,6 @@ class Ledger:
         decided_in = look.epoch_at(look.last_stable - 1)
         for place, end in look.outcomes.items():
             self.ended(look.broker, place, Ended(end, look.last_stable, decided_in))
-        self.listed[look.broker] |= look.listed
         top = look.high_watermark
         epoch = look.epoch_at(top - 1)
         last = epoch if epoch >= 0 else (look.tops[-1].epoch if look.tops else -1)
@@ -126,7 +123,6 @@ class Ledger:
             for place, ended in self.outcomes[broker].items()
             if (kept := self._left(broker, place, ended, start, epoch)) is not None
         }
-        self.listed[broker] = {one for one in self.listed[broker] if one[1] < start}
         self.begun[broker] = {p: at for p, at in self.begun[broker].items() if p.offset < start or p.epoch > epoch}
         self.held_open[broker] = {
             name: upto for name, upto in self.held_open[broker].items() if upto.offset <= start or upto.epoch > epoch

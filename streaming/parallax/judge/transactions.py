@@ -68,7 +68,6 @@ class Transactions:
         """The end markers of each producer, rising."""
         self.of: dict[int, Group] = {}
         """By offset of a record, its group."""
-        self.groups: list[Group] = []
         records: dict[int, list[int]] = defaultdict(list)
         for offset in sorted(facts):
             if facts[offset].end is not None:
@@ -121,5 +120,4 @@ class Transactions:
             doubted = [(o, o + 1) for o, of in self._doubted.items() if last < o < stop and of == producer]
             missing = tuple(sorted({*self._room.spans(last, stop), *doubted})) or ((last + 1, stop + 1),)
         group = Group(producer, tuple(offsets), options, end, missing)
-        self.groups.append(group)
         self.of.update(dict.fromkeys(offsets, group))

@@ -48,10 +48,9 @@ def test_an_outcome_outlives_a_cut_where_what_ended_it_does(name: str) -> None:
 
 def test_of_a_new_copy_nothing_was_read() -> None:
     ledger = Scene(9).read(1, written(4), commit(5)).read(2, written(4)).ledger
-    ledger.listed[1].add((7, 4))
     ledger.held_open[1][7, 4] = Place(9, 0)
     ledger.replaced(1)
-    assert (ledger.own[1], ledger.begun[1], ledger.listed[1], ledger.held_open[1]) == ([], {}, set(), {})
+    assert (ledger.own[1], ledger.begun[1], ledger.held_open[1]) == ([], {}, {})
     assert ledger.holders[Place(4, 0)] == {2}
     assert Place(5, 0) in ledger.facts, "what was shown stays: lineage says what it is worth"
     assert Reading(0, 9, 0, 0) in ledger.readings
@@ -59,11 +58,9 @@ def test_of_a_new_copy_nothing_was_read() -> None:
 
 def test_a_cut_leaves_what_lies_below() -> None:
     ledger = Scene(9).read(1, written(4), written(6)).ledger
-    ledger.listed[1] |= {(7, 4), (7, 6)}
     ledger.held_open[1] = {(7, 4): Place(5, 0), (7, 6): Place(9, 0)}
     ledger.replaced(1, 5)
     assert set(ledger.begun[1]) == {Place(4, 0)}
-    assert ledger.listed[1] == {(7, 4)}
     assert set(ledger.held_open[1]) == {(7, 4)}
     assert ledger.own[1]
 
@@ -92,10 +89,9 @@ def test_a_last_stable_offset_of_no_known_log_says_nothing() -> None:
 
 
 def test_a_look_says_all_that_readers_say() -> None:
-    ledger = Scene(9).shows(1, written(4), commit(5), open={8: 7}, listed=frozenset({(9, 2)})).ledger
+    ledger = Scene(9).shows(1, written(4), commit(5), open={8: 7}).ledger
     assert ledger.holders == {Place(4, 0): {1}, Place(5, 0): {1}}
     assert ledger.outcomes[1] == {Place(4, 0): Ended(End.COMMIT, 7, 0)}
-    assert ledger.listed[1] == {(9, 2)}
     assert ledger.held_open[1] == {(8, 7): Place(9, 0)}
     assert ledger.own[1] == ledger.readings == [Reading(0, 9, 100_000, 0)]
     assert ledger.written == [(0, 0), (100_000, 9)]
