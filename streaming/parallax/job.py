@@ -182,13 +182,11 @@ class Job:
         from parallax.findings.upkeep import look_after_suspects
         from parallax.views.cluster import check_workers, is_cluster
         from parallax.views.maintenance import Maintenance
-        from parallax.views.session import build_session, warm_up
+        from parallax.views.session import build_session
 
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
         if is_cluster(self._spark.sparkContext.master):
             self._say(check_workers(self._spark, self._settings))
-        else:
-            warm_up(self._spark)
         others = {"suspects": look_after_suspects}
         self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance, others, followed)
         self._maintenance.start()

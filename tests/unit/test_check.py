@@ -180,7 +180,7 @@ def test_a_topic_is_held_against_the_outages_of_its_own_brokers(
     monkeypatch.setattr(module, "longest_outages", lambda _: {2: timedelta(hours=1), 4: timedelta(days=9)})
     line = lines(monkeypatch, settings)["topic orders"]
     assert line.result is Result.FINE
-    assert line.text.endswith("The longest outage that is recorded took 1 h.")
+    assert line.text.endswith("The longest outage that is recorded took 60 min.")
 
 
 def test_what_an_operator_does_not_want_read_is_noted(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:

@@ -24,6 +24,10 @@ class Client:
     def __init__(self, *_: Any, **__: Any) -> None:
         return
 
+    def clusters(self) -> dict[object, object]:
+        """As the client has it."""
+        return {}
+
     def pause(self, _: object) -> None:
         """As the client has it."""
 
@@ -50,6 +54,7 @@ def test_what_stands_is_known_before_spark_is_started(tmp_path: Path, monkeypatc
         raise SetupError("no Spark here")
 
     monkeypatch.setattr(module, "ReplicaClient", Client)
+    monkeypatch.setattr(module, "settled", lambda settings: settings)
     monkeypatch.setattr(module, "check_cluster", lambda *_: {})
     monkeypatch.setattr(job, "_start_spark", no_spark)
     with pytest.raises(SetupError, match="no Spark here"):

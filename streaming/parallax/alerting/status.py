@@ -16,17 +16,18 @@ from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Replica, Snapshot
 from parallax.compare.suspect import Coverage
 from parallax.model import IsolationLevel, UnknownReason
+from parallax.moments import span_text
 from parallax.source.feedback import ALL
 from parallax.views.pause import in_words as paused_in_words
 
 BEHIND = 10_000
 """Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
-LAGGING = 100_000
-"""Offsets that reading may be behind a replica before it is said; what the alert ParallaxViewLagging asks for."""
+LAGGING_S = 300.0
+"""For how long a replica may have shown what is unread before that is said; what ParallaxViewLagging goes by."""
 STUCK_S = 600.0
 """For how long a start may get on with nothing before that is said."""
 NAMED = 3
-"""Topics that are named; of more, the others are counted."""
+"""Topics, or addresses, that are named; of more, the others are counted."""
 
 PASSING = frozenset(
     {
@@ -195,7 +196,7 @@ def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
     if snapshot.heartbeat is None:
         problems.append("nothing has been compared yet")
     elif snapshot.taken_at - snapshot.heartbeat > stale_after_s:
-        problems.append(f"nothing has been compared for {in_time(snapshot.taken_at - snapshot.heartbeat)}")
+        problems.append(f"nothing has been compared for {roughly(snapshot.taken_at - snapshot.heartbeat)}")
     problems += [f"query {name} is down" for name, query in sorted(snapshot.queries.items()) if not query.up]
     if snapshot.findings.error is not None:
         problems.append(f"findings: {snapshot.findings.error}")
@@ -255,7 +256,7 @@ def _reasons(snapshot: Snapshot, problems: tuple[str, ...], past: Past, *, is_st
     else:
         yield from (problem for problem in problems if problem != "nothing has been compared yet")
         if past.got_on_at is not None and snapshot.taken_at - past.got_on_at > STUCK_S:
-            yield f"the start has not got on for {in_time(snapshot.taken_at - past.got_on_at)}"
+            yield f"the start has not got on for {roughly(snapshot.taken_at - past.got_on_at)}"
     yield from _unread(snapshot)
     if is_starting:
         return
@@ -266,6 +267,10 @@ def _reasons(snapshot: Snapshot, problems: tuple[str, ...], past: Past, *, is_st
 
 def _unread(snapshot: Snapshot) -> Iterator[str]:
     """What is not read because somebody does not answer, does not let it be read, or does not want it read."""
+    if snapshot.storage_full:
+        yield "the storage is full, and recording has stopped"
+    if snapshot.mismatches:
+        yield f"another cluster answers at {_some(set(snapshot.mismatches))}"
     away = [str(broker) for broker, answers in sorted(snapshot.reachable.items()) if not answers]
     if away:
         yield f"broker{'s' if len(away) > 1 else ''} {', '.join(away)} {'do' if len(away) > 1 else 'does'} not answer"
@@ -281,9 +286,9 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
     late = sum(n > BEHIND for coverage in snapshot.coverage.values() for n in behind(coverage).values())
     if late:
         yield f"{late:,} replica{'s are' if late > 1 else ' is'} more than {BEHIND:,} offsets behind"
-    lag = _lag(snapshot)
-    if lag > LAGGING:
-        yield f"reading is {lag:,} offsets behind the brokers"
+    lag = snapshot.taken_at - min(snapshot.behind_since.values(), default=snapshot.taken_at)
+    if lag > LAGGING_S:
+        yield f"reading is {roughly(lag)} behind the brokers"
     if counts := _unknown(snapshot, LEFT_OUT):
         yield f"offsets were left out of the comparison: {_counts(counts)}"
     if copied := len(snapshot.absences.late):
@@ -303,18 +308,6 @@ def _unknown(snapshot: Snapshot, reasons: frozenset[UnknownReason]) -> Mapping[U
             if reason in reasons:
                 found[reason] += sum(counts)
     return +found
-
-
-def _lag(snapshot: Snapshot) -> int:
-    """Offsets that the view which is furthest behind its replica has still to be read."""
-    most = 0
-    for (replica, level), at in snapshot.positions.items():
-        known = snapshot.replicas.get(replica)
-        if known is not None:
-            committed = level is IsolationLevel.READ_COMMITTED
-            shown = known.last_stable_offset if committed else known.high_watermark
-            most = max(most, (shown or 0) - at)
-    return most
 
 
 def _left(snapshot: Snapshot) -> int:
@@ -337,16 +330,12 @@ def _remaining(left: int, past: Past | None, now: float) -> str:
     at, first = past.first_left
     if first <= left or now - at < 10:
         return f"; {left:,} offsets are left"
-    return f"; {left:,} offsets are left, which takes about {in_time(left * (now - at) / (first - left))}"
+    return f"; {left:,} offsets are left, which takes about {roughly(left * (now - at) / (first - left))}"
 
 
-def in_time(seconds: float) -> str:
-    """A length of time, roughly."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 90 * 60:
-        return f"{round(seconds / 60)} min"
-    return f"{round(seconds / 3600)} h" if seconds < 48 * 3600 else f"{round(seconds / 86400)} days"
+def roughly(seconds: float) -> str:
+    """A length of time to the second, one at least."""
+    return span_text(max(1, round(seconds)))
 
 
 def words_of(right: object) -> str:
@@ -358,10 +347,10 @@ def _counts(counts: Mapping[UnknownReason, int]) -> str:
     return ", ".join(f"{n:,} {words(reason)}" for reason, n in counts.items())
 
 
-def _some(topics: set[str]) -> str:
-    first = sorted(topics)
+def _some(names: set[str]) -> str:
+    first = sorted(names)
     more = f" and {len(first) - NAMED:,} more" if len(first) > NAMED else ""
     return ", ".join(first[:NAMED]) + more
 
 
-__all__ = ["Condition", "Past", "Status", "Step", "Watch", "behind", "health", "in_time", "status_of", "steps_of"]
+__all__ = ["Condition", "Past", "Status", "Step", "Watch", "behind", "health", "roughly", "status_of", "steps_of"]

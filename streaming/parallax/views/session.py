@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -279,19 +278,6 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
     return f"{given} {archive_options(archive_file(jdk))}".strip()
 
 
-def warm_up(spark: Any) -> None:
-    """Have the process started that Python workers are forked from, while the queries are; returns immediately.
-
-    It takes seconds of a processor, on a busy machine many times as long, and the first batch of each query waits.
-    """
-
-    def run() -> None:
-        with contextlib.suppress(Exception):  # the queries say what is wrong
-            spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
-
-    threading.Thread(target=run, name="warm-up", daemon=True).start()
-
-
 def is_alive(spark: Any) -> bool:
     """Whether the JVM behind a session runs, and Spark in it: a cluster may give an application up."""
     context = spark.sparkContext._jsc  # noqa: SLF001
@@ -420,5 +406,4 @@ __all__ = [
     "is_alive",
     "is_orphaned",
     "is_submitted",
-    "warm_up",
 ]

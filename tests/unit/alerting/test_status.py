@@ -8,7 +8,7 @@ import pytest
 from test_collector import Clock, Report
 
 from parallax.alerting.state import MonitorState
-from parallax.alerting.status import LAGGING, STUCK_S, Condition, Past, Status, Watch, health, status_of
+from parallax.alerting.status import LAGGING_S, STUCK_S, Condition, Past, Status, Watch, health, status_of
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
@@ -173,20 +173,25 @@ def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> 
     state.update_paused({2: Pause(0.0, "ann", "disk")})
     state.update_findings(FindingsStatus(pending={TopicPartition("orders", 0): 1}))
     healthy.compared(brokers=[broker(1, read_committed=20_000), broker(2, read_committed=20_000), broker(3)])
-    ahead = 200 + LAGGING
-    state.update_progress([progress(broker=1, high_watermark=ahead)])
+    state.update_progress([progress(broker=1, high_watermark=300)])
+    healthy.clock.now += LAGGING_S + 1
+    healthy.compared(brokers=[broker(1, read_committed=20_000), broker(2, read_committed=20_000), broker(3)])
+    state.update_storage_full(True)
+    state.update_mismatches({"h:1": "other"})
     absence = Absence(TopicPartition("orders", 0), 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
     state.update_absences(Absences((), (Late(absence.place, 1, 9_000, absence),)))
     said = healthy.says()
     assert said.reasons == (
+        "the storage is full, and recording has stopped",
+        "another cluster answers at h:1",
         "reading is paused: broker 2 since 1970-01-01 00:00 UTC, by ann: disk",
         "the right read is missing on secret",
         "1 difference is being checked",
         "1 replica is more than 10,000 offsets behind",
-        f"reading is {LAGGING + 100:,} offsets behind the brokers",
+        "reading is 5.0 min behind the brokers",
         "1 replica copied records that may have been cleaned before: audit them",
     )
-    assert said.text.endswith(f"{said.reasons[0]}, and 5 more")
+    assert said.text.endswith(f"{said.reasons[0]}, and 7 more")
 
 
 def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy: Monitor) -> None:

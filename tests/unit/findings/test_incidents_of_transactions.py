@@ -256,7 +256,7 @@ class TestThousands:
 
     def test_is_explained_by_its_index_and_never_by_a_copy(self) -> None:
         said = explain(flood(100).open[0])
-        assert any("rebuild its index of aborted transactions" in step for step in said.steps)
+        assert any("rebuild its index of aborted transactions" in step.text for step in said.steps)
         assert said.away is None
 
     def test_that_are_acknowledged_open_again_when_there_are_more(self) -> None:

@@ -17,7 +17,7 @@ from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State, Topic
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
-from parallax.alerting.status import Condition, Status, in_time
+from parallax.alerting.status import Condition, Status, roughly
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import group_of, tally_of
@@ -151,7 +151,7 @@ class Renderer:
             "marks": _MARKS,
             "at": lambda seconds: datetime.fromtimestamp(seconds, UTC),
             "loading": "not known yet: it is being loaded",
-            "in_time": in_time,
+            "roughly": roughly,
             "finding_link": lambda finding: f"/findings/{finding.finding_id}",
         }
 

@@ -118,7 +118,8 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     assert over.splitlines() == [
         "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
         "• (over) Broker 2 showed it. Healed: gone.",
-        "   `parallax findings explain a`",
+        "   `parallax findings explain a -c CONFIG` · "
+        + "`parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG`",
     ]
 
 
