@@ -115,11 +115,11 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a -c CONFIG`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
+    record = "parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG"
     assert over.splitlines() == [
         "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
         "• (over) Broker 2 showed it. Healed: gone.",
-        "   `parallax findings explain a -c CONFIG` · "
-        + "`parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG`",
+        f"   `parallax findings explain a -c CONFIG` · `{record}`",
     ]
 
 
