@@ -44,6 +44,8 @@ OWN = [
     (2000602526, "a missed end, and two markers behind it"),
     (620331, "a transaction without records, listed as aborted by a copy"),
     (2100000057, "where an epoch ends, said by a leader whose log is gone"),
+    (640816, "the same record, written again by another leader"),
+    (641051, "the same value, written again by another leader"),
     (2000702071, "a log that was cut and filled again in an older epoch"),
 ]
 """Histories that a look was once mistaken in."""

@@ -273,8 +273,9 @@ class _Key:
         if got is not None and got.offset < self.case.start:
             return _State.UNSAID  # It may be deleted with what lies below the furthest log start.
         if got is not None and got.place not in end_of:
-            # It is not of the log that stands; that the key is gone may be true all the same.
-            return _State.UNSAID if got.value is None and is_deleted else _State.WRONG
+            # It is not of the log that stands. That the key is gone, or was written again, may be true all the same.
+            is_alike = best is not None and (got.offset, got.value) == (best.place.offset, best.value)
+            return _State.UNSAID if is_alike or (got.value is None and is_deleted) else _State.WRONG
         if got is None and one.has_lost_its_head and (best is None or best.place.offset < one.log_start):
             return _State.UNSAID  # The head that it has lost is said of it, and no more.
         if not self.is_committed and self._may_be_given(one, best, end_of):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from parallax.evidence.atoms import End, Place
+from parallax.evidence.atoms import End, Fact, Place
 from parallax.evidence.lineage import Belongs
 from parallax.judge.case import Case
 from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
@@ -13,7 +14,7 @@ from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 def records(case: Case) -> Iterator[Verdict | Undecided]:
     """The verdicts about single offsets, and what nobody can say of one.
 
-    - A replica that shows a record which is not of the log that stands is wrong.
+    - A replica that shows a record which is not of the log that stands is wrong, unless the one that is there is alike.
     - Replicas that show two contents at one place (a disk changed bytes) differ. So do those that show two places at
       one offset, if nobody can say which of the two stands.
     - In a topic that is not compacted, a replica that lacks a record which stands, above its log start, is wrong,
@@ -26,7 +27,8 @@ def records(case: Case) -> Iterator[Verdict | Undecided]:
     """
     for broker, look in case.looks.items():
         for place, fact in look.facts.items():
-            if place.offset >= case.start and case.lineage.of(place) is Belongs.NO:
+            is_cut = place.offset >= case.start and case.lineage.of(place) is Belongs.NO
+            if is_cut and not _is_alike(fact, case.facts.get(place.offset)):
                 newer = [Place(place.offset, epoch) for epoch in case.ledger.at[place.offset]]
                 proof = Proof.of([World(frozenset({broker}))], {broker}, newer)
                 yield Verdict(
@@ -35,6 +37,11 @@ def records(case: Case) -> Iterator[Verdict | Undecided]:
     yield from _unlike(case)
     if not case.partition.compacted:
         yield from _lost(case)
+
+
+def _is_alike(fact: Fact, stands: Fact | None) -> bool:
+    """Whether what stands at a fact's offset is the same to consumers, written twice by two leaders."""
+    return stands is not None and replace(stands, place=fact.place) == fact
 
 
 def _unlike(case: Case) -> Iterator[Verdict]:

@@ -18,6 +18,12 @@ def test_a_record_that_another_leader_has_overwritten_is_wrong() -> None:
     assert said(scene, "record") == {(2, frozenset(), frozenset(), False)}
 
 
+def test_the_same_record_written_again_by_another_leader_misleads_nobody() -> None:
+    old, new = record(5), record(5, epoch=1)
+    scene = Scene(9, in_sync=frozenset({1, 3})).shows(1, new, epochs=HERE).shows(2, old).shows(3, new, epochs=HERE)
+    assert said(scene, "record") == set()
+
+
 def test_two_contents_of_one_place_have_no_direction() -> None:
     scene = Scene(9).shows(1, record(5, "a")).shows(2, record(5, "b")).shows(3)
     assert said(scene, "record") == {(None, frozenset({1, 2}), frozenset(), False)}
