@@ -83,7 +83,7 @@ class FindingAlerts(Alerts):
         """Where to go from an alert about a finding."""
         place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
         dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
-        return {"command": "parallax findings explain {{ $labels.finding_id }}", **dashboard}
+        return {"command": "parallax findings explain {{ $labels.finding_id }} -c CONFIG", **dashboard}
 
     def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
         """An alert about findings that says what the job says of them."""

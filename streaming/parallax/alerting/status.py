@@ -274,12 +274,25 @@ def _unread(snapshot: Snapshot) -> Iterator[str]:
     away = [str(broker) for broker, answers in sorted(snapshot.reachable.items()) if not answers]
     if away:
         yield f"broker{'s' if len(away) > 1 else ''} {', '.join(away)} {'do' if len(away) > 1 else 'does'} not answer"
+    if silent := _silent(snapshot):
+        where = ", ".join(map(str, sorted({broker for _, _, broker in silent})))
+        yield f"{len(silent):,} replica{'s' if len(silent) > 1 else ''} cannot be read on broker {where}"
     yield from (f"reading is paused: {one}" for one in paused_in_words(snapshot.paused))
     topics: dict[str, set[str]] = {}
     for (topic, *_), refusal in snapshot.refused.items():
         topics.setdefault(words_of(refusal.right), set()).add(topic)
     for right, own in sorted(topics.items()):
         yield f"the right {right} is missing on {_some(own)}"
+
+
+def _silent(snapshot: Snapshot) -> list[Replica]:
+    """Replicas that do not answer on a broker that does, for no reason that is said by itself: a log folder is offline."""
+    return [
+        replica
+        for coverage in snapshot.coverage.values()
+        for one in coverage.brokers
+        if not one.reachable and _is_read(snapshot, replica := (coverage.topic, coverage.partition, one.broker))
+    ]
 
 
 def _uncompared(snapshot: Snapshot) -> Iterator[str]:

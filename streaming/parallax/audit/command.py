@@ -24,7 +24,7 @@ from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path
-from parallax.views.binding import with_cluster
+from parallax.views.binding import pinned, with_cluster
 from parallax.views.hash_key import hash_key
 
 
@@ -72,6 +72,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
         client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         stack.callback(client.close)
         places = select(client, settings, flags.topics, flags.partitions)
+        settings = pinned(settings, client)  # Spark's readers make clients of their own
         if flags.source == "brokers":
             check_brokers(client, client.metadata(), settings.topics.brokers or ())
         if flags.dry_run:

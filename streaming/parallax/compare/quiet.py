@@ -677,6 +677,7 @@ def _position(
         said[slot, _AT], said[slot, _HIGH] = at, rows.high_watermark[i]
         said[slot, _STABLE], said[slot, _ANSWERS] = stable, 1
     shown = rows.high_watermark[i] if view == READ_UNCOMMITTED else stable
+    is_followed = begun[view] == FOLLOWED
     if begun[view] != FOLLOWED and shown != UNKNOWN:
         end = min(shown, _in_time_from(p, view, at, retention))
         start = came_to[slot, view]
@@ -686,15 +687,15 @@ def _position(
         if not _shows_all(rows, of, i, start, reached) or (reached < end and not from_log_start):
             return False
         begun[view] = WHOLE_SO_FAR if reached < end else FOLLOWED
-        _is_read_to(p, view, end)
+        _is_read_to(p, view, reached)
     if begun[READ_COMMITTED] == NOT_BEGUN and 0 <= stable <= rows.log_start_offset[i]:
         begun[READ_COMMITTED] = FOLLOWED
         _is_read_to(p, READ_COMMITTED, stable)
-    came_to[slot, view] = max(came_to[slot, view], rows.offset[i])
+    came_to[slot, view] = rows.offset[i]
     if p.read_to[view] == UNKNOWN:
         return True
     late = min(rows.offset[i], _in_time_from(p, view, at, retention), p.strict_from)
-    is_known: bool = late <= p.read_to[view] or _shows_all(rows, of, i, p.read_to[view], late)
+    is_known: bool = late <= p.read_to[view] or (not is_followed and _shows_all(rows, of, i, p.read_to[view], late))
     p.read_to[view] = max(p.read_to[view], rows.offset[i])
     _promote(p, view)
     return is_known

@@ -7,7 +7,7 @@ replica's last stable offset. So what a reader passes within that time after it 
 explained by something that was. A *bound* (time, offset) says that no replica showed the offset, or a later one, at
 that time: what lies from there on was written after it.
 
-What a reader passes later is known only if the replica shows every offset of it: then nothing was cleaned there.
+At the first reading of a replica it is known, however late, if the replica shows every offset: no cleaner was there.
 See docs/theory.md, "What is unknown".
 """
 
@@ -273,10 +273,11 @@ class _Follower:
         self._bound_by_readings(at)
         if position.last_stable_offset != UNKNOWN:
             self._said[position.slot] = _Said(at, position.high_watermark, position.last_stable_offset, True)
+        is_followed = self._begun[position.slot][position.view] == FOLLOWED
         self._begin(at, position)
-        self._pass(at, position)
-        positions = self._positions[position.slot]
-        positions[position.view] = max(positions[position.view], position.offset)
+        self._pass(at, position, is_followed=is_followed)
+        # A reader that begins again on another log is not where the one before was.
+        self._positions[position.slot][position.view] = position.offset
 
     def _begin(self, at: int, position: _Position) -> None:
         """What a replica held before it was first read nobody has followed; it is known if it is shown whole.
@@ -296,10 +297,10 @@ class _Follower:
                 add(self._state, view, start, end, UnknownReason.BEFORE_FIRST_READING, at)
                 if all(of_replica[view] != FOLLOWED for of_replica in self._begun):
                     self._hide(view, end)
-                begun[view] = FOLLOWED
+                begun[view], known_to = FOLLOWED, end
             else:
-                begun[view] = WHOLE_SO_FAR if reached < end else FOLLOWED
-            self._is_read_to(view, end)
+                begun[view], known_to = WHOLE_SO_FAR if reached < end else FOLLOWED, reached
+            self._is_read_to(view, known_to)
         if not begun[READ_COMMITTED] and 0 <= stable <= position.log_start_offset:
             # Nothing is committed yet, so that there is nothing to read: it is followed from its beginning.
             begun[READ_COMMITTED] = FOLLOWED
@@ -320,8 +321,8 @@ class _Follower:
             clock.read_to = offset
             clock.promote()
 
-    def _pass(self, at: int, position: _Position) -> None:
-        """Where a reader has come further than any before: was it in time, or is it shown whole?
+    def _pass(self, at: int, position: _Position, *, is_followed: bool) -> None:
+        """Where a reader has come further than any before: was it in time, or, at a first reading, is it shown whole?
 
         Before any replica has been read, nothing has been passed: a row that says nothing of its log begins nothing.
         """
@@ -329,8 +330,9 @@ class _Follower:
         if clock.read_to == UNKNOWN:
             return
         late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
-        if late > clock.read_to and not _shows_all(self._rows, position.row, clock.read_to, late):
-            add(self._state, position.view, clock.read_to, late, UnknownReason.RETENTION_GAP, at)
+        if late > clock.read_to and (is_followed or not _shows_all(self._rows, position.row, clock.read_to, late)):
+            reason = UnknownReason.RETENTION_GAP if is_followed else UnknownReason.BEFORE_FIRST_READING
+            add(self._state, position.view, clock.read_to, late, reason, at)
             self._hide(position.view, late)
         clock.read_to = max(clock.read_to, offset)
         clock.promote()

@@ -67,9 +67,9 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
     """
     if not found:
         return {}
+    before = _coordinators(client, timeout_ms)
     told = ask(client, sorted({one.producer_id for one in found}), timeout_ms)
-    if told.unanswered:
-        told = replace(told, unanswered=_that_matter(client, told.unanswered, timeout_ms))
+    told = replace(told, unanswered=_that_matter(told.unanswered, before, _coordinators(client, timeout_ms)))
     may_describe = _may_describe(client, timeout_ms)
     judged = {one: judge(one, told, may_describe=may_describe) for one in found}
     lost = [one for one, verdict in judged.items() if verdict.standing is not Standing.GOES_ON]
@@ -83,17 +83,37 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
     return kept
 
 
-def _that_matter(client: ReplicaClient, unanswered: Mapping[int, str], timeout_ms: int) -> Mapping[int, str]:
-    """Of the brokers that said nothing, those that may be coordinators; all where that is not known."""
+def _coordinators(client: ReplicaClient, timeout_ms: int) -> Mapping[int, int] | None:
+    """The leader of each partition of the coordinators' topic; None where that cannot be known."""
     try:
         topic = client.metadata([_STATES], timeout_ms=timeout_ms).get(_STATES)
     except ReplicaError:
+        return None
+    return None if topic is None or topic.error else {n: one.leader for n, one in topic.partitions.items()}
+
+
+def _that_matter(
+    unanswered: Mapping[int, str], before: Mapping[int, int] | None, after: Mapping[int, int] | None
+) -> Mapping[int, str]:
+    """Why what coordinators have told is not all: every partition of their topic has to have been asked of its leader.
+
+    A broker that is away is not even asked where the client has never seen it: so that nobody failed to answer does
+    not say that all have. And where a partition moves meanwhile, neither its old nor its new leader may list it.
+
+    Args:
+        unanswered: by broker that said nothing, why.
+        before: who led each partition before the brokers were asked; None where that is not known.
+        after: who led it when they had answered.
+    """
+    if not before or not after:
         return unanswered
-    leaders = set() if topic is None or topic.error else {one.leader for one in topic.partitions.values()}
-    if not leaders or UNKNOWN in unanswered:
-        return unanswered
-    leaderless = {UNKNOWN: f"a partition of {_STATES} has no leader"} if UNKNOWN in leaders else {}
-    return {broker: why for broker, why in unanswered.items() if broker in leaders} | leaderless
+    leaders = set(after.values())
+    why = {broker: text for broker, text in unanswered.items() if broker in leaders or broker == UNKNOWN}
+    if UNKNOWN in leaders:
+        why[UNKNOWN] = f"a partition of {_STATES} has no leader"
+    elif before != after:
+        why[UNKNOWN] = f"a partition of {_STATES} has moved to another coordinator"
+    return why
 
 
 def _may_describe(client: ReplicaClient, timeout_ms: int) -> bool | None:

@@ -32,7 +32,9 @@ _TOGETHER = 1000
 """Messages that make one batch, at most."""
 _BATCH = struct.Struct(">hiqqqhii")
 """From the attributes, which the CRC covers, to the number of records."""
-_NO_TIMESTAMP = -1
+_NO_BEYONDTAMP = -1
+_BEYOND = 1 << 63
+"""The first number that is too large for an offset, a timestamp, or what lies between two of them."""
 
 
 class _BrokenError(Exception):
@@ -113,7 +115,7 @@ def _message(data: memoryview, at: int) -> _Message | None:
     value, place = _bytes(data, place, end)
     if place != end:
         raise _BrokenError
-    return _Message(offset, magic, attributes, rest[0] if rest else _NO_TIMESTAMP, key, value, end - at)
+    return _Message(offset, magic, attributes, rest[0] if rest else _NO_BEYONDTAMP, key, value, end - at)
 
 
 def _bytes(data: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
@@ -144,7 +146,7 @@ def _inner(wrapper: _Message) -> Iterator[_Message]:
     # In v1 they count from the set's beginning, and the set has the offset of its last one; 0 stands for offsets as
     # they are, of data that certain versions of librdkafka have produced.
     base = wrapper.offset - found[-1].offset if wrapper.magic and wrapper.offset else 0
-    if base < 0:
+    if base < 0 or max(one.offset for one in found) >= _BEYOND - base:
         raise _BrokenError
     by_broker = wrapper.magic and wrapper.attributes & _LOG_APPEND_TIME
     for one in found:
@@ -220,7 +222,12 @@ def _batches(messages: list[_Message]) -> Iterator[bytes]:
 
 
 def _goes_on(messages: list[_Message], first: int, at: int) -> bool:
-    return messages[at - 1].offset < messages[at].offset < messages[first].offset + (1 << 31)
+    """Whether a message fits into the batch of the first: it stands there as what it is above that one's numbers."""
+    began, one = messages[first], messages[at]
+    return (
+        messages[at - 1].offset < one.offset < began.offset + (1 << 31)
+        and -_BEYOND <= one.timestamp - began.timestamp < _BEYOND
+    )
 
 
 def _batch(messages: list[_Message]) -> bytes:

@@ -106,6 +106,15 @@ def settled(settings: Settings) -> Settings:
     return _of(settings, cluster_id)
 
 
+def pinned(settings: Settings, client: ReplicaClient) -> Settings:
+    """The settings with the cluster that a client has been answered by, so that whoever they are given to asks no other.
+
+    Raises:
+        ReplicaError: nobody answers, where that has to be known.
+    """
+    return _of(settings, client.cluster_id) if client.cluster_id else settings
+
+
 def _known(settings: Settings) -> str | None:
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     return bound_to(settings.storage.path)
@@ -115,4 +124,4 @@ def _of(settings: Settings, cluster_id: str) -> Settings:
     return settings.model_copy(update={"kafka": {**settings.kafka, CLUSTER_ID: cluster_id}})
 
 
-__all__ = ["bind", "bound_to", "settled", "with_cluster"]
+__all__ = ["bind", "bound_to", "pinned", "settled", "with_cluster"]

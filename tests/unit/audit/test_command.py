@@ -79,6 +79,8 @@ def test_a_flag_that_cannot_be_used_is_one_line_that_names_it(settings: Settings
 class _Cluster:
     """Of two brokers and one topic."""
 
+    cluster_id = "cluster"
+
     def __init__(self, *_: Any, **__: Any) -> None:
         self.close = lambda: None
 

@@ -475,9 +475,11 @@ class TestAHealthyFirstStart:
 
 
 class TestShownWhole:
-    def test_what_is_read_too_late_is_known_where_every_offset_is_shown(self, watched: Comparison) -> None:
+    def test_what_is_followed_and_read_too_late_is_a_gap_though_every_offset_is_shown(
+        self, watched: Comparison
+    ) -> None:
         watched.feed(progress(2 * HOUR, 10), showing(2 * HOUR, (0, 10), 10))
-        assert ranges(watched) == ranges(watched, RU) == []
+        assert ranges(watched) == ranges(watched, RU) == [(0, 10, GAP)]
 
     @pytest.mark.parametrize("hole", [0, 9])
     def test_and_is_a_gap_where_one_is_not(self, watched: Comparison, hole: int) -> None:
