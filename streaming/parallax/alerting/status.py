@@ -286,7 +286,7 @@ def _unread(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _silent(snapshot: Snapshot) -> list[Replica]:
-    """Replicas that do not answer on a broker that does, for no reason that is said by itself: a log folder is offline."""
+    """Replicas that do not answer on a broker that does, as where a log directory is offline, without another reason."""
     return [
         replica
         for coverage in snapshot.coverage.values()

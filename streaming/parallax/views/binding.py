@@ -107,7 +107,7 @@ def settled(settings: Settings) -> Settings:
 
 
 def pinned(settings: Settings, client: ReplicaClient) -> Settings:
-    """The settings with the cluster that a client has been answered by, so that whoever they are given to asks no other.
+    """The settings with the cluster that a client was answered by: whoever they are given to asks no other one.
 
     Raises:
         ReplicaError: nobody answers, where that has to be known.
