@@ -286,7 +286,7 @@ def _unread(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _silent(snapshot: Snapshot) -> list[Replica]:
-    """Replicas that do not answer on a broker that does, as where a log directory is offline, without another reason."""
+    """Replicas that do not answer on a broker that does, and for no other reason: a log directory is offline, say."""
     return [
         replica
         for coverage in snapshot.coverage.values()
