@@ -538,3 +538,16 @@ class TestRanges:
         comparison.feed(progress(2 * HOUR, 9), read(2 * HOUR, 9, (1, 2)))
         comparison.feed(read(2 * HOUR + 5, 9, (3,)))
         assert unknown(comparison, FIRST)[RC] + unknown(comparison, GAP)[RC] == 9
+
+
+def test_what_a_first_reading_has_not_come_to_is_read_by_nobody_once_its_replica_has_left() -> None:
+    """1 is read in part; while nobody reads, 20 to 59 are cleaned everywhere, and 1 is taken off the partition."""
+    comparison, late = Comparison(), 3 * HOUR
+    comparison.feed(progress(0, 100), showing(5, (0, 10), 100, (1,)), showing(5, (0, 5), 5, (2, 3)))
+
+    def of_two(at: int) -> list[dict[str, object]]:
+        return [{**row, "replicas": (2, 3)} for row in progress(at, 100) if row["broker"] != 1]
+
+    comparison.feed(of_two(late), showing(late + 5, (5, 100), 100, (2, 3), cleaned=tuple(range(20, 60))))
+    comparison.feed(of_two(late + 10))
+    assert unknown(comparison, GAP)[RU] + unknown(comparison, FIRST)[RU] >= 40

@@ -169,3 +169,23 @@ def test_a_time_that_a_producer_made_up_is_not_when_it_began() -> None:
     ahead = Open(PLACE, 1, 7, 0, 5, 9_000_000)
     assert since_s(ahead, 100.0) == 100.0
     assert "last written" not in described(Open(PLACE, 1, 7, 0, 5, -1))
+
+
+def test_nothing_hangs_whose_coordinator_may_be_one_that_nobody_could_ask() -> None:
+    """Metadata does not list a broker that was away when the client began: nobody is said not to have answered."""
+    client = Client()
+    client.open, client.coordinators, client.unanswered = [[7]], (1, -1), {}
+    assert verdicts(client, [ONE], 1000)[ONE].standing is Standing.UNKNOWN
+
+
+def test_nothing_hangs_whose_coordinator_moved_while_coordinators_were_asked() -> None:
+    client = Client()
+    client.open = [[7]]
+    listed = client.list_transactions
+
+    def moving(*args: object, **more: object) -> object:
+        client.coordinators = (2,)
+        return listed(*args, **more)
+
+    client.list_transactions = moving  # type: ignore[method-assign]
+    assert verdicts(client, [ONE], 1000)[ONE].standing is Standing.UNKNOWN
