@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from parallax.findings.cleared import Shown
-from parallax.findings.finding import Finding
-from parallax.model import UNKNOWN
+from parallax.findings.finding import Finding, evidence_of
+from parallax.model import UNKNOWN, FindingKind
 from parallax.shell import Shell, file_from
 
 
@@ -92,11 +92,25 @@ class Repair:
 
 
 def show_record(finding: Finding, shell: Shell) -> str:
-    """The command that shows what each broker has where a finding is: a record, or an end of the transaction."""
+    """The command that shows on each broker what a finding is about: a value that is there, else the place itself."""
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset)
-    offset = next((place for place in places if place != UNKNOWN), 0)
+    shown = _value_shown(finding)
+    offset = next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
     place = ("--topic", finding.topic, "--partition", finding.partition, "--offset", offset)
     return shell.parallax("show-record", *place, by_settings=True)
+
+
+def _value_shown(finding: Finding) -> int | None:
+    """The offset of the key's value where a tombstone is the matter, which the cleaner may have removed everywhere.
+
+    The accused's value; where nobody is accused, the newest one that a replica showed.
+    """
+    if finding.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
+        return None
+    answers = evidence_of(finding).get("replicas", {})
+    accused = answers.get(str(finding.broker))
+    shown = [(one.get("key") or {}).get("visible") for one in ([accused] if accused else answers.values())]
+    return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
 __all__ = ["Repair", "show_record"]

@@ -133,6 +133,15 @@ def test_every_finding_names_the_command_that_shows_its_record(pasted: Pasted) -
     assert options == [*place, "-c", CONFIG]
 
 
+def test_of_a_lost_tombstone_it_shows_the_value_that_is_there_and_not_where_nothing_is_left(pasted: Pasted) -> None:
+    key = {"visible": {"offset": 0, "value_size": 4}}
+    evidence = {"replicas": {"1": {"key": {"visible": None}}, "2": {"key": key}, "3": {"error": "away"}}}
+    kind = FindingKind.DELETED_RECORD_RESURRECTED
+    for broker in (2, NOBODY):
+        pasted.run(show_record(replace(EVENT, kind=kind, broker=broker, evidence=json.dumps(evidence)), SHELL))
+    assert [call[call.index("--offset") + 1] for call in pasted.calls] == ["0", "0"]
+
+
 def test_of_a_transaction_it_shows_where_that_began(pasted: Pasted) -> None:
     pasted.run(show_record(replace(EVENT, offset=-1, transaction_start_offset=17, marker_offset=-1), SHELL))
     assert pasted.calls[0][pasted.calls[0].index("--offset") + 1] == "17"
