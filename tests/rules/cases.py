@@ -79,7 +79,7 @@ LASTING = {
     "ParallaxSuspectsUndecided": Lasting("suspects_pending", PARTITION, 2, None, _OTHER_TOPIC),
     "ParallaxCoverageUnknown": Lasting(
         "unknown_offsets",
-        PARTITION | {"isolation_level": "read_committed", "reason": "not_read_yet"},
+        PARTITION | {"isolation_level": "read_committed", "reason": "unjudged"},
         40,
         0,
         {"reason": "deferred"},
