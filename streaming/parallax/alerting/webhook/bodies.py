@@ -144,7 +144,7 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
     """Events API v2: https://developer.pagerduty.com/docs/send-alert-event. One incident there for one here.
 
     While an incident is acknowledged PagerDuty notifies nobody, whatever else it is sent about it: what asks for
-    somebody again is another incident there. All of them end together.
+    somebody again is another incident there. All of them are acknowledged, and end, together.
     """
     first = message.alerts[0]
     what = " ".join(filter(None, _group_labels(message, "").values())) or "parallax"
@@ -174,7 +174,7 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
     }
     if places.page:
         event["client_url"] = places.page_of()
-    rounds = range(message.rounds + 1) if message.status is Status.RESOLVED else [message.rounds]
+    rounds = [message.rounds] if message.is_firing else range(message.rounds + 1)
     group = _group_key(message, settings, places.cluster)
     keys = (group if number == 0 else f"{group}#{number}" for number in rounds)
     return [{**event, "dedup_key": hashlib.sha256(key.encode()).hexdigest()} for key in keys]

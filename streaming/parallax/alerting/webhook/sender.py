@@ -270,9 +270,10 @@ class Notifier:
                 if self._is_stopped:
                     return None
                 now = self._clock()
+                before = self._outbox.alerts, self._outbox.told
                 message = self._outbox.due(now)
-                is_unrecorded, self._is_unrecorded = self._is_unrecorded, False
                 known = self._outbox.alerts, self._outbox.told
+                is_unrecorded, self._is_unrecorded = self._is_unrecorded or before != known, False
                 if message is None and not is_unrecorded:
                     self._changed.wait(min(max(self._outbox.next_at(now) - now, 0.0), _IDLE_S))
             if is_unrecorded:

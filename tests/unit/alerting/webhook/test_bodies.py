@@ -201,7 +201,7 @@ def test_what_becomes_worse_is_another_incident_at_pagerduty_and_all_end_togethe
     assert again == "trigger"
     assert second != first, "while an incident is acknowledged PagerDuty notifies nobody of it"
     assert events(replace(finding("a"), status=FindingStatus.SPREAD)) == [("trigger", second)]
-    assert events(known(finding("a"))) == [("acknowledge", second)]
+    assert events(known(finding("a"))) == [("acknowledge", first), ("acknowledge", second)]
     assert events() == [("resolve", first), ("resolve", second)]
     assert events(finding("b")) == [("trigger", first)], "that one is over: it is a new one there as well"
 
