@@ -10,6 +10,7 @@ from parallax.addresses import is_address
 from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
+from parallax.findings.acknowledgement import in_words
 from parallax.model import Severity
 
 MOST_ALERTS = 100
@@ -105,7 +106,8 @@ def _description(alert: Alert) -> str:
     by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
     stands = {Status.FIRING: "", Status.RESOLVED: "(over) "}
     known = f"(acknowledged by {by}, who says: {comment}) "
-    return f"{stands.get(alert.status, known)}{alert.annotations.get('description', '')}"
+    said = alert.annotations.get("description", "").removesuffix(f" {in_words(by, comment)}")
+    return f"{stands.get(alert.status, known)}{said}"
 
 
 def _links(alert: Alert) -> dict[str, str]:

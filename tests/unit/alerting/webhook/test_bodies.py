@@ -168,6 +168,7 @@ def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_who_ackno
         "*ACKNOWLEDGED* Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
     )
     assert "(acknowledged by ann, who says: known &amp; wanted) Broker 2 shows" in text
+    assert text.count("known &amp; wanted") == 1
     assert "RESOLVED" not in text
     event = as_posted(told, PAGERDUTY)
     assert event["event_action"] == "acknowledge"
