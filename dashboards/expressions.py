@@ -95,6 +95,9 @@ class Expressions:
         can_keep = f"{self.of('findings_writable')} == 1"
         conditions = (heartbeat, self.of("findings_loaded"), can_keep)
         works = " and ".join((there, *(f"on ({TARGET}) ({condition})" for condition in conditions)))
+        stalled = f"time() - {self.of('query_last_progress_timestamp_seconds')} > {self._p.stalled_s}"
+        suffers = (f"{self.of('storage_full')} > 0", f"{self.of('cluster_mismatch')} > 0", stalled)
+        works = " unless ".join((f"{works}", *(f"on ({TARGET}) ({condition})" for condition in suffers)))
         blind = f"({there} unless on ({TARGET}) ({works})) or ({self._gone()})"
         seen = f"max by (cluster) ({self._remembered(self.of('build_info'))})"
         return f"(max by (cluster) ({works}) unless on (cluster) ({blind})) or {seen} * 0"

@@ -39,7 +39,7 @@ class FindingAlerts(Alerts):
                 self._e.stands("finding_acknowledged"),
                 "info",
                 f"A finding of {WHERE}{FOR} is acknowledged; it stands",
-                self._said("finding_acknowledged", "by", "comment"),
+                self._said("finding_acknowledgement_info", "by", "comment"),
                 **self._leads(),
             ),
             self._about(WORSE, self._worse(), "critical", "Worse than known: "),
@@ -98,10 +98,14 @@ class FindingAlerts(Alerts):
     def _worse(self) -> str:
         """Findings that stand, and were acknowledged and are not any more; from then on, for as long as they stand.
 
-        Alertmanager does not send an alert again that it has sent before it suppressed it: this one is another alert.
+        Alertmanager does not send an alert again that it has sent before it suppressed it: this one is another alert,
+        and another one for each acknowledgement that the finding has outgrown.
         """
         acknowledged = self._e.of("finding_acknowledged")
-        was = f"max by ({FINDING}) (max_over_time({acknowledged}[{self._p.remembered}]))"
+        was = f"(max by ({FINDING}) (max_over_time({acknowledged}[{self._p.remembered}])) > 0)"
         ended = f"{was} unless on ({FINDING}) ({self._e.stands('finding_acknowledged')})"
-        said = f'max by ({FINDING}) (last_over_time(ALERTS{{alertname="{WORSE}"}}[{self._p.remembered}]))'
-        return f"({self._e.stands('finding_state')}) and on ({FINDING}) (({ended}) or {said})"
+        ended = f'count_values by ({FINDING}) ("outgrown", {ended})'
+        alerts = f'ALERTS{{alertname="{WORSE}", alertstate="firing"}}'
+        said = f"max by ({FINDING}, outgrown) (last_over_time({alerts}[{self._p.remembered}]))"
+        standing = f"max by ({FINDING}) ({self._e.stands('finding_state')})"
+        return f"(({ended}) or ({said} unless on ({FINDING}) {was})) and on ({FINDING}) ({standing})"

@@ -202,27 +202,28 @@ def _others() -> Iterator[Case]:
         {
             series("findings_loaded", {}): [1.0] * STEPS,
             series("finding_state", FINDING | {"state": "confirmed"}): [1.0] * STEPS,
-            series("finding_acknowledged", FINDING | {"by": "ann", "comment": "known"}): _since(BEGAN, until=200),
+            series("finding_acknowledged", FINDING): _at(0.0, float(BEGAN * STEP_S), until=200),
         },
         BEGAN,
         200,
     )
-    yield Case(
-        "ParallaxFindingWorse",
-        "it is not acknowledged any more, then it is again, and then it is over",
-        {
-            series("findings_loaded", {}): [1.0] * STEPS,
-            **{
-                series("finding_state", FINDING | {"state": state}): _at(float(state == "confirmed"), 0.0, 220)
-                for state in ("confirmed", "exposed")
+    for name, again in (("then it is over", 220), ("then it is again", 150)):
+        yield Case(
+            "ParallaxFindingWorse",
+            f"it is not acknowledged any more, {name}",
+            {
+                series("findings_loaded", {}): [1.0] * STEPS,
+                **{
+                    series("finding_state", FINDING | {"state": state}): _at(float(state == "confirmed"), 0.0, 220)
+                    for state in ("confirmed", "exposed")
+                },
+                series("finding_acknowledged", FINDING): [
+                    60.0 if 4 <= n < 100 else float(again * STEP_S) if again <= n < 220 else 0.0 for n in range(STEPS)
+                ],
             },
-            series("finding_acknowledged", FINDING | {"by": "ann", "comment": "known"}): [
-                240.0 if 4 <= n < 100 or 150 <= n < 200 else None for n in range(STEPS)
-            ],
-        },
-        100,
-        220,
-    )
+            100,
+            again,
+        )
     yield Case("ParallaxFindingsUnlisted", "more than are listed", {series("findings_unlisted", {}): _at(0, 3)}, BEGAN)
     hanging = series("hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"})
     yield Case("ParallaxTransactionHanging", "one hangs", {hanging: _since(BEGAN, until=200)}, BEGAN, 200)

@@ -22,11 +22,13 @@ WEEK = 7 * DAY
 BROKERS = (1, 2, 3)
 QUERIES = ("read_uncommitted", "read_committed", "progress", "compare")
 
-_STOPPED = tuple(day * DAY + 3 * HOUR for day in range(1, 7))
-_AWAY = 3
-_STARTING = 3
+STOPPED = tuple(day * DAY + 3 * HOUR for day in range(1, 7))
+"""The minutes at which the job is stopped."""
+AWAY = 3
+"""Minutes from a stop to the next start."""
+STARTING = 3
 """Minutes from a start to the first comparison."""
-_UPGRADED, _NAMED = _STOPPED[2], _STOPPED[4]
+_UPGRADED, _NAMED = STOPPED[2], STOPPED[4]
 _ROLLED = {broker: DAY + 12 * HOUR + 6 * place for place, broker in enumerate(BROKERS)}
 _PAUSED = range(3 * DAY + 9 * HOUR, 3 * DAY + 9 * HOUR + 30)
 _COPIED = range(3 * DAY + 14 * HOUR, 3 * DAY + 15 * HOUR)
@@ -65,8 +67,8 @@ def week(minutes: int = WEEK, cluster: str = "", instance: str = "a") -> dict[st
 
 def _scrape(n: int) -> Iterator[Sample]:
     """What one scrape finds."""
-    started = max((at + _AWAY for at in _STOPPED if n >= at + _AWAY), default=0)
-    if any(at <= n < at + _AWAY for at in _STOPPED):
+    started = max((at + AWAY for at in STOPPED if n >= at + AWAY), default=0)
+    if any(at <= n < at + AWAY for at in STOPPED):
         yield "up", {}, 0
         return
     yield "up", {}, 1
@@ -82,7 +84,7 @@ def _job(n: int, started: int) -> Iterator[Sample]:
     now = 60.0 * n
     yield "build_info", {"version": "2" if n >= _UPGRADED else "1", "pyspark": "4", "delta": "4"}, 1
     yield "start_time_seconds", {}, 60.0 * started
-    yield "initial_readings_outstanding", {}, float(n - started < _STARTING)
+    yield "initial_readings_outstanding", {}, float(n - started < STARTING)
     yield "partitions_watched", {}, 3
     yield "guard_works", {}, 1
     for kind in EventKind:
@@ -94,7 +96,7 @@ def _job(n: int, started: int) -> Iterator[Sample]:
         yield "query_up", {"query": query}, float(n - started > 0)
         yield "query_restarts_total", {"query": query}, float(n - started > 400)
         yield "query_last_progress_timestamp_seconds", {"query": query}, now - 20
-    if n - started >= _STARTING:
+    if n - started >= STARTING:
         yield "heartbeat_timestamp_seconds", {}, now - 5
         yield "maintenance_last_success_timestamp_seconds", {}, 60.0 * (n - n % HOUR)
         yield "audit_last_timestamp_seconds", {}, 60.0 * (n - n % DAY)
@@ -139,7 +141,7 @@ def _partition(n: int, started: int, topic: str, partition: int, began: int) -> 
     yield "initial_reading_complete", place, float(age >= 5)
     if n % HOUR < 3 or is_ending:
         yield "suspects_pending", place, 1
-    if age >= _STARTING:
+    if age >= STARTING:
         yield "compared_timestamp_seconds", place, now - 5
         for level in IsolationLevel:
             view = place | {"isolation_level": level.option}

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from dashboards.expressions import WORKS, Expressions
+from dashboards.parameters import Parameters
+from parallax.alerting.conditions import CONDITIONS
 from tests.rules import healthy, promtool
 from tests.rules.promtool import ROOT, Values, series
 
@@ -90,9 +93,32 @@ def starting(given: Mapping[str, Values]) -> dict[str, Values]:
 
 def unable(given: Mapping[str, Values]) -> dict[str, Values]:
     """The job cannot keep what it finds."""
+    return _from_then_on(given, "findings_writable", 0.0)
+
+
+def full(given: Mapping[str, Values]) -> dict[str, Values]:
+    """There is no space to record anything."""
+    return _from_then_on(given, "storage_full", 1.0)
+
+
+def misled(given: Mapping[str, Values]) -> dict[str, Values]:
+    """Another cluster answers at an address of this one."""
+    return _from_then_on(given, "cluster_mismatch", 1.0)
+
+
+def stuck(given: Mapping[str, Values]) -> dict[str, Values]:
+    """One query makes no progress, while offsets come out of the comparison."""
     return {
-        one: [*values[:DIES], *[0.0] * (MINUTES - DIES)] if "writable" in one else values
+        one: [*values[:DIES], *[values[DIES]] * (MINUTES - DIES)]
+        if "last_progress" in one and 'query="progress"' in one
+        else values
         for one, values in given.items()
+    }
+
+
+def _from_then_on(given: Mapping[str, Values], metric: str, value: float) -> dict[str, Values]:
+    return {
+        one: [*values[:DIES], *[value] * (MINUTES - DIES)] if metric in one else values for one, values in given.items()
     }
 
 
@@ -115,7 +141,7 @@ US = healthy.week(minutes=MINUTES, cluster="us", instance="b")
 
 if shutil.which("promtool"):
 
-    @pytest.mark.parametrize("fate", [killed, stalled, starting, unable])
+    @pytest.mark.parametrize("fate", [killed, stalled, starting, unable, full, misled, stuck])
     @pytest.mark.parametrize("others", [{}, US], ids=["the only cluster", "one of two"])
     def test_no_panel_shows_a_good_value_while_a_job_is_not_known_to_work(
         fate: Callable[[Mapping[str, Values]], dict[str, Values]], others: Mapping[str, Values], tmp_path: Path
@@ -147,6 +173,19 @@ if shutil.which("promtool"):
         asked = [(f"count({tile})", DIES, [("{}", 1)]) for tile in tiles]
         assert len(asked) > 15
         promtool.run_tests(tmp_path, promtool.document(EU | US, asked, step_s=60))
+
+    def test_in_a_quiet_week_the_job_works_but_while_it_is_away_or_starting(tmp_path: Path) -> None:
+        away = {n for at in healthy.STOPPED for n in range(at, at + healthy.AWAY + healthy.STARTING)}
+        asked = [
+            (WORKS, n, [(f'{WORKS}{{cluster="eu"}}', float(n not in away))])
+            for n in (*range(healthy.STARTING, healthy.WEEK, 97), *away)
+        ]
+        promtool.run_tests(tmp_path, promtool.document(healthy.week(cluster="eu"), asked, step_s=60))
+
+
+@pytest.mark.parametrize("name", [name for name, one in CONDITIONS.items() if one.is_blind])
+def test_what_makes_the_job_blind_is_what_keeps_it_from_working(name: str) -> None:
+    assert f"parallax_{CONDITIONS[name].metrics[0]}" in Expressions(Parameters()).works()
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -426,13 +426,19 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
             if one.state is not None
         ],
     )
-    known = [(names, said) for names, one in named if one.state and (said := acknowledgement_of(one.finding))]
+    said_of = [(names, acknowledgement_of(one.finding) if one.state else None) for names, one in named]
     yield _gauge(
         "finding_acknowledged",
-        "When a finding that stands was acknowledged, by whom and why; not there for one that was not, or that has "
-        "become worse since.",
+        "When a finding that stands was acknowledged; 0 for one that was not, that has become worse since, or that is "
+        "over: said of each that is listed, so that the last word holds while the job is away.",
+        labels,
+        [(names, said.at.timestamp() if said else 0.0) for names, said in said_of],
+    )
+    yield _gauge(
+        "finding_acknowledgement_info",
+        "By whom, and why, a finding that stands was acknowledged. The value is when.",
         (*labels, "by", "comment"),
-        [([*names, said.by, said.reason], said.at.timestamp()) for names, said in known],
+        [([*names, said.by, said.reason], said.at.timestamp()) for names, said in said_of if said],
     )
     yield _gauge(
         "findings_unlisted",

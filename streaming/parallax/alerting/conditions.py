@@ -292,6 +292,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Suffered, float, float]] = {}
+        self._wrong_at: dict[str, float] = {}
         self._compared_at: float | None = None
         self.is_working = False
         """Whether, when it last looked, the job compared, and nothing made it blind."""
@@ -300,8 +301,8 @@ class Watch:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The names of what is wrong, be it only for a moment."""
-        return frozenset(self._seen)
+        """The names of what is wrong, or was a moment ago, be it only for a moment."""
+        return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
         """What has been wrong for long enough, and not been gone for a minute."""
@@ -311,6 +312,8 @@ class Watch:
             one = Suffered(alertname, labels, datetime.fromtimestamp(now, UTC))
             first, since, _ = self._seen.get(one.name, (one, now, now))
             self._seen[one.name] = first, since, now
+            self._wrong_at[one.name] = now
+        self._wrong_at = {name: at for name, at in self._wrong_at.items() if now - at < OVER_S}
         waited = {
             name: (one, since, last)
             for name, (one, since, last) in self._seen.items()

@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from parallax.errors import is_text
+from parallax.findings.acknowledgement import in_words
 from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.naming import named
 from parallax.findings.table import AppendedMeanwhile, FindingsTable
@@ -75,7 +76,7 @@ def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Findin
     return replace(
         finding,
         status=FindingStatus.ACKNOWLEDGED,
-        summary=f"{finding.summary} Acknowledged by {by}: {reason}",
+        summary=f"{finding.summary} {in_words(by, reason)}",
         evidence=json.dumps(evidence, separators=(",", ":")),
         decided_at=at,
     )

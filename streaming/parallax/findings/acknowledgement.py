@@ -31,6 +31,11 @@ class Acknowledgement:
     at: datetime
 
 
+def in_words(by: str, reason: str) -> str:
+    """Who has acknowledged a finding, and why, in one sentence; its summary ends with it."""
+    return f"Acknowledged by {by}: {reason}"
+
+
 def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
     """The acknowledgement that holds for a finding; None where none does."""
     if finding.status is not FindingStatus.ACKNOWLEDGED:

@@ -80,6 +80,7 @@ NAMES = {
     "open_findings_exposed",
     "acknowledged_findings",
     "finding_acknowledged",
+    "finding_acknowledgement_info",
     "incident_keys",
     "findings_judging_errors_total",
     "probes_total",
@@ -382,7 +383,7 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
             if sample.name == "parallax_hanging_transaction_start_timestamp_seconds":
                 assert set(sample.labels) == {"topic", "partition", "producer_id"}
                 continue
-            if sample.name == "parallax_finding_acknowledged":
+            if sample.name == "parallax_finding_acknowledgement_info":
                 assert set(sample.labels) <= LABELS | {"by", "comment"}
                 continue
             assert set(sample.labels) <= (BUILD_LABELS if sample.name.endswith("build_info") else LABELS)
@@ -526,9 +527,12 @@ def test_an_acknowledged_finding_is_counted_apart_keeps_its_state_and_says_who_k
         assert {one: values["finding_state", (*place, one)] for one in FindingState} == {
             one: float(one is its) for one in FindingState
         }, "an alert about it is not over"
-        assert values["finding_acknowledged", (*place, "ann", 'known "since" March')] == at.timestamp()
+        assert values["finding_acknowledged", place] == at.timestamp()
+        assert values["finding_acknowledgement_info", (*place, "ann", 'known "since" March')] == at.timestamp()
     state.update_findings(FindingsStatus(open=(FINDING,)))
-    assert "finding_acknowledged" not in {name for name, _ in samples(state)}, "it has become worse"
+    values = samples(state)
+    assert values["finding_acknowledged", ("orders", "0", FINDING.finding_id)] == 0, "it has become worse"
+    assert "finding_acknowledgement_info" not in {name for name, _ in values}
 
 
 def test_of_very_many_those_that_somebody_knows_of_are_left_out_first(state: MonitorState) -> None:

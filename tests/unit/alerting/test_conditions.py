@@ -101,6 +101,19 @@ def test_what_flaps_is_one_message() -> None:
         assert looking.after(5, broker(0)) == [DOWN]
 
 
+def test_what_the_last_process_told_is_not_over_before_it_has_been_gone_for_a_minute() -> None:
+    looking = Looking()
+    looking.after(OVER_S + 40, broker(0))
+    looking.after(5, broker(1))
+    assert looking.watch.can_end
+    assert DOWN in looking.watch.pending, "it answered once"
+    looking.after(5, broker(0))
+    looking.after(OVER_S - 5, broker(1))
+    assert DOWN in looking.watch.pending
+    looking.after(5, broker(1))
+    assert DOWN not in looking.watch.pending
+
+
 def test_a_job_that_compares_nothing_says_so_and_its_queries_say_no_more() -> None:
     looking = Looking()
     still = {

@@ -65,7 +65,8 @@ class Alert:
         name: what it is known by.
         group: the partition whose message it is in, or another group of the outbox.
         state: of a finding, a `FindingState`; else the name of the condition. The last one where it is over.
-        told: what the last message that was delivered said (`said`); None where there was none.
+        told: what the last message that was delivered said (`said`); None where there was none, or
+            another one has been tried since: then nobody knows.
         ends_at: when it was seen to be over, None while it stands.
         labels: what identifies it.
         annotations: what is said of it.
@@ -93,11 +94,6 @@ class Alert:
     def said(self) -> str:
         """What a receiver knows once it was told: what it says of the state of an alert that stands."""
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
-
-    @property
-    def was_told_acknowledged(self) -> bool:
-        """Whether the last message said that it was acknowledged."""
-        return self.told is not None and self.told.endswith(f" {_ACKNOWLEDGED}")
 
     @property
     def is_news(self) -> bool:

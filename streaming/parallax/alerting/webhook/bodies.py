@@ -10,6 +10,7 @@ from parallax.addresses import is_address
 from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
+from parallax.findings.acknowledgement import in_words
 from parallax.model import Severity
 
 MOST_ALERTS = 100
@@ -105,7 +106,8 @@ def _description(alert: Alert) -> str:
     by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
     stands = {Status.FIRING: "", Status.RESOLVED: "(over) "}
     known = f"(acknowledged by {by}, who says: {comment}) "
-    return f"{stands.get(alert.status, known)}{alert.annotations.get('description', '')}"
+    said = alert.annotations.get("description", "").removesuffix(f" {in_words(by, comment)}")
+    return f"{stands.get(alert.status, known)}{said}"
 
 
 def _links(alert: Alert) -> dict[str, str]:
@@ -144,7 +146,7 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
     """Events API v2: https://developer.pagerduty.com/docs/send-alert-event. One incident there for one here.
 
     While an incident is acknowledged PagerDuty notifies nobody, whatever else it is sent about it: what asks for
-    somebody again is another incident there. All of them end together.
+    somebody again is another incident there. All of them are acknowledged, and end, together.
     """
     first = message.alerts[0]
     what = " ".join(filter(None, _group_labels(message, "").values())) or "parallax"
@@ -174,7 +176,7 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
     }
     if places.page:
         event["client_url"] = places.page_of()
-    rounds = range(message.rounds + 1) if message.status is Status.RESOLVED else [message.rounds]
+    rounds = [message.rounds] if message.is_firing else range(message.rounds + 1)
     group = _group_key(message, settings, places.cluster)
     keys = (group if number == 0 else f"{group}#{number}" for number in rounds)
     return [{**event, "dedup_key": hashlib.sha256(key.encode()).hexdigest()} for key in keys]

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from parallax.addresses import is_address
-from parallax.alerting.webhook.sender import reason_of, secret_of
+from parallax.alerting.webhook.sender import Answer, Bounded, reason_of, secret_of
 from parallax.config import AlertingSettings
 
 log = structlog.get_logger(__name__)
@@ -37,6 +37,7 @@ class Heartbeat(Collector):
         self._settings = settings
         self._clock = clock
         self._due_at = 0.0
+        self._bounded = Bounded(_TIMEOUT_S)
         self._failures = 0
         self._counts = dict.fromkeys(("success", "failure", "withheld"), 0)
         self._http = urllib3.PoolManager(
@@ -59,7 +60,7 @@ class Heartbeat(Collector):
         if not is_working:
             self._counts["withheld"] += 1
             return
-        error = self._error()
+        error = self._bounded(lambda: Answer(self._error())).error
         self._counts["success" if error is None else "failure"] += 1
         # A line when it begins, and when it ends: not one a minute.
         if error is not None and not self._failures:

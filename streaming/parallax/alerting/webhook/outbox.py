@@ -58,13 +58,19 @@ class Message:
         alerts: those that somebody has to act on first, then the acknowledged ones, then what is over; of each, the
             gravest first.
         key: the same for the same message, however often it is sent.
-        rounds: how often the incident has asked for somebody again after all of it had been acknowledged.
+        turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as
+            far as the receiver may know.
     """
 
     group: TopicPartition
     alerts: tuple[Alert, ...]
     key: str
-    rounds: int = 0
+    turns: int = 0
+
+    @property
+    def rounds(self) -> int:
+        """How often it has asked for somebody again after all of it had been acknowledged."""
+        return self.turns // 2
 
     @property
     def status(self) -> Status:
@@ -82,11 +88,11 @@ class Told(NamedTuple):
 
     Attributes:
         at: when it was last told, seconds since 1970 UTC; None where it was not.
-        rounds: `Message.rounds` of that message.
+        turns: `Message.turns` of the last message that was tried.
     """
 
     at: float | None
-    rounds: int
+    turns: int
 
 
 @dataclass(slots=True)
@@ -98,7 +104,7 @@ class Group:
         delivered_at: when a message was last taken; None where none was.
         failures: tries in a row that failed.
         not_before: no try before then.
-        rounds: as of the last message that was taken (`Message.rounds`).
+        turns: as of the last message that was tried (`Message.turns`): it may have been taken though nobody said so.
         is_asking: somebody has to act: it is told again and again.
     """
 
@@ -106,7 +112,7 @@ class Group:
     delivered_at: float | None = None
     failures: int = 0
     not_before: float = 0.0
-    rounds: int = 0
+    turns: int = 0
     is_asking: bool = True
 
 
@@ -136,8 +142,8 @@ class Outbox:
         """
         for alert in alerts:
             self._alerts[alert.name] = alert
-            at, rounds = told.get(alert.group, Told(None, 0))
-            self._groups.setdefault(alert.group, Group(delivered_at=at, rounds=rounds))
+            at, turns = told.get(alert.group, Told(None, 0))
+            self._groups.setdefault(alert.group, Group(delivered_at=at, turns=turns))
         self._look_for_news(now)
 
     @property
@@ -147,8 +153,8 @@ class Outbox:
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """When each incident was last told, and how often it has come back by then."""
-        return {place: Told(group.delivered_at, group.rounds) for place, group in self._groups.items()}
+        """When each incident was last told, and how often it has turned by then."""
+        return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
         """Since when each incident has had something to be told."""
@@ -227,7 +233,10 @@ class Outbox:
                 group.news_since = now
 
     def due(self, now: float) -> Message | None:
-        """The message that is to be sent now, the one that has waited longest; None where none is."""
+        """The message that is to be sent now, the one that has waited longest; None where none is.
+
+        It counts as tried: `told` is to be on record before it is sent.
+        """
         self._not_ahead_of(now)
         ready = [(at, place) for place, group in self._groups.items() if (at := self._due_at(group)) <= now]
         return self._message(min(ready)[1]) if ready else None
@@ -264,13 +273,15 @@ class Outbox:
             key=lambda a: (order.index(a.status), a.rank, a.starts_at, a.name),
         )
         group = self._groups[place]
-        # A receiver that was told that somebody sees to all of it takes what follows for more of the same.
-        known = [alert for alert in mine if alert.told is not None]
-        is_back = mine[0].status is Status.FIRING and known and all(alert.was_told_acknowledged for alert in known)
+        # A receiver that may know that somebody sees to all of it takes what follows for more of the same.
+        says = {Status.FIRING: 0, Status.ACKNOWLEDGED: 1}.get(mine[0].status, group.turns % 2)
+        group.turns += says != group.turns % 2
         stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
         said = json.dumps([place, group.delivered_at, stands])
         key = hashlib.sha256(said.encode()).hexdigest()
-        return Message(place, tuple(mine), key, group.rounds + bool(is_back))
+        # From now on nobody knows what the receiver was told of these, until it says that it has taken this.
+        self._alerts |= {alert.name: replace(alert, told=None) for alert in mine if alert.is_news}
+        return Message(place, tuple(mine), key, group.turns)
 
     def delivered(self, message: Message, now: float) -> None:
         """Note that a receiver took a message; findings may have been observed since `due` gave it."""
@@ -283,7 +294,7 @@ class Outbox:
             else:
                 del self._alerts[said.name]
         if any(alert.group == message.group for alert in self._alerts.values()):
-            self._groups[message.group] = Group(delivered_at=now, rounds=message.rounds)
+            self._groups[message.group] = Group(delivered_at=now, turns=message.turns)
         else:
             del self._groups[message.group]
         self._look_for_news(now)

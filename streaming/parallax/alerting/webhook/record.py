@@ -44,7 +44,7 @@ _FIELDS: list[Any] = [
     pa.field("labels", pa.string()),
     pa.field("annotations", pa.string()),
     pa.field("is_acknowledged", pa.bool_()),
-    pa.field("rounds", pa.int32()),
+    pa.field("turns", pa.int32()),
 ]
 _SCHEMA = pa.schema(_FIELDS)
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
@@ -78,7 +78,7 @@ class Record:
         """What is on record of a receiver: its alerts, and what it was told of each incident."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
-        return alerts, {_group(row): Told(row["delivered_at"], row["rounds"] or 0) for row in rows}
+        return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
         """Put on record what there is of a receiver now; a failure is logged, and the messages go out all the same.
@@ -146,7 +146,7 @@ def _row(receiver: str, alert: Alert, told: Told) -> Row:
         "starts_at": alert.starts_at,
         "ends_at": alert.ends_at,
         "delivered_at": told.at,
-        "rounds": told.rounds,
+        "turns": told.turns,
         "is_acknowledged": alert.is_acknowledged,
         "labels": json.dumps(dict(alert.labels)),
         "annotations": json.dumps(dict(alert.annotations)),

@@ -80,6 +80,29 @@ class WebhookStatus:
     oldest_s: float = 0.0
 
 
+class Bounded:
+    """Asks in a thread, for urllib3's time begins again with each part of an answer that drips.
+
+    One that has not ended in time is left to itself, and no other is begun beside it.
+
+    Args:
+        total_s: how long each is waited for.
+    """
+
+    def __init__(self, total_s: float) -> None:
+        self._total_s = total_s
+        self._trying: threading.Thread | None = None
+
+    def __call__(self, ask: Callable[[], Answer]) -> Answer:
+        """What it answered, or that it did not in time."""
+        answers: list[Answer] = []
+        if self._trying is None or not self._trying.is_alive():
+            self._trying = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
+            self._trying.start()
+            self._trying.join(self._total_s + _SLACK_S)
+        return answers[0] if answers else Answer(_REASONS[urllib3.exceptions.TimeoutError])
+
+
 class Post:
     """Posts to the receiver that the settings name.
 
@@ -93,28 +116,19 @@ class Post:
         self._settings = settings
         self._places = places
         self._clock = clock
-        self._total_s = settings.timeout_ms / 1000
-        self._trying: threading.Thread | None = None
+        total_s = settings.timeout_ms / 1000
+        self._bounded = Bounded(total_s)
         self._http = urllib3.PoolManager(
             num_pools=1,
-            timeout=urllib3.Timeout(total=self._total_s),
+            timeout=urllib3.Timeout(total=total_s),
             retries=False,
             ca_certs=settings.ca_file,
             headers={"Content-Type": "application/json", "User-Agent": f"parallax/{version('kafka-parallax')}"},
         )
 
     def __call__(self, message: Message, /) -> Answer:
-        """Post it; redirects are not followed, and of the answer only the beginning is read.
-
-        In a thread, for urllib3's time begins again with each part of an answer that drips. One that has not ended by
-        then is left to itself, and no other is begun beside it.
-        """
-        answers: list[Answer] = []
-        if self._trying is None or not self._trying.is_alive():
-            self._trying = threading.Thread(target=lambda: answers.append(self._tried(message)), daemon=True)
-            self._trying.start()
-            self._trying.join(self._total_s + _SLACK_S)
-        return answers[0] if answers else Answer(_REASONS[urllib3.exceptions.TimeoutError])
+        """Post it; redirects are not followed, and of the answer only the beginning is read."""
+        return self._bounded(lambda: self._tried(message))
 
     def _tried(self, message: Message) -> Answer:
         """Post all documents; with the first that is not taken, all of them are to be posted again."""
@@ -270,9 +284,10 @@ class Notifier:
                 if self._is_stopped:
                     return None
                 now = self._clock()
+                before = self._outbox.alerts, self._outbox.told
                 message = self._outbox.due(now)
-                is_unrecorded, self._is_unrecorded = self._is_unrecorded, False
                 known = self._outbox.alerts, self._outbox.told
+                is_unrecorded, self._is_unrecorded = self._is_unrecorded or before != known, False
                 if message is None and not is_unrecorded:
                     self._changed.wait(min(max(self._outbox.next_at(now) - now, 0.0), _IDLE_S))
             if is_unrecorded:

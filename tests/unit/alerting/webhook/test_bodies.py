@@ -168,6 +168,7 @@ def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_who_ackno
         "*ACKNOWLEDGED* Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
     )
     assert "(acknowledged by ann, who says: known &amp; wanted) Broker 2 shows" in text
+    assert text.count("known &amp; wanted") == 1
     assert "RESOLVED" not in text
     event = as_posted(told, PAGERDUTY)
     assert event["event_action"] == "acknowledge"
@@ -201,7 +202,7 @@ def test_what_becomes_worse_is_another_incident_at_pagerduty_and_all_end_togethe
     assert again == "trigger"
     assert second != first, "while an incident is acknowledged PagerDuty notifies nobody of it"
     assert events(replace(finding("a"), status=FindingStatus.SPREAD)) == [("trigger", second)]
-    assert events(known(finding("a"))) == [("acknowledge", second)]
+    assert events(known(finding("a"))) == [("acknowledge", first), ("acknowledge", second)]
     assert events() == [("resolve", first), ("resolve", second)]
     assert events(finding("b")) == [("trigger", first)], "that one is over: it is a new one there as well"
 

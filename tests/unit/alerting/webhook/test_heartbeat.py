@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,27 @@ def test_it_is_sent_at_its_interval_while_the_job_works(receiver: Receiver) -> N
     beating.beat(is_working=True)
     assert receiver.pings == ["/ping/secret"] * 2
     assert counts(beating) == {"success": 2, "failure": 0, "withheld": 1}
+
+
+def test_a_ping_whose_answer_drips_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parallax.alerting.webhook.heartbeat._TIMEOUT_S", 0.1)
+    is_over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        with suppress(OSError), listening.accept()[0] as client:
+            client.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not is_over.wait(0.05):
+                client.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=drip, args=(listening,), daemon=True).start()
+        beating = heartbeat(Clock(), heartbeat_url=f"http://127.0.0.1:{listening.getsockname()[1]}/ping")
+        asking = threading.Thread(target=lambda: beating.beat(is_working=True), daemon=True)
+        asking.start()
+        asking.join(10)
+        assert not asking.is_alive(), "who asks looks at the job as well"
+        is_over.set()
+    assert counts(beating)["failure"] == 1
 
 
 def test_a_ping_that_fails_is_counted_and_said_once_without_its_address(receiver: Receiver) -> None:

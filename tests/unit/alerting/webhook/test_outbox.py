@@ -270,6 +270,19 @@ def test_a_partition_of_which_one_finding_is_acknowledged_is_told_again_for_the_
     assert told.delivered(3600).status is Status.FIRING
 
 
+def test_a_receiver_that_may_have_been_told_of_an_acknowledgement_is_asked_anew(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.observe(known(finding("a")))
+    message = told.after(30)
+    assert message is not None
+    assert (message.status, message.rounds) == (Status.ACKNOWLEDGED, 0)
+    told.outbox = told.again()  # It was killed before it heard whether that was taken.
+    told.observe(finding("a"))
+    message = told.delivered(30)
+    assert (message.status, message.rounds) == (Status.FIRING, 1)
+
+
 def test_what_becomes_worse_than_was_acknowledged_is_told_though_its_state_is_the_same(told: Told) -> None:
     told.observe(finding("a"))
     told.delivered(10)

@@ -87,7 +87,7 @@ def test_a_record_of_an_earlier_version_is_taken_up_and_completed(tmp_path: Path
     outbox.observe([finding("a")], 1000.0)
     Record(str(tmp_path)).put("hook", outbox.alerts, {})
     uri = str(tmp_path / NOTIFICATIONS)
-    older = DeltaTable(uri).to_pyarrow_table().drop_columns(["is_acknowledged", "rounds"])
+    older = DeltaTable(uri).to_pyarrow_table().drop_columns(["is_acknowledged", "turns"])
     write_deltalake(uri, older, mode="overwrite", schema_mode="overwrite")
     record = Record(str(tmp_path))
     assert record.of("hook")[0] == outbox.alerts
