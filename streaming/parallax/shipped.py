@@ -68,12 +68,16 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
     texts = {folder / name: text for name, text in _files(choices).items()}
     if there := [path for path in texts if os.path.lexists(path)]:
         raise SetupError(f"{there[0]} is there already, and nothing was written; name another folder")
+    begun: list[Path] = []
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
+                begun.append(path)
                 file.write(text)
     except OSError as error:
+        for path in begun:
+            path.unlink(missing_ok=True)
         raise SetupError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
     return list(texts)
 
@@ -111,7 +115,7 @@ def _with(text: str, name: str, value: object) -> str:
         raise SetupError(
             f"the reference configuration has no setting{name.replace(chr(92), '')}; install Parallax again"
         )
-    written = f"{found[1].replace('# ', '')}{json.dumps(value)}{found[3] or ''}"
+    written = f"{found[1].replace('# ', '')}{json.dumps(value, ensure_ascii=False)}{found[3] or ''}"
     return f"{text[: found.start()]}{written}{text[found.end() :]}"
 
 

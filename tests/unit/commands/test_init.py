@@ -96,3 +96,18 @@ def test_the_storage_path_has_a_default(tmp_path: Path) -> None:
 
 def test_in_a_checkout_the_files_are_those_at_its_top() -> None:
     assert root() == TOP
+
+
+def test_where_a_file_is_in_the_way_of_a_folder_nothing_is_left_and_the_next_try_succeeds(tmp_path: Path) -> None:
+    (tmp_path / "prometheus").write_text("")
+    ended = init(str(tmp_path))
+    assert ended.exit_code == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["prometheus"]
+    (tmp_path / "prometheus").unlink()
+    assert init(str(tmp_path)).exit_code == 0
+
+
+def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
+    assert init(str(tmp_path), "--storage", str(tmp_path / "\N{GRINNING FACE}")).exit_code == 0
+    assert load(tmp_path / "parallax.yaml").storage.path.endswith("\N{GRINNING FACE}")
