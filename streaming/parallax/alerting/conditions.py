@@ -70,6 +70,7 @@ class Condition(NamedTuple):
         was: the same in the past.
         description: what it means, and what to do.
         is_blind: while it is wrong nobody can rely on the job: no heartbeat is sent.
+        left: what its end leaves open; a format, of the labels.
     """
 
     metrics: tuple[str, ...]
@@ -80,6 +81,7 @@ class Condition(NamedTuple):
     was: str
     description: str
     is_blind: bool = False
+    left: str = "It is over."
 
 
 def _where(metric: str, is_wrong: Callable[[float], bool], *by: str) -> Found:
@@ -226,8 +228,9 @@ CONDITIONS: Mapping[str, Condition] = {
         0.0,
         _WARNING,
         "Broker {broker_id} may have missed tombstones or end markers for good",
-        "Broker {broker_id} was away for longer than delete.retention.ms",
+        "Broker {broker_id} may have missed tombstones or end markers, and is back",
         f"{_LACKS}. Audit its topics when it is back, or have it copy them again.",
+        left="Its replicas are compared again. Only an audit of its topics proves that it has missed nothing.",
     ),
     "ParallaxTransactionHanging": Condition(
         ("hanging_transaction_start_timestamp_seconds",),

@@ -203,7 +203,11 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         event: the last event of a finding; None where it is not known.
     """
     if alert.is_of_the_job:
-        summary, how = places.named(CONDITIONS[alert.state].was.format(**alert.labels)), "It is over."
+        condition = CONDITIONS[alert.state]
+        summary, how = (
+            places.named(condition.was.format(**alert.labels)),
+            condition.left.format(**alert.labels),
+        )
     else:
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
         summary = places.named(f"Replicas of {place} differed ({kind}), and that is over")
