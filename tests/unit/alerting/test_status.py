@@ -243,3 +243,21 @@ def test_a_job_that_is_not_ready_never_says_that_all_agree(healthy: Monitor) -> 
             said = status_of(changed, past, STALE_S)
             assert said.problems
             assert said.condition in (Condition.UNKNOWN, Condition.STARTING)
+
+
+def test_a_replica_that_is_known_to_differ_is_not_among_what_cannot_be_told(healthy: Monitor) -> None:
+    one = finding()
+    absence = Absence(one.place, 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    healthy.state.update_absences(Absences((), (Late(one.place, 1, 9_000, absence),)))
+    assert healthy.says().condition is Condition.UNKNOWN
+    healthy.state.update_findings(FindingsStatus(acknowledged=(one,)))
+    said = healthy.says()
+    assert (said.condition, said.reasons) == (Condition.FINDINGS, ())
+
+
+def test_a_replica_that_alone_cannot_be_read_on_its_broker_is_a_reason(healthy: Monitor) -> None:
+    """Its log directory is offline; the broker answers for others."""
+    healthy.state.update_progress([progress(broker=3, partition=1)])
+    healthy.state.update_progress([progress(broker=3, reachable=False, problem="not_hosted")])
+    healthy.compared(brokers=tuple(broker(b, reachable=b != 3) for b in BROKERS))
+    assert healthy.says().condition is Condition.UNKNOWN
