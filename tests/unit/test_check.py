@@ -52,7 +52,7 @@ class Client:
     def close(self) -> None:
         pass
 
-    def metadata(self, topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+    def metadata(self, topics: Sequence[str] | None = None, **_: Any) -> dict[str, TopicMetadata]:
         return {name: TopicMetadata(name, "A", {0: self.hosts}) for name in topics or ["orders", "__consumer_offsets"]}
 
     def clusters(self) -> dict[tuple[str, int], str | ReplicaError]:

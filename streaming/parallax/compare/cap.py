@@ -63,6 +63,13 @@ def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
     return mask
 
 
+def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
+    """Mask of the ranges within which an end marker may have been shown that the state does not hold."""
+    first, end = state.partition["unmarked"][0]
+    mask: Array = (starts < end) & (first < ends)
+    return mask
+
+
 def enforce(state: PartitionState, cap_bytes: int) -> None:
     """Bring the state under its cap: the newest entries are dropped, and their range becomes deferred."""
     _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)

@@ -6,7 +6,7 @@ from parallax.compare import replicas, unread
 from parallax.compare.accusing import RAISED_TURNED, floor_of
 from parallax.compare.judge_content import judge_content
 from parallax.compare.judge_disputes import judge_disputes
-from parallax.compare.judge_markers import judge_markers
+from parallax.compare.judge_markers import judge_ends_ahead, judge_markers
 from parallax.compare.judge_values import judge_latest
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Array
 from parallax.compare.rules import content, markers, outcome
@@ -28,6 +28,7 @@ def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> 
         return []
     accusations = judge_content(state)
     accusations += judge_markers(state)
+    accusations += judge_ends_ahead(state)
     accusations += judge_disputes(state)
     accusations += judge_latest(state, left_out, leader)
     _let_go(state)
@@ -56,7 +57,8 @@ def _let_go(state: PartitionState) -> None:
     # The marker directly behind a tombstone says whether it was surely committed.
     deleting = state.candidates["offset"][(state.candidates["flags"] & TOMBSTONE != 0)]
     oldest = int(deleting.min(initial=floor_of(state, READ_COMMITTED)))
-    needed = min(floor, int(state.pending["offset"].min(initial=oldest)))
+    # And what read_committed has yet to show is compared with those behind it.
+    needed = min(floor, oldest, int(state.pending["offset"].min(initial=NEVER)))
     state.markers = kept(state.markers, state.markers["offset"] >= needed)
     state.candidates = kept(state.candidates, state.candidates["offset"] >= retained)
     _let_go_intervals(state, floor)

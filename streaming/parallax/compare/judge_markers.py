@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare import replicas, unread
+from parallax.compare import cap, replicas, unread
 from parallax.compare.accusing import (
     MARKER_NAME,
     OUTCOME_NAME,
@@ -246,6 +246,22 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
         observations=observations,
         **key,
     )
+
+
+def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
+    """Accusations for outcomes that their replica's own end marker contradicts, which read_committed has yet to reach.
+
+    Behind a transaction that stays open it does not. To be called after `judge_markers`, which finds those that a
+    replica missed.
+    """
+    if not len(state.unended):
+        return []
+    missed = state.intervals[state.intervals["missed"] != NEVER]
+    state.unended, told, at = outcome.ended_ahead(state.unended, state.markers, missed)
+    sure = (at >= replicas.positions(state, READ_COMMITTED)[told["slot"]]) & ~cap.may_lack_marker_between(
+        state, told["offset"], at
+    )
+    return accuse_contradicted(state, told[sure], at[sure])
 
 
 def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:

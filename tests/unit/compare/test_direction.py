@@ -138,6 +138,26 @@ class TestALostIndexOfAbortedTransactions:
         shows = {"outcomes": {"2": outcome.name.lower()}, "markers": {"2": text}, "leader_epoch": 4}
         assert suspect.accusation.observations == shows
 
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_a_marker_that_read_committed_cannot_come_to_yet_is_taken_from_the_other_view(
+        self, comparison: Comparison, apart: bool
+    ) -> None:
+        # A transaction that stays open at 1 holds every reader of read_committed there.
+        row, marks = record(0, "K", "V", pid=9, outcome=COMMITTED), {"high_watermark": 3, "last_stable_offset": 1}
+        rows = [row, record(1, "L", "W", pid=8, outcome=COMMITTED), abort(2, 9)]
+        ahead = [shown(RU, b, rows, 3, **marks) for b in BROKERS]
+        behind = [shown(RC, b, [{**row, "outcome": COMMITTED if b == 2 else ABORTED}], 1, **marks) for b in BROKERS]
+        comparison.feed(tick(0, everywhere(1), everywhere(3)))
+        if apart:
+            comparison.feed(*ahead)
+            comparison.feed(*behind)
+        else:
+            comparison.feed(*ahead, *behind)
+        comparison.feed(tick(50_000, everywhere(1), everywhere(3)))
+        (suspect,) = [s for s in comparison.suspects if s.broker != NOBODY]
+        assert (str(suspect.kind), suspect.broker) == ("outcome_contradicts_marker", 2)
+        assert (suspect.accusation.offset, suspect.accusation.marker_offset) == (0, 2)
+
     def test_the_difference_between_the_outcomes_is_part_of_it(self, comparison: Comparison) -> None:
         self.run(comparison, 2)
         claims = [claim_from_row(s.as_row()) for s in comparison.suspects]

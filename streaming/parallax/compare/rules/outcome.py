@@ -6,10 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import COMMIT, Array
+from parallax.compare.observations import ABORT, COMMIT, Array
 from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
-from parallax.compare.state import DISPUTED, NAMELESS, NEVER, NOWHERE, NULL_KEY, PENDING, REPORTED, TOMBSTONE, UNLIKE
+from parallax.compare.state import (
+    DISPUTED,
+    NAMELESS,
+    NEVER,
+    NOWHERE,
+    NULL_KEY,
+    PENDING,
+    REPORTED,
+    TOMBSTONE,
+    UNLIKE,
+    kept,
+)
 from parallax.model import NOBODY, UNKNOWN
 
 
@@ -307,6 +318,38 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
     return rows[waiting], rows[against], rows["offset"][end[against]]
 
 
+def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array, Array, Array]:
+    """Compare what has yet to end for read_committed with the end markers that its replica has shown to the other view.
+
+    Behind a transaction that stays open read_committed never comes to them.
+
+    Args:
+        unended: `UNENDED`.
+        markers: `MARKER`, in offset order; all that were shown behind the first of ``unended``.
+        intervals: `INTERVAL` that missed an end marker: what lies in one did not end with its own next marker.
+
+    Returns:
+        What has yet to end; the rows that the first own marker behind them contradicts; the offset of that for each.
+    """
+    first = np.full(len(unended), UNKNOWN)
+    for slot in np.unique(unended["slot"]) if len(markers) else ():
+        mine = np.flatnonzero(unended["slot"] == slot)
+        own = np.flatnonzero(has_bit(markers["shown"], slot))
+        producers = np.concatenate([markers["producer_id"][own], unended["producer_id"][mine]])
+        order = np.lexsort((np.concatenate([markers["offset"][own], unended["offset"][mine]]), producers))
+        behind = np.append(np.flatnonzero(order < len(own)), len(order))
+        waits = np.flatnonzero(order >= len(own))
+        follows = order[np.minimum(behind[np.searchsorted(behind, waits)], len(order) - 1)]
+        found = (follows < len(own)) & (producers[follows] == producers[order[waits]])
+        first[mine[order[waits[found]] - len(own)]] = own[follows[found]]
+    ended = first != UNKNOWN
+    for interval in intervals:
+        ended &= ~_within(unended, interval)
+    rows, ends = unended[ended], markers[first[ended]]
+    against = (ends["type"] == ABORT) != rows["aborted"]
+    return kept(unended, ~ended), rows[against], ends["offset"][against]
+
+
 def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
     """Find records of transactions that ended behind them, though not in this log.
 
@@ -350,8 +393,12 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
 
 def shown_against(unended: Array, interval: Array) -> Array:
     """The `UNENDED` rows of the interval's replica that it shows otherwise than the marker that ended them there."""
-    mine = (unended["slot"] == interval["slot"]) & covered(unended["offset"], unended["producer_id"], interval)
-    return unended[mine & (unended["aborted"] == (interval["end_type"] == COMMIT))]
+    return unended[_within(unended, interval) & (unended["aborted"] == (interval["end_type"] == COMMIT))]
+
+
+def _within(unended: Array, interval: Array) -> Array:
+    mask: Array = (unended["slot"] == interval["slot"]) & covered(unended["offset"], unended["producer_id"], interval)
+    return mask
 
 
 def explained(pending: Array, intervals: Array) -> Array:
