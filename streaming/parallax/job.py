@@ -101,6 +101,7 @@ class Job:
         self._spark: Any = None
         self._one_session = threading.Lock()
         self._lock = threading.Lock()
+        self._settling = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
         self._pauses: PauseWatch | None = None
         self._paused: Paused = {}
@@ -407,9 +408,10 @@ class Job:
                 log.warning("authorized again", **about, after_s=round(change.seconds))
 
     def _compared(self, suspects: Sequence[Any], coverages: Sequence[Coverage]) -> None:
-        if self._ledger is not None:
-            coverages = [self._ledger.settled(coverage) for coverage in coverages]
-        self.state.update_coverage(coverages)
+        with self._settling:
+            if self._ledger is not None:
+                coverages = [self._ledger.settled(coverage) for coverage in coverages]
+            self.state.update_coverage(coverages)
         if suspects and self._manager is not None:
             self._manager.offer(suspects)
         if self._audits is not None:
@@ -418,7 +420,9 @@ class Job:
     def _audited(self, report: AuditReport) -> None:
         self.state.update_audit(report)
         if self._ledger is not None:
-            self._ledger.take(report)
+            with self._settling:
+                self._ledger.take(report)
+                self.state.settle(self._ledger.settled)
         if self._timekeeper is not None:
             self._timekeeper.audited(report)
 

@@ -304,6 +304,15 @@ class MonitorState:
                 for broker in coverage.brokers:
                     self._cover(coverage, broker)
 
+    def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
+        """Take what an audit has compared meanwhile off what is unknown: nobody compares an idle partition again.
+
+        Args:
+            settled: gives the coverage of a partition without that.
+        """
+        with self._lock:
+            self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}
+
     def update_query(self, report: QueryReport) -> None:
         """Take in what the supervisor saw of a query."""
         state = QueryState(
