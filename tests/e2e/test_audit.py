@@ -198,11 +198,18 @@ def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(lab: Clus
     for i in range(2000):
         producer.produce(topic, key=str(i).encode(), value=bytes(1000), partition=i % 2)
     assert producer.flush(60) == 0
-    dry = audit("--topic", topic, "--dry-run", "--max-bytes-per-second", str(rate), "--format", "json")
-    assert dry.returncode == 0, dry.stderr
-    shares = {share["broker"]: share for share in json.loads(dry.stdout)["brokers"]}
-    assert [s["partitions"] for s in shares.values()] == [2, 2, 2], dry.stdout
-    assert shares[1]["estimated_bytes"] == pytest.approx(2 * 2000 * 1000, rel=0.2)
+
+    whole = pytest.approx([2 * 2000 * 1000] * 3, rel=0.2)
+
+    def planned() -> dict[int, dict[str, Any]] | None:
+        dry = audit("--topic", topic, "--dry-run", "--max-bytes-per-second", str(rate), "--format", "json")
+        assert dry.returncode == 0, dry.stderr
+        shares = {share["broker"]: share for share in json.loads(dry.stdout)["brokers"]}
+        # A follower that fell out of the ISR has less for a while.
+        return shares if [share["estimated_bytes"] for share in shares.values()] == whole else None
+
+    shares = until(planned, "the followers to have copied it", timeout=60)
+    assert [s["partitions"] for s in shares.values()] == [2, 2, 2], shares
     began = time.monotonic()
     ended = audit("--topic", topic, "--max-bytes-per-second", str(rate), "--format", "json")
     seconds = time.monotonic() - began

@@ -143,7 +143,12 @@ class TestWhereAnotherClusterAnswers:
     ) -> None:
         events = [event for event in read_events(job.storage) if event.topic == finding.topic]
         log = len(job.log.read_text())
-        probes, marks = job.metric("parallax_probes_total") or 0.0, high_watermarks(job, finding.topic)
+        marks = until(
+            lambda: shown if set(shown := high_watermarks(job, finding.topic)) == {"1", "2", "3"} else None,
+            "all to have told their high watermarks",
+            timeout=120,
+        )
+        probes = job.metric("parallax_probes_total") or 0.0
         with ExitStack() as stack:
             for proxy in proxies.of.values():
                 stack.enter_context(proxy.leading_to(other.brokers[1].port))
