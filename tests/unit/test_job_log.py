@@ -78,6 +78,14 @@ def test_an_error_of_a_library_is_one_line_with_its_traceback(stream: io.StringI
     assert "ValueError: two\nlines" in line["exception"]
 
 
+def test_what_spark_is_told_of_as_well_is_not_said_with_a_traceback_before(stream: io.StringIO) -> None:
+    try:
+        failed()
+    except ValueError:
+        logging.getLogger("py4j.clientserver").exception("There was an exception while executing the Python Proxy")
+    assert lines(stream) == []
+
+
 def test_a_library_that_has_nothing_to_warn_of_is_not_heard(stream: io.StringIO) -> None:
     logging.getLogger("py4j").info("chatter")
     assert lines(stream) == []

@@ -77,8 +77,16 @@ def short_errors() -> Iterator[None]:
         text = str(error)
         if any(word in text for word in ("InterruptedException", "ClosedByInterrupt", "was stopped", "cancelled")):
             text = "py4j.protocol.Py4JJavaError: An error occurred while calling save: java.lang.InterruptedException"
-        first = next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
-        raise SinkError(first[:500]) from None
+        raise SinkError((_telling_line(text) or repr(error))[:500]) from None
+
+
+def _telling_line(text: str) -> str:
+    """The first line; of an error in a Python worker, which begins with words about it, the one behind its traceback."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and lines[0].rstrip().endswith(":"):
+        began = next((n for n, line in enumerate(lines) if line.startswith("Traceback ")), len(lines))
+        lines = [line for line in lines[began + 1 :] if not line[0].isspace()] or lines
+    return lines[0].strip() if lines else ""
 
 
 OnProgress = Callable[[Sequence[Mapping[str, Any]]], None]

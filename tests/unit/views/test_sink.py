@@ -342,3 +342,22 @@ def test_readers_of_deleted_topics_leave_the_feedback_file_and_do_not_come_back_
     now[0] += 6 * 3600 + 1
     job.batch(100, job.task(200))
     assert topics() == {"t"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[BROKEN] a table\n\tat java", "[BROKEN] a table"),
+        (
+            "\n  An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+            '  File "x.py", line 1, in f\n    f()\nOSError: [Errno 28] No space left on device\n\n\tat org.apache',
+            "OSError: [Errno 28] No space left on device",
+        ),
+        ("An error occurred while calling o1.save:", "An error occurred while calling o1.save:"),
+    ],
+    ids=["of Spark", "of a worker", "no more than that"],
+)
+def test_an_error_of_spark_is_the_line_that_says_what_happened(text: str, line: str) -> None:
+    with pytest.raises(SinkError) as raised, sink.short_errors():
+        raise RuntimeError(text)
+    assert str(raised.value) == line
