@@ -81,7 +81,7 @@ def short_errors() -> Iterator[None]:
 
 
 def _telling_line(text: str) -> str:
-    """The first line; of an error in a Python worker, which begins with words about it, the one behind its traceback."""
+    """The first line; of an error in a Python worker, which begins with words about it, the one behind a traceback."""
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and lines[0].rstrip().endswith(":"):
         began = next((n for n, line in enumerate(lines) if line.startswith("Traceback ")), len(lines))

@@ -349,8 +349,10 @@ def test_readers_of_deleted_topics_leave_the_feedback_file_and_do_not_come_back_
     [
         ("[BROKEN] a table\n\tat java", "[BROKEN] a table"),
         (
-            "\n  An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
-            '  File "x.py", line 1, in f\n    f()\nOSError: [Errno 28] No space left on device\n\n\tat org.apache',
+            (
+                "\n  An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+                '  File "x.py", line 1, in f\n    f()\nOSError: [Errno 28] No space left on device\n\n\tat org.apache'
+            ),
             "OSError: [Errno 28] No space left on device",
         ),
         ("An error occurred while calling o1.save:", "An error occurred while calling o1.save:"),
