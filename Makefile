@@ -10,7 +10,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit simulate mutation soak lint bench lock map screenshots metrics dashboards format clean
+.PHONY: help setup demo test test-all unit simulate mutation soak lint release bench lock map screenshots metrics dashboards format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ lint:  ## ruff, mypy --strict, import-linter, pip-audit
 	$(BIN)/python scripts/metrics_reference.py --check
 	$(BIN)/python scripts/file_map.py --check
 	$(BIN)/python scripts/audit_packages.py
+
+release: lint test-all  ## The release checklist: these, and a wheel that is the same when built again, SBOM, third-party notices
+	@$(BIN)/python scripts/publish.py $(ARGS)
 
 bench: setup  ## Benchmarks, each with its peer in the same run
 	@$(BIN)/python -m benchmarks $(ARGS)
