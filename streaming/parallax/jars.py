@@ -215,7 +215,8 @@ def _run_ivy(java: Path, what: str, work: Path, ivy_cache: Path, progress: Progr
                 found += 1
             elif re.search(r"not found: |UNRESOLVED|Exception|ERROR|SERVER ERROR", line):
                 problems.append(" ".join(line.split()).strip(": "))
-    progress(f"{found} jars of {what}")
+    size = sum(jar.stat().st_size for jar in (work / "jars").glob("*.jar")) / 1e6
+    progress(f"{found} jars of {what}, {size:.0f} MB")
     if ivy.returncode != 0 or problems:
         reason = problems[0] if problems else f"Ivy ended with code {ivy.returncode}"
         raise SetupError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,11 +43,20 @@ def test_jars_are_resolved_once_and_whole(cache: Path) -> None:
     folder = kafka_jars("9.9.9", progress=said.append)
     assert folder == cache / "kafka-9.9.9"
     assert {jar.name for jar in folder.iterdir()} == {f"{module}-{revision}.jar" for _, module, revision in MODULES}
-    assert said == ["resolving the jars of Kafka 9.9.9", f"{len(MODULES)} jars of Kafka 9.9.9"]
+    assert said == ["resolving the jars of Kafka 9.9.9", f"{len(MODULES)} jars of Kafka 9.9.9, 0 MB"]
     assert not list(cache.glob(".*")), "nothing half done is left"
     said.clear()
     assert kafka_jars("9.9.9", progress=said.append) == folder
     assert said == []
+
+
+def test_a_copy_of_what_another_machine_fetched_needs_no_repository(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(kafka_jars("9.9.9"), tmp_path / "brought" / "kafka-9.9.9")
+    monkeypatch.setenv("PARALLAX_CACHE", str(tmp_path / "brought"))
+    monkeypatch.setenv("PARALLAX_IVY_SETTINGS", str(tmp_path / "there is none.xml"))
+    assert kafka_jars("9.9.9") == tmp_path / "brought" / "kafka-9.9.9"
 
 
 def test_of_several_processes_one_makes_what_is_missing_and_the_others_wait_for_it(cache: Path) -> None:
