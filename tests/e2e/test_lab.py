@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -16,7 +15,7 @@ import pytest
 from parallax.lab import commands
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
-from parallax.lab.traffic import PlainProducer, transactional_producers
+from parallax.lab.traffic import transactional_producers
 from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.model import Outcome, RowKind
@@ -39,25 +38,6 @@ def has_ended(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE  # an orphan that init has not collected yet
     except psutil.NoSuchProcess:
         return True
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.1.2", "4.3.0", "4.4.0"])
-def test_other_versions_start_and_serve_records(make_cluster: Callable[..., Cluster], version: str, topic: str) -> None:
-    cluster = make_cluster(version, brokers=1)
-    cluster.create_topic(topic)
-    assert PlainProducer(cluster.bootstrap_servers).send(topic, "key", "value") == 0
-    assert view_with(cluster, 1, topic, 1).visible == {"key": "value"}
-
-
-@pytest.mark.release
-@pytest.mark.timeout(900)
-def test_the_demo_finds_all_five_on_the_newest_version(tmp_path: Path) -> None:
-    program = Path(sys.executable).with_name("parallax")
-    command = [program, "demo", "--kafka-version", "4.4.0", "--data", str(tmp_path / "data")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 found: exactly the expected divergences" in done.stdout
 
 
 def test_a_broker_that_is_paused_leaves_the_isr_and_comes_back(kafka: Cluster, topic: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from parallax.model import UnknownReason
 from tests.scripts import script_of
+from tests.versions import FOUND, READ
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,3 +40,9 @@ def test_every_test_that_the_page_on_reliability_names_exists() -> None:
         nodes = ast.walk(ast.parse(paths[0].read_text()))
         functions = {f.name for f in nodes if isinstance(f, ast.FunctionDef)}
         assert not test or test in functions, f"{file} has no {test}"
+
+
+def test_the_readme_has_each_version_that_is_tried_and_no_other() -> None:
+    rows = re.findall(r"^\| (\d+\.\d+\.\d+) \| (\w+) \| (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    wanted = [*((version, "yes", "not") for version in READ), *((version, "yes", "yes") for version in FOUND)]
+    assert rows == sorted(wanted)

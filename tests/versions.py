@@ -1,0 +1,10 @@
+"""What was tried on which version of Kafka. The README shows it as a table; `tests/e2e/test_versions.py` tries it."""
+
+from __future__ import annotations
+
+FOUND = ("3.6.2", "3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.0", "4.4.0")
+"""The demo's five divergences are found there, and nothing else."""
+
+READ = ("3.3.2",)
+"""Every replica is read. Its cleaner keeps an end marker as long as the producer is known, a day: so the demo cannot
+make a divergence there that needs one to be gone."""
