@@ -413,6 +413,9 @@ class Lifecycle:
                     self._tasks.drop(task.name)
                 case Unchanged(Finding() as finding):
                     self._check_again(finding, now)
+                case Finding() if self._ledger.is_repeated(said):
+                    self._ledger.add(said)  # Audits raise a suspect each time: the table and the log say it once.
+                    self._tasks.drop(task.name)
                 case Finding():
                     task.busy = True
                     self._writing.append(task)

@@ -520,6 +520,20 @@ class TestASecondSuspectOfOneCause:
         assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
         assert f"Duplicate of finding {finding.finding_id}" in dismissal.summary
 
+    def test_that_each_audit_raises_is_asked_about_each_time_and_dismissed_once(self) -> None:
+        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
+        for hour in range(1, 4):
+            life.wait(3600)
+            life.answer(wrong)
+            raised = claim("again", MARKER, raised_at_ms=int(life.moment.at.timestamp() * 1000))
+            assert life.machine.is_new(raised)
+            life.suspect(raised)
+            assert "again" in (life.answer(wrong) if life.probes else life.until_asked(wrong)), hour
+            assert life.machine.waits("again") is None
+        assert [(e.suspect_id, str(e.status)) for e in life.table] == [("s", "confirmed"), ("again", "dismissed")]
+        life.until_asked_within(3600, agree)
+        assert [(e.suspect_id, str(e.status)) for e in life.table[2:]] == [("s", "resolved"), ("again", "dismissed")]
+
     def test_a_cleared_suspect_takes_nothing_back_from_a_finding_that_was_resolved(self) -> None:
         life = Life().confirmed(claim())
         life.until_asked(agree)
