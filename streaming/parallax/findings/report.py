@@ -139,7 +139,7 @@ def print_findings(
         shown.print(Text(_indented(_in_words(finding), shown.width)), soft_wrap=True)
         if finding.stands:
             shown.print(
-                Text(f"    What to do: {shell.parallax('findings', 'explain', _short(finding))}"), soft_wrap=True
+                Text(f"    What to do: {shell.parallax('findings', 'explain', short_id(finding))}"), soft_wrap=True
             )
         shown.print()
 
@@ -156,7 +156,8 @@ def _indented(text: str, width: int) -> str:
     )
 
 
-def _short(finding: Finding) -> str:
+def short_id(finding: Finding) -> str:
+    """The beginning of a finding's id, as lists and commands name it."""
     return finding.finding_id[:_ID_CHARACTERS]
 
 
@@ -165,7 +166,7 @@ def _headline(finding: Finding) -> Text:
     style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else "bold"
     place = f"{finding.topic}-{finding.partition}"
     return Text.assemble(
-        f"{_short(finding)}  ", (str(finding.kind), style), f"  {finding.status}  {place}  {_broker_text(finding)}"
+        f"{short_id(finding)}  ", (str(finding.kind), style), f"  {finding.status}  {place}  {_broker_text(finding)}"
     )
 
 

@@ -493,6 +493,26 @@ class TestAFinding:
         assert [(str(e.status), claim_of(e).producer_id) for e in life.table[before:]] == [("resolved", 8)]
 
 
+class TestAFindingThatIsToBeLookedAtAgain:
+    def test_is_asked_about_now_and_is_seen_once_there_is_a_verdict(self) -> None:
+        life = Life().confirmed(claim())
+        life.machine.look_again(life.moment)
+        assert life.machine.not_seen_again() == {life.last.finding_id: ""}
+        assert life.until_asked(away) == ["s"]
+        assert life.now == 0.0
+        assert "broker 2 could not be asked: away" in life.machine.not_seen_again()[life.last.finding_id]
+        assert life.until_asked(missing) == ["s"]
+        assert life.machine.not_seen_again() == {}
+        assert life.statuses == ["confirmed"]
+
+    def test_or_is_over(self) -> None:
+        life = Life().confirmed(claim())
+        life.machine.look_again(life.moment)
+        life.until_asked(agree)
+        assert life.machine.not_seen_again() == {}
+        assert life.statuses == ["confirmed", "resolved"]
+
+
 def test_where_nothing_has_happened_everything_is_zero() -> None:
     status = Lifecycle(FindingSettings(), NoJitter()).status()
     counts = (status.dismissed_total, status.resolved_total, status.probes_total, status.judging_errors_total)
