@@ -235,9 +235,7 @@ def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
     assert over(FindingStatus.RESOLVED, resolution="explained").startswith("Another finding, named above")
     assert over(FindingStatus.DISMISSED, leans_on=["aaaa"]).startswith("Another finding, named above")
     assert over(FindingStatus.RESOLVED, resolution="healed").startswith("It is over: the replicas agreed when")
-    assert over(FindingStatus.RESOLVED, resolution="agreed").startswith(
-        "It is over, and that proves no replica right"
-    )
+    assert over(FindingStatus.RESOLVED, resolution="agreed").startswith("It is over, and that proves no replica right")
     assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
 
 

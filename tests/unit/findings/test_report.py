@@ -86,7 +86,9 @@ def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> No
     FindingsTable(str(tmp_path)).append([event])
     text = printed(str(tmp_path), "text")
     said_in_one = " ".join(text.split())
-    assert "Many. First suspected 2026-01-02 00:00:00Z, asked 2026-01-03 00:00:00Z. It counts 100,000 keys." in said_in_one
+    assert (
+        "Many. First suspected 2026-01-02 00:00:00Z, asked 2026-01-03 00:00:00Z. It counts 100,000 keys." in said_in_one
+    )
     assert "For example at offsets 5 (customer-7), 450000, 900000." in said_in_one
     (document,) = json.loads(printed(str(tmp_path), "json"))
     assert document["evidence"]["incident"]["count"] == 100_000
