@@ -290,6 +290,7 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
             interval=0.5,
         )
         assert job.stop() == 0
+        found_by_job = job.findings()
         ended = run_here(job.config, "--from", "tables", "--format", "json")
     recorded = results(ended)
     assert ended.returncode == 1, ended.stderr
@@ -300,7 +301,10 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
         assert recorded[topic]["result"] in {"consistent", "unknown"}
         assert all("is not in the tables; audit the brokers" in reason for reason in recorded[topic]["reasons"])
     standing = {f.finding_id for f in job.findings()}
-    assert {f["finding_id"] for one in recorded.values() for f in one["findings"]} == standing
+    shown = [f for one in recorded.values() for f in one["findings"]]
+    assert {f["finding_id"] for f in shown} == standing
+    assert all(f["on_record"] for f in shown), "the audit goes on from what the job has on record"
+    assert job.findings() == found_by_job, "and writes nothing there"
 
 
 def view(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:

@@ -116,5 +116,5 @@ def test_thousands_of_lost_tombstones_are_one_incident_with_the_right_count(
         write(lab, range(3, KEYS, 4), b"written again")
         until(lambda: not open_findings(job), "the incident to end", timeout=400, interval=0.5)
         (ended,) = job.findings()
-        assert "none of the keys of flood-0 is shown wrongly any more" in ended.summary
+        assert "none of the keys of flood-0 was shown wrongly any more" in ended.summary
     client.close()

@@ -22,6 +22,7 @@ from parallax.model import TopicPartition
 from parallax.output import console, error_line, output, waiting
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from parallax.shell import Shell
 from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path
 from parallax.views.binding import pinned, with_cluster
@@ -44,6 +45,7 @@ class Flags:
         max_bytes_per_second: per broker; None for ``audit.max_bytes_per_second``.
         output: ``text`` or ``json``.
         file: where the report goes; standard output by default.
+        config: the settings file as it was given, for printed commands.
     """
 
     topics: Sequence[str] = ()
@@ -53,6 +55,7 @@ class Flags:
     max_bytes_per_second: int | None = None
     output: str = "text"
     file: Path | None = None
+    config: Path | None = None
 
 
 def run_audit(settings: Settings, flags: Flags) -> int:
@@ -83,7 +86,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
         except AuditFailedError as error:
             print(error_line(f"the audit failed: {error}", flags.output), file=sys.stderr)  # noqa: T201 - the one line of an error
             return EXIT_CODES[Result.UNKNOWN]
-        report.write(made, flags.output, to)
+        report.write(made, flags.output, to, Shell.of(settings.kafka, flags.config))
         return made.exit_code
 
 
@@ -149,7 +152,7 @@ def _audit(
         key = hash_key(settings.storage.path, settings.read)
     except OSError as error:
         raise ConfigError(f"storage.path: {error}") from error
-    confirm = stack.enter_context(standalone(settings, client, key))
+    confirm = stack.enter_context(standalone(settings, client, key, places))
     shown.stage("starting Spark")
     try:
         spark = build_session(settings.spark, storage=settings.storage.path, name="parallax-audit")

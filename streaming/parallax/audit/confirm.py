@@ -1,39 +1,32 @@
-"""Verdicts on the suspects of an audit, by a findings manager: the job's own, or one that keeps no table."""
+"""Verdicts on the suspects of an audit, by a findings manager: the job's own, or one that writes no table."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
+import structlog
+
+from parallax.audit.result import Confirmed
 from parallax.compare.suspect import Suspect
 from parallax.config import Settings, StorageSettings
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, current
 from parallax.findings.history import RecordedHistory
 from parallax.findings.manager import FindingsManager
 from parallax.findings.probe import Prober
-from parallax.model import IsolationLevel
+from parallax.findings.table import FindingsTable, FindingsTableError, NoFindingsTableError
+from parallax.model import FindingStatus, IsolationLevel, TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.stores import is_remote, rust_path
 
+log = structlog.get_logger(__name__)
+
 _LOOK_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmed:
-    """The verdicts on suspects.
-
-    Attributes:
-        findings: all that stand confirmed, of any partition.
-        undecided: why a suspect has no verdict yet, by its id.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    undecided: Mapping[str, str] = field(default_factory=dict)
 
 
 Confirm = Callable[[Sequence[Suspect]], Confirmed]
@@ -64,13 +57,20 @@ def confirm(
 
 
 class MemoryStore:
-    """Keeps a manager's events for as long as the audit lasts: only the always-on job writes the findings table."""
+    """Keeps a manager's events for as long as the audit lasts: only the always-on job writes the findings table.
+
+    Args:
+        recorded: events of that table, oldest first: the manager goes on from them, as the job's would.
+    """
 
     skipped = 0
     """No other version writes here."""
 
-    def __init__(self) -> None:
-        self._events: list[Finding] = []
+    def __init__(self, recorded: Sequence[Finding] = ()) -> None:
+        self._events = list(recorded)
+        known = current(recorded)
+        self.on_record = {name: one for name, one in known.items() if one.status is not FindingStatus.DISMISSED}
+        """The last event of each finding of the table."""
 
     def load(self) -> list[Finding]:
         """All events, oldest first."""
@@ -82,34 +82,77 @@ class MemoryStore:
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
         """Number the events and keep them."""
-        numbered = [replace(event, sequence=len(self._events) + 1 + i) for i, event in enumerate(events)]
+        last = self._events[-1].sequence if self._events else 0
+        numbered = [replace(event, sequence=last + 1 + i) for i, event in enumerate(events)]
         self._events += numbered
         return numbered
 
+    def ended(self) -> tuple[Finding, ...]:
+        """The last events of the findings that stood in the table and do not stand any more."""
+        now = current(self._events)
+        return tuple(now[name] for name, one in self.on_record.items() if one.stands and not now[name].stands)
+
 
 @contextmanager
-def standalone(settings: Settings, client: ReplicaClient, hash_key: str) -> Iterator[Confirm]:
-    """A `Confirm` without tables: findings have the ids that the job gives them, and are reported to nobody else.
+def standalone(
+    settings: Settings, client: ReplicaClient, hash_key: str, places: Collection[TopicPartition]
+) -> Iterator[Confirm]:
+    """A `Confirm` that goes on from what the job has on record, and writes nothing there.
+
+    Findings have the ids that the job gives them, and are reported to nobody else. Those that stand on record are asked
+    about again once everything has been read.
 
     Args:
         settings: of the job.
         client: pinned client.
         hash_key: 32 hexadecimal digits.
+        places: the partitions; what is on record of others is left out.
     """
     hasher = ContentHasher(bytes.fromhex(hash_key))
     recorded = Path(rust_path(settings.storage.path)) / IsolationLevel.READ_COMMITTED.option
     is_there = is_remote(settings.storage.path) or recorded.is_dir()
     history = RecordedHistory(settings.storage.path) if is_there else None
     prober = Prober(client, hasher, settings.findings, payload=settings.read.payload, history=history, recorded=history)
+    store = MemoryStore([event for event in _recorded(settings.storage.path) if event.place in places])
     with tempfile.TemporaryDirectory(prefix="parallax-audit-") as folder:
         # The manager takes up what the suspects table holds; those of the job are not the audit's.
         apart = settings.model_copy(update={"storage": StorageSettings(path=folder)})
-        manager = FindingsManager(apart, client, hasher, prober=prober, table=MemoryStore())
+        # The report names the findings: a line of the log beside it would name them a second time.
+        manager = FindingsManager(apart, client, hasher, prober=prober, table=store, told=lambda _: None)
         manager.start()
+        timeout_s = settings.audit.confirm_timeout_s
         try:
-            yield lambda suspects: confirm(manager, suspects, settings.audit.confirm_timeout_s)
+            yield lambda suspects: _with_record(confirm(manager, suspects, timeout_s), manager, store, timeout_s)
         finally:
             manager.stop()
+
+
+def _recorded(storage: str) -> list[Finding]:
+    """The events of the job's table; none where there is no table, or none that can be read, which is logged."""
+    try:
+        return FindingsTable(storage, create=False).news()
+    except NoFindingsTableError:
+        return []
+    except FindingsTableError as error:
+        log.warning("the findings on record cannot be read: this audit names none of them", error=str(error))
+        return []
+
+
+def _with_record(
+    found: Confirmed,
+    manager: FindingsManager,
+    store: MemoryStore,
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Confirmed:
+    """The verdicts with what became of the findings on record, once their replicas have answered again."""
+    manager.look_again()
+    deadline = clock() + timeout_s
+    while not all((not_seen := manager.not_seen_again()).values()) and clock() < deadline:
+        sleep(_LOOK_S)
+    standing, ended = tuple(manager.standing()), store.ended()
+    return Confirmed(standing, found.undecided, store.on_record, ended, not_seen)
 
 
 __all__ = ["Confirm", "Confirmed", "MemoryStore", "confirm", "standalone"]

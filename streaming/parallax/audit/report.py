@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from rich.text import Text
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
-from parallax.findings.report import as_document
+from parallax.findings.finding import Finding
+from parallax.findings.report import as_document, short_id
 from parallax.model import IsolationLevel
 from parallax.output import console, print_table
+from parallax.shell import ANYWHERE, Shell
 
 _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "yellow", Result.CONSISTENT: "green"}
 
@@ -42,7 +44,10 @@ def _partition(one: PartitionResult) -> dict[str, Any]:
         "replicas": list(one.replicas),
         "compared_from": _known(one.compared_from),
         "compared_up_to": {i.option: _known(one.compared_up_to[i]) for i in IsolationLevel},
-        "findings": [as_document(finding) for finding in one.findings],
+        "findings": [
+            as_document(finding) | {"on_record": finding.finding_id in one.on_record} for finding in one.findings
+        ],
+        "ended": [as_document(finding) for finding in one.ended],
     }
 
 
@@ -50,13 +55,14 @@ def _known(offset: int) -> int | None:
     return offset if offset >= 0 else None
 
 
-def write(report: AuditReport, output: str, to: TextIO) -> None:
+def write(report: AuditReport, output: str, to: TextIO, shell: Shell = ANYWHERE) -> None:
     """Write the report.
 
     Args:
         report: of an audit.
         output: ``text`` or ``json``.
         to: where.
+        shell: how printed commands name the job.
     """
     if output == "json":
         json.dump(document(report), to, indent=2)
@@ -68,9 +74,41 @@ def write(report: AuditReport, output: str, to: TextIO) -> None:
     print_table(shown, headings, [_row(one) for one in report.partitions], numbers=(*offsets, "findings"))
     shown.print()
     for one in report.partitions:
-        for text in (*(f.summary for f in one.findings), *(f"unknown: {reason}" for reason in one.reasons)):
+        for text in _said(one, shell):
             shown.print(f"{one.topic}-{one.partition}: {text}", markup=False, highlight=False, soft_wrap=True)
-    shown.print(f"{_summary(report)}", markup=False, highlight=False, soft_wrap=True)
+    for text in (_summary(report), _SETTLES):
+        shown.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+_SETTLES = (
+    "This audit changes nothing on record. The running job reports and ends findings by its own probes, and only an "
+    "audit of its own (audit.interval_s) ends what is unknown to it."
+)
+
+
+def _said(one: PartitionResult, shell: Shell) -> Iterator[str]:
+    """What is said of a partition, a line each."""
+    for finding in one.findings:
+        yield f"finding {short_id(finding)} ({_standing(finding, one)}): {finding.summary}"
+        if finding.finding_id in one.on_record:
+            yield f"finding {short_id(finding)}: {shell.parallax('findings', 'explain', short_id(finding))}"
+    for finding in one.ended:
+        yield f"finding {short_id(finding)} (on record; over by what the replicas answer now): {finding.summary}"
+    for reason in one.reasons:
+        yield f"unknown: {reason}"
+
+
+def _standing(finding: Finding, one: PartitionResult) -> str:
+    """Whether a finding is on record, and whether its replicas show it now, in a few words."""
+    known = one.on_record.get(finding.finding_id)
+    if known is None:
+        return "new: not on record"
+    if not known.stands:
+        return f"on record as {known.status} since {known.decided_at:%Y-%m-%d %H:%M:%SZ}; it is back"
+    asked = f"on record as {known.status}; asked again:"
+    if (why := one.not_seen.get(finding.finding_id)) is None:
+        return f"{asked} it stands"
+    return f"{asked} {why or 'its replicas have not answered in time'}"
 
 
 def _row(one: PartitionResult) -> list[str | Text]:

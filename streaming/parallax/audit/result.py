@@ -178,6 +178,25 @@ def merged(before: Compared, after: Compared) -> Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The verdicts on suspects.
+
+    Attributes:
+        findings: all that stand confirmed, of any partition.
+        undecided: why a suspect has no verdict yet, by its id.
+        on_record: the last event of each finding of the job's table, by id; empty for the job, which writes it.
+        ended: of those that stood there, the ones that do not stand by now.
+        not_seen: why one that stands was not decided again, by its id.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    undecided: Mapping[str, str] = field(default_factory=dict)
+    on_record: Mapping[str, Finding] = field(default_factory=dict)
+    ended: tuple[Finding, ...] = ()
+    not_seen: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionResult:
     """The audit's verdict on one partition.
 
@@ -188,6 +207,9 @@ class PartitionResult:
         compared_from: lowest offset that was compared.
         compared_up_to: by view (read_uncommitted, read_committed), the offset up to which; -1 where nothing was.
         beyond: of the reasons, those about what lies beyond that; they leave nothing open of what was compared.
+        on_record: of the findings, those of the job's table: their last event there, by id.
+        ended: findings that stand in the job's table, as they are over by what the replicas answer now.
+        not_seen: why a finding was not decided again, by its id.
     """
 
     topic: str
@@ -199,6 +221,9 @@ class PartitionResult:
     compared_from: int = -1
     compared_up_to: tuple[int, int] = (-1, -1)
     beyond: tuple[str, ...] = ()
+    on_record: Mapping[str, Finding] = field(default_factory=dict)
+    ended: tuple[Finding, ...] = ()
+    not_seen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> TopicPartition:
@@ -277,6 +302,17 @@ def judge(
     )
 
 
+def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
+    """A result that also says which of its findings are on record, and which of those on record are over."""
+    mine = {finding.finding_id for finding in one.findings}
+    return replace(
+        one,
+        on_record={name: said for name, said in verdicts.on_record.items() if name in mine},
+        ended=tuple(finding for finding in verdicts.ended if finding.place == one.place),
+        not_seen={name: why for name, why in verdicts.not_seen.items() if name in mine},
+    )
+
+
 def _unproven(suspects: Sequence[Suspect], undecided: Mapping[str, str]) -> list[str]:
     found = [
         f"unproven suspect: {s.kind} on broker {s.broker} at offset {s.accusation.offset}: {undecided[s.suspect_id]}"
@@ -291,10 +327,12 @@ __all__ = [
     "EXIT_CODES",
     "AuditReport",
     "Compared",
+    "Confirmed",
     "PartitionResult",
     "Result",
     "Stopped",
     "TopicPartition",
     "judge",
     "merged",
+    "with_record",
 ]

@@ -19,7 +19,7 @@ from parallax.audit.ledger import Ledger
 from parallax.audit.plan import Look, PartitionPlan, PolicyHistory, TopicTraits, bounded, plan, ranges, updated
 from parallax.audit.policy import compact_by_now, needs_no_cleaner, policy_histories
 from parallax.audit.recorded import recorded_plan
-from parallax.audit.result import AuditReport, Compared, judge, merged
+from parallax.audit.result import AuditReport, Compared, judge, merged, with_record
 from parallax.audit.untold import late_replicas
 from parallax.audit.untold import reasons as untold
 from parallax.compare.suspect import Coverage, Suspect, UnreadRange
@@ -358,8 +358,9 @@ class Audit:
         by_place: dict[TopicPartition, list[Suspect]] = {}
         for suspect in suspects:
             by_place.setdefault(suspect.place, []).append(suspect)
+        verdicts = (confirmed.undecided, confirmed.findings)
         results = tuple(
-            judge(one, gathered.compared.get(place), by_place.get(place, []), confirmed.undecided, confirmed.findings)
+            with_record(judge(one, gathered.compared.get(place), by_place.get(place, []), *verdicts), confirmed)
             for place, one in sorted(plans.items())
         )
         return AuditReport(source, started, time.time(), results, dict(self._read_bytes))

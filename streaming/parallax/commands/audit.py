@@ -45,5 +45,6 @@ def audit(
         max_bytes_per_second=max_bytes_per_second,
         output=output_format.value,
         file=output,
+        config=config,
     )
     raise typer.Exit(run_audit(load(config), flags))

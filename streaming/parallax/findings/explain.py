@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
+from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
 from parallax.findings.repair import show_record
 from parallax.findings.steps import Step, steps
+from parallax.findings.summary import asked_in_words
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE, Shell
@@ -76,21 +77,21 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
 
 
 def _asked(finding: Finding) -> str:
-    asked = f"This rests on what the replicas answered until {finding.decided_at:%Y-%m-%d %H:%M:%SZ}."
-    return f"{asked} It may not hold where a replica was moved or copied since." if finding.stands else asked
+    said = f"That is what the replicas answered, {asked_in_words(asked_at(finding))}."
+    return f"{said} It may not hold where one was moved or copied since." if finding.stands else said
 
 
 _OVER = {
     Resolution.PART: "It stands, as part of an incident, which is reported in its place: explain that one.",
     Resolution.EXPLAINED: "Another finding, named above, is about the same cause: explain that one.",
-    Resolution.HEALED: "It has ended: the replicas agree. What consumers had read before stays as they read it.",
+    Resolution.HEALED: "It is over: the replicas agreed when they were asked. What consumers had read before stays as they read it.",
 }
 
 
 def _over(finding: Finding) -> str:
     if finding.status is FindingStatus.DISMISSED:
         return _OVER[Resolution.EXPLAINED] if leans_on(finding) else "It was suspected, and not confirmed."
-    ended = "It has ended, and that proves no replica right: see above how."
+    ended = "It is over, and that proves no replica right: see above how it ended."
     return next((text for how, text in _OVER.items() if evidence_of(finding).get("resolution") == how), ended)
 
 

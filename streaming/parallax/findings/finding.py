@@ -13,7 +13,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
 from parallax.findings.sides import standing
-from parallax.findings.summary import blocked_at, resolved, spread, summary, unsettled
+from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 
@@ -143,10 +143,10 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision)
+        text = resolved(claim, decision, answers)
         evidence |= _of_the_end(decision) | dict(left or {})
     else:
-        text = f"{decision.reason[:1].upper()}{decision.reason[1:]}."
+        text = dismissed(decision, answers)
     return Finding(
         finding_id=finding_id,
         sequence=0,
@@ -361,6 +361,12 @@ def claim_of(finding: Finding) -> Claim:
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
         ended=finding.status is FindingStatus.RESOLVED,
     )
+
+
+def asked_at(finding: Finding) -> datetime:
+    """When the replicas were asked for what an event says of them; when it was decided where it does not say."""
+    asked: int = evidence_of(finding).get("asked_at_ms") or 0
+    return from_milliseconds(asked) if asked > 0 else finding.decided_at
 
 
 def asked_ms(finding: Finding) -> int:

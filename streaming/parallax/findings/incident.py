@@ -136,7 +136,7 @@ def incident_event(
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
     }
     if status is FindingStatus.RESOLVED:
-        text, resolution = incident_over(group, _ended(tally))
+        text, resolution = incident_over(group, _ended(tally), at)
         evidence["resolution"] = resolution
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)

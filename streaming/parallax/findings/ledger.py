@@ -111,6 +111,11 @@ class Ledger:
         at = now or event.decided_at
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
+    def is_repeated(self, event: Finding) -> bool:
+        """Whether an event dismisses a suspect because of the same findings as the last one, and they stand still."""
+        names = leans_on(event)
+        return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
+
     def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
         """Whether a difference without direction of the values of a key is a finding, or is judged again anyway.
 

@@ -85,6 +85,8 @@ class Lifecycle:
         self._judging = Judging(self._tasks, self._ledger, self._incidents)
         self._again: dict[str, Claim] = {}
         """Suspects that were raised while a probe about them was under way, until that has come to a verdict."""
+        self._unseen: dict[str, str] = {}
+        """By id, the findings without a verdict since `look_again`, with the reason of the last probe."""
         self._asked_pages: dict[int, tuple[TopicPartition, int]] = {}
         """By number: of which partition the pages are that are being asked about, and since when."""
         self._writing: list[Task] = []
@@ -181,6 +183,17 @@ class Lifecycle:
             if incident is None or not incident.stands:
                 return True  # As any other that it counted: no event says what it left.
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
+
+    def look_again(self, now: Moment) -> None:
+        """Have every single finding that stands asked about now; of incidents a restart asks about all by itself."""
+        for finding in self.standing():
+            if not finding.is_incident:
+                self._tasks.put(claim_of(finding), now.monotonic, finding.finding_id)
+                self._unseen[finding.finding_id] = ""
+
+    def not_seen_again(self) -> dict[str, str]:
+        """The findings that stand without a verdict since `look_again`, each with why; empty before any answer."""
+        return {name: why for name, why in self._unseen.items() if self._tasks.named(f"finding:{name}") is not None}
 
     def standing(self) -> list[Finding]:
         """The findings that stand, acknowledged or not."""
@@ -389,6 +402,8 @@ class Lifecycle:
         """Probe again later, after twice the time for each try; a finding after its interval, unless it is soon."""
         task.reason = reason
         task.attempts += 1
+        if task.finding_id in self._unseen and not soon:
+            self._unseen[task.finding_id] = reason
         wait = backoff(1 if soon else task.attempts, self._retry_s, _BACKOFF_MAX_S, self._draw)
         if task.finding_id is not None and not soon:
             wait = self._interval(self._ledger.standing(task.finding_id))
@@ -406,6 +421,8 @@ class Lifecycle:
                 self._put_off(task, self._unjudged(error), now)
                 broken.append(Broken(task.claim, error))
                 continue
+            if not isinstance(said, Later):
+                self._unseen.pop(task.finding_id or "", None)
             match said:
                 case Later():
                     self._put_off(task, said.reason, now, soon=said.soon)
@@ -413,6 +430,9 @@ class Lifecycle:
                     self._tasks.drop(task.name)
                 case Unchanged(Finding() as finding):
                     self._check_again(finding, now)
+                case Finding() if self._ledger.is_repeated(said):
+                    self._ledger.add(said)  # Audits raise a suspect each time: the table and the log say it once.
+                    self._tasks.drop(task.name)
                 case Finding():
                     task.busy = True
                     self._writing.append(task)

@@ -103,6 +103,8 @@ class FindingsManager:
         on_change: called from the manager's thread after each commit and each round of probes; must not block.
         prober: what asks the replicas; by default one over ``client`` and the recorded history.
         table: where events go; by default the findings table below ``storage.path``, created when it is not there.
+        told: called from the manager's thread with the events that are in the table, and with those of others; by
+            default they are logged.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class FindingsManager:
         on_change: Callable[[FindingsStatus], None] | None = None,
         prober: Asks | None = None,
         table: Store | None = None,
+        told: Callable[[Sequence[Finding]], None] | None = None,
     ) -> None:
         self._storage = settings.storage.path
         self._settings = settings.findings
@@ -131,6 +134,7 @@ class FindingsManager:
         )
         self._table = table
         self._on_change = on_change or (lambda _: None)
+        self._told = told or _log_events
         self._inbox: queue.SimpleQueue[list[Claim] | _Result] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -199,6 +203,21 @@ class FindingsManager:
         """The findings that stand, acknowledged or not; from any thread."""
         with self._lock:
             return self._lifecycle.standing()
+
+    def look_again(self) -> None:
+        """Have every single finding that stands asked about now; from any thread."""
+        with self._lock:
+            self._lifecycle.look_again(_now())
+        self._wake.set()
+
+    def not_seen_again(self) -> dict[str, str]:
+        """The findings that stand without a verdict since `look_again`; from any thread.
+
+        Returns:
+            By id, why nobody could decide; empty until the replicas have answered.
+        """
+        with self._lock:
+            return self._lifecycle.not_seen_again()
 
     # The thread.
 
@@ -325,7 +344,7 @@ class FindingsManager:
         except FindingsTableError as error:
             log.error("findings", error=str(error))
             return NotCommitted(str(error))
-        _log_events(numbered)
+        self._told(numbered)
         return Committed(numbered)
 
     def _read_news(self) -> None:
@@ -345,7 +364,7 @@ class FindingsManager:
             self._unread = str(error)
             log.error("findings", error=self._unread)
         if news:
-            _log_events(news)
+            self._told(news)
             self._carry_out(self._handle(News(news)))
         if news or had_trouble or self._unread is not None or dict(self._prober.read_bytes) != self._read_bytes:
             self._report()

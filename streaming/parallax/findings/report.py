@@ -16,13 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from parallax.findings.explain import Explanation, explain, runbook_of
-from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.finding import Finding, asked_at, current, evidence_of
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
 from parallax.findings.repair import show_record
 from parallax.findings.steps import Step
-from parallax.findings.summary import counted_in_words
+from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.output import console
@@ -139,7 +139,7 @@ def print_findings(
         shown.print(Text(_indented(_in_words(finding), shown.width)), soft_wrap=True)
         if finding.stands:
             shown.print(
-                Text(f"    What to do: {shell.parallax('findings', 'explain', _short(finding))}"), soft_wrap=True
+                Text(f"    What to do: {shell.parallax('findings', 'explain', short_id(finding))}"), soft_wrap=True
             )
         shown.print()
 
@@ -156,7 +156,8 @@ def _indented(text: str, width: int) -> str:
     )
 
 
-def _short(finding: Finding) -> str:
+def short_id(finding: Finding) -> str:
+    """The beginning of a finding's id, as lists and commands name it."""
     return finding.finding_id[:_ID_CHARACTERS]
 
 
@@ -165,13 +166,14 @@ def _headline(finding: Finding) -> Text:
     style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else "bold"
     place = f"{finding.topic}-{finding.partition}"
     return Text.assemble(
-        f"{_short(finding)}  ", (str(finding.kind), style), f"  {finding.status}  {place}  {_broker_text(finding)}"
+        f"{short_id(finding)}  ", (str(finding.kind), style), f"  {finding.status}  {place}  {_broker_text(finding)}"
     )
 
 
 def _in_words(finding: Finding) -> str:
     said = [finding.summary]
-    said.append(f"First suspected at {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}.")
+    asked = asked_in_words(asked_at(finding))
+    said.append(f"First suspected {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}, {asked}.")
     if finding.is_incident:
         said.append(f"It counts {tally_of(finding).count:,} {counted_in_words(group_of(finding))}.")
         if some := _examples(finding):
@@ -235,6 +237,8 @@ def _print_steps(steps: Sequence[Step], shown: Console) -> None:
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 
 
+OVER = "It is over. Each line says what the replicas showed when they were asked for it."
+"""Above the events of a finding that does not stand any more: those before the last were told while it stood."""
 LOOK = "See the record on each broker"
 TO_DO = "What to do"
 
@@ -280,9 +284,13 @@ def print_finding(
         return
     shown = console(stream, highlight=False)
     shown.print(Text(f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", style="bold"))
+    if not finding.stands:
+        shown.print(Text(OVER))
     for event in mine:
-        shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status}: {event.summary}"))
+        asked = asked_in_words(asked_at(event))
+        shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status} ({asked}): {event.summary}"))
     shown.print()
+    shown.print(Text(f"What each broker answered, {asked_in_words(asked_at(finding))}:"))
     shown.print(answers_table(evidence_of(finding)))
     shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
 from parallax.findings.members import Group
+from parallax.findings.tense import in_past
 from parallax.kinds import KINDS, MANY_UNLIKE_OUTCOMES, NO_DIRECTION, OUTCOME_KINDS, UNLIKE_OUTCOMES
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 
@@ -203,8 +205,14 @@ def counted_in_words(group: Group) -> str:
     return "transactions" if group.is_of_transactions else "keys"
 
 
-def incident_over(group: Group, ended: Mapping[str, int]) -> tuple[str, str]:
-    """Say that an incident is over and how all have ended; and the resolution, healed only if all have healed."""
+def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
+    """Say that an incident is over and how all have ended; and the resolution, healed only if all have healed.
+
+    Args:
+        group: what was wrong of which replica.
+        ended: how many ended how.
+        at: when the replicas were asked for the last of them.
+    """
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
     each = ", ".join(f"{name} {number:,}" for name, number in sorted(ended.items()))
@@ -213,34 +221,38 @@ def incident_over(group: Group, ended: Mapping[str, int]) -> tuple[str, str]:
     if group.broker != NOBODY:
         was = f"Broker {group.broker} showed many {what} of {partition} wrongly."
     how = "Not healed" if not_healed else "Healed"
-    return f"{was} {how}: none of the {what} of {partition} is shown wrongly any more ({each or 'healed'}).", resolution
+    return (
+        f"{was} {how}: none of the {what} of {partition} was shown wrongly any more ({each or 'healed'}).",
+        resolution,
+    )
 
 
+_MISLED = "consumers that had read it before were misled, and later ones were not."
 _RESOLVED = {
     Resolution.HEALED: "Healed: {reason}.",
-    Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proves that outcome: what "
-    "is shown now may be wrong.",
-    Resolution.DIFFERS: "Not healed: {reason}. The replicas differ in that key still, and what broker "
-    "{broker} shows now is another divergence.",
-    Resolution.COMPACTED: "Not healed: {reason}. The record with which broker {broker} showed the difference "
-    "is gone from its log; consumers that read it before were misled, those that read now are not.",
-    Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing is left that shows whether what broker "
-    "{broker} shows is right.",
-    Resolution.DELETED: "Not healed: {reason}. What showed the difference was deleted with the start of the "
-    "log; consumers that read it before were misled, those that read now are not.",
-    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed; "
-    "consumers that read it before were misled, those that read now are not.",
-    Resolution.EXPLAINED: "Not healed: {reason}, which stands and says who is wrong.",
+    Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown "
+    "then may have been wrong.",
+    Resolution.DIFFERS: "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} "
+    "showed was another divergence.",
+    Resolution.COMPACTED: "Not healed: {reason}. The record with which broker {broker} had shown the difference was "
+    f"gone from its log: {_MISLED}",
+    Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed "
+    "was right.",
+    Resolution.DELETED: "Not healed: {reason}. What had shown the difference was deleted with the start of the log: "
+    f"{_MISLED}",
+    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed: "
+    f"{_MISLED}",
+    Resolution.EXPLAINED: "Not healed: {reason}. That finding says who is wrong.",
     Resolution.PART: "Not healed: {reason}.",
     Resolution.GONE: "Not healed: {reason}.",
 }
 
 
 _RESOLVED_WITHOUT_DIRECTION = (
-    "Not healed: {reason}. What showed the difference is gone; which side was wrong was never proven, and "
-    "what is left may be wrong."
+    "Not healed: {reason}. What had shown the difference was gone; which side was wrong was never proven, and "
+    "what was left may have been wrong."
 )
-_SUPERSEDED = "Not healed: {reason}. Which side was right was never proven; what is shown now was written since."
+_SUPERSEDED = "Not healed: {reason}. Which side was right was never proven; what was shown then had been written since."
 _TRACELESS = (
     Resolution.COMPACTED,
     Resolution.DIFFERS,
@@ -250,9 +262,28 @@ _TRACELESS = (
 )
 
 
-def resolved(claim: Claim, decision: Decision) -> str:
-    """Say what a finding was, why it does not stand any more, and whether the replica is right again."""
-    return f"{_was(claim)} {_how(claim, decision)}"
+def resolved(claim: Claim, decision: Decision, answers: Answers) -> str:
+    """Say what a finding was, how that was seen to end and when, and whether the replica is right again."""
+    return f"{_was(claim)} {_how(claim, decision, answers)}"
+
+
+def dismissed(decision: Decision, answers: Answers) -> str:
+    """Say what cleared a suspect, and when the replicas were asked; of a duplicate, what says the same."""
+    reason = _past(decision, answers)
+    return f"{reason[:1].upper()}{reason[1:]}."
+
+
+def asked_in_words(at: datetime) -> str:
+    """When the replicas were asked, in a few words: ``asked 2026-01-02 12:03:05Z``."""
+    return f"asked {at:%Y-%m-%d %H:%M:%SZ}"
+
+
+def _past(decision: Decision, answers: Answers) -> str:
+    """The reason of something that is over, with the time of the probe."""
+    reason = in_past(decision.reason)
+    if not answers.asked_at_ms:
+        return reason
+    return f"{reason}, {asked_in_words(datetime.fromtimestamp(answers.asked_at_ms / 1000, UTC))}"
 
 
 def _was(claim: Claim) -> str:
@@ -262,12 +293,13 @@ def _was(claim: Claim) -> str:
     return KINDS[kind].was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
 
 
-def _how(claim: Claim, decision: Decision) -> str:
+def _how(claim: Claim, decision: Decision, answers: Answers) -> str:
+    text = _RESOLVED[decision.resolution]
     if decision.resolution is Resolution.SUPERSEDED and not claim.spread:
-        return _SUPERSEDED.format(reason=decision.reason)
-    if claim.broker == NOBODY and decision.resolution in _TRACELESS:
-        return _RESOLVED_WITHOUT_DIRECTION.format(reason=decision.reason)
-    return _RESOLVED[decision.resolution].format(reason=decision.reason, broker=claim.broker)
+        text = _SUPERSEDED
+    elif claim.broker == NOBODY and decision.resolution in _TRACELESS:
+        text = _RESOLVED_WITHOUT_DIRECTION
+    return text.format(reason=_past(decision, answers), broker=claim.broker)
 
 
 def _others(decision: Decision, answers: Answers) -> str:

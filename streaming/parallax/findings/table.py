@@ -90,6 +90,13 @@ class FindingsTableError(Exception):
     """The findings or suspects table could not be read or written; one line with the place and what to do."""
 
 
+class NoFindingsTableError(FindingsTableError):
+    """There is no findings table at a storage path: no job has written there yet."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"storage.path: {uri}: no findings table there; give the storage.path of a job that has run")
+
+
 class AppendedMeanwhile(FindingsTableError):  # noqa: N818 - it says what happened; it is caught where it is expected
     """Another process has appended events that this one has not read: nothing was written."""
 
@@ -209,7 +216,7 @@ class FindingsTable:
         except CommitFailedError as error:
             raise AppendedMeanwhile(_one_line(self._uri, error)) from error
         except TableNotFoundError as error:
-            raise FindingsTableError(_no_table(self._uri)) from error
+            raise NoFindingsTableError(self._uri) from error
         except _FAILURES as error:
             raise FindingsTableError(_one_line(self._uri, error)) from error
 
@@ -287,10 +294,6 @@ def _check_columns(uri: str, there: Sequence[str], wanted: Sequence[str]) -> Non
         )
 
 
-def _no_table(uri: str) -> str:
-    return f"storage.path: {uri}: no findings table there; give the storage.path of a job that has run"
-
-
 def _one_line(uri: str, error: Exception | str) -> str:
     said = one_line(_BACKTRACE.sub("", str(error)))
     if isinstance(error, pa.ArrowException):
@@ -309,7 +312,7 @@ def read_events(storage: str) -> list[Finding]:
     try:
         rows = _rows(DeltaTable(uri))
     except TableNotFoundError as error:
-        raise FindingsTableError(_no_table(uri)) from error
+        raise NoFindingsTableError(uri) from error
     except _FAILURES as error:
         raise FindingsTableError(_one_line(uri, error)) from error
     return sorted((_event(uri, r) for r in rows), key=lambda e: e.sequence)

@@ -5,6 +5,7 @@ They prove nothing about who is right: an absence explains how replicas may have
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from parallax.guard.pauses import Hold
 from parallax.guard.pauses import on_record as holds_on_record
 from parallax.guard.recall import OF_A_LOOK
 from parallax.guard.table import GuardTable, GuardTableError
-from parallax.guard.words import PRESENCE, UNCLEAR
+from parallax.guard.words import NO_TIME, PRESENCE, UNCLEAR
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
@@ -66,6 +67,7 @@ def on_record(
         read: of the job, for how old a look may be.
         guard: of the job, for its clock.
     """
+    now_ms = time.time() * 1000
     clock = Clock(guard.clock_skew_ms, read.request_timeout_ms, read.metadata_refresh_ms + 2 * read.request_timeout_ms)
     said: list[str] = []
     try:
@@ -78,7 +80,7 @@ def on_record(
     except GuardTableError:
         events = []  # no guard ever held anything here
     holds = [hold for hold in holds_on_record(events) if hold.topic == place.topic]
-    said += [_of_past(one) for one in history(looks, clock, holds)]
+    said += [_of_past(one, now_ms) for one in history(looks, clock, holds)]
     said += [
         f"Broker {one.broker} copied records at {time_text(one.at_ms)} that may have been cleaned before, and no audit "
         "that had a verdict has compared it since."
@@ -169,7 +171,8 @@ def _literal(at: datetime) -> str:
     return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
-def _of_past(past: Past) -> str:
+def _of_past(past: Past, now_ms: float) -> str:
+    """A time in which a replica was away; in the present only what holds still at a time, ms since 1970 UTC."""
     was = past.absence
     who = f"Broker {was.broker} was {PRESENCE[was.presence]}"
     when = f"from {time_text(past.began_ms)} on"
@@ -177,6 +180,11 @@ def _of_past(past: Past) -> str:
         when = f"from {time_text(past.began_ms)} to {time_text(past.ended_ms)}"
     if was.bound_ms is None:
         kept = f"until when what it lacked was kept is not known ({UNCLEAR[was.unclear]})" if was.unclear else ""
+    elif was.bound_ms <= past.began_ms:
+        kept = f"what it lacked may have been gone from the beginning on ({NO_TIME})"
+        kept += ", and it copied records" if past.is_late else ""
+    elif past.ended_ms is None and was.bound_ms > now_ms:
+        kept = f"what it lacks is kept until {time_text(was.bound_ms)} at least"
     else:
         kept = f"what it lacked was kept until {time_text(was.bound_ms)} at least"
         if past.ended_ms is not None:

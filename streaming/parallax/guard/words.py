@@ -18,6 +18,10 @@ UNCLEAR = {
 }
 
 
+NO_TIME = "delete.retention.ms less guard.clock_skew_ms leaves no time"
+"""Why a bound may lie before the time when a replica went away."""
+
+
 def in_words(absence: Absence, now: float) -> str:
     """One phrase: how it is absent, and from when on what it lacks may be gone.
 
@@ -31,6 +35,8 @@ def in_words(absence: Absence, now: float) -> str:
     if absence.bound_ms is None:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
+    if absence.bound_ms <= absence.since_ms:
+        return f"{said}; what it lacks may have been gone from the beginning on: {NO_TIME}"
     if absence.bound_ms <= now * 1000:
         return f"{said}; what it lacks was kept until {time_text(absence.bound_ms)}, and may be gone by now"
     return f"{said}; what it lacks is kept until {time_text(absence.bound_ms)}"
@@ -67,4 +73,4 @@ def _brokers(absences: Absences) -> str:
     return ", ".join(map(str, sorted({one.broker for one in absences.absent})))
 
 
-__all__ = ["PRESENCE", "UNCLEAR", "in_words", "summed"]
+__all__ = ["NO_TIME", "PRESENCE", "UNCLEAR", "in_words", "summed"]

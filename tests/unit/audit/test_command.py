@@ -159,7 +159,7 @@ def test_the_table_says_what_was_compared_and_why_the_rest_is_unknown() -> None:
     out = io.StringIO()
     write(REPORT, "text", out)
     text = out.getvalue()
-    assert "orders-0: Broker 2 lacks it." in text
+    assert "orders-0: finding f (new: not on record): Broker 2 lacks it." in text
     assert "orders-1: unknown: broker 2: refused" in text
     assert "2 partitions: 0 consistent, 1 diverged, 1 unknown; 2.0 KiB read from the brokers in 9 s." in text
 

@@ -234,15 +234,16 @@ def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
     assert over(FindingStatus.RESOLVED, resolution="part_of_incident").startswith("It stands, as part of an incident")
     assert over(FindingStatus.RESOLVED, resolution="explained").startswith("Another finding, named above")
     assert over(FindingStatus.DISMISSED, leans_on=["aaaa"]).startswith("Another finding, named above")
-    assert over(FindingStatus.RESOLVED, resolution="healed").startswith("It has ended: the replicas agree.")
-    assert over(FindingStatus.RESOLVED, resolution="agreed").startswith(
-        "It has ended, and that proves no replica right"
-    )
+    assert over(FindingStatus.RESOLVED, resolution="healed").startswith("It is over: the replicas agreed when")
+    assert over(FindingStatus.RESOLVED, resolution="agreed").startswith("It is over, and that proves no replica right")
     assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
 
 
 def test_it_says_when_the_replicas_were_asked() -> None:
-    assert f"until {EVENT.decided_at:%Y-%m-%d %H:%M:%SZ}. It may not hold" in explain(finding(PROVEN)).asked
+    decided = f"asked {EVENT.decided_at:%Y-%m-%d %H:%M:%SZ}. It may not hold"
+    assert decided in explain(finding(PROVEN)).asked
+    evidence = json.dumps({"asked_at_ms": 1_700_000_000_000})
+    assert "asked 2023-11-14 22:13:20Z. It may" in explain(replace(finding(PROVEN), evidence=evidence)).asked
     assert "may not hold" not in explain(finding(PROVEN, status=FindingStatus.RESOLVED)).asked
 
 

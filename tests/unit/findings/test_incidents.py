@@ -156,7 +156,7 @@ class TestOneHundredThousand:
         life.after(RECHECK_S, healthy)
         assert life.open == []
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
-        assert "none of the keys of t-0 is shown wrongly any more (healed 8,000)" in life.last.summary
+        assert "none of the keys of t-0 was shown wrongly any more (healed 8,000)" in life.last.summary
         assert life.asked - before <= 8_000 + held.SAMPLE, "one look at each decides"
 
     def test_survive_a_restart_in_the_middle(self) -> None:

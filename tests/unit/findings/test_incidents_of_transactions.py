@@ -181,7 +181,7 @@ class TestThousands:
         rounds(life, healed)
         assert life.open == []
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
-        assert "none of the transactions of t-0 is shown wrongly any more (healed 2,000)" in life.last.summary
+        assert "none of the transactions of t-0 was shown wrongly any more (healed 2,000)" in life.last.summary
 
     def test_keep_their_count_through_a_restart(self) -> None:
         before = flood(1_000)
@@ -243,7 +243,7 @@ class TestThousands:
         rounds(life, compacted)
         (event,) = life.table
         assert (event.status, event.is_incident) == (FindingStatus.RESOLVED, True)
-        assert "none of the transactions of t-0 is shown wrongly any more (evidence_compacted 1,000)" in event.summary
+        assert "none of the transactions of t-0 was shown wrongly any more (evidence_compacted 1,000)" in event.summary
         assert life.machine.status().pending == {}
         assert life.machine.waits("missed-3") is None
         for hours in (0, 25, 25):

@@ -493,6 +493,26 @@ class TestAFinding:
         assert [(str(e.status), claim_of(e).producer_id) for e in life.table[before:]] == [("resolved", 8)]
 
 
+class TestAFindingThatIsToBeLookedAtAgain:
+    def test_is_asked_about_now_and_is_seen_once_there_is_a_verdict(self) -> None:
+        life = Life().confirmed(claim())
+        life.machine.look_again(life.moment)
+        assert life.machine.not_seen_again() == {life.last.finding_id: ""}
+        assert life.until_asked(away) == ["s"]
+        assert life.now == 0.0
+        assert "broker 2 could not be asked: away" in life.machine.not_seen_again()[life.last.finding_id]
+        assert life.until_asked(missing) == ["s"]
+        assert life.machine.not_seen_again() == {}
+        assert life.statuses == ["confirmed"]
+
+    def test_or_is_over(self) -> None:
+        life = Life().confirmed(claim())
+        life.machine.look_again(life.moment)
+        life.until_asked(agree)
+        assert life.machine.not_seen_again() == {}
+        assert life.statuses == ["confirmed", "resolved"]
+
+
 def test_where_nothing_has_happened_everything_is_zero() -> None:
     status = Lifecycle(FindingSettings(), NoJitter()).status()
     counts = (status.dismissed_total, status.resolved_total, status.probes_total, status.judging_errors_total)
@@ -519,6 +539,20 @@ class TestASecondSuspectOfOneCause:
         finding, dismissal = life.table
         assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
         assert f"Duplicate of finding {finding.finding_id}" in dismissal.summary
+
+    def test_that_each_audit_raises_is_asked_about_each_time_and_dismissed_once(self) -> None:
+        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
+        for hour in range(1, 4):
+            life.wait(3600)
+            life.answer(wrong)
+            raised = claim("again", MARKER, raised_at_ms=int(life.moment.at.timestamp() * 1000))
+            assert life.machine.is_new(raised)
+            life.suspect(raised)
+            assert "again" in (life.answer(wrong) if life.probes else life.until_asked(wrong)), hour
+            assert life.machine.waits("again") is None
+        assert [(e.suspect_id, str(e.status)) for e in life.table] == [("s", "confirmed"), ("again", "dismissed")]
+        life.until_asked_within(3600, agree)
+        assert [(e.suspect_id, str(e.status)) for e in life.table[2:]] == [("s", "resolved"), ("again", "dismissed")]
 
     def test_a_cleared_suspect_takes_nothing_back_from_a_finding_that_was_resolved(self) -> None:
         life = Life().confirmed(claim())

@@ -22,7 +22,7 @@ from parallax.findings import manager as manager_module
 from parallax.findings.acknowledge import acknowledge
 from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.finding import Finding, current
+from parallax.findings.finding import Finding, asked_at, current
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.incident import is_part_of_incident, tally_of
 from parallax.findings.incidents import ALONE
@@ -303,10 +303,11 @@ def test_a_resolved_event_says_whether_the_replica_is_right_again_or_only_the_tr
     manager.stop()
     gone, healed = (e for e in events(settings) if e.status is FindingStatus.RESOLVED)
     was = "Broker 2 showed the rolled-back record at offset 10 of orders-0 as committed."
-    assert gone.summary.startswith(f"{was} Not healed: broker 2 holds neither")
-    assert "is gone from its log" in gone.summary
+    assert gone.summary.startswith(f"{was} Not healed: broker 2 held neither")
+    assert "was gone from its log" in gone.summary
     assert json.loads(gone.evidence)["resolution"] == "evidence_compacted"
-    assert healed.summary == f"{was} Healed: every replica shows offset 10 as aborted."
+    asked = f"{asked_at(healed):%Y-%m-%d %H:%M:%SZ}"
+    assert healed.summary == f"{was} Healed: every replica showed offset 10 as aborted, asked {asked}."
     assert json.loads(healed.evidence)["resolution"] == "healed"
 
 

@@ -86,7 +86,9 @@ def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> No
     FindingsTable(str(tmp_path)).append([event])
     text = printed(str(tmp_path), "text")
     said_in_one = " ".join(text.split())
-    assert "Many. First suspected at 2026-01-02 00:00:00Z. It counts 100,000 keys." in said_in_one
+    assert (
+        "Many. First suspected 2026-01-02 00:00:00Z, asked 2026-01-03 00:00:00Z. It counts 100,000 keys." in said_in_one
+    )
     assert "For example at offsets 5 (customer-7), 450000, 900000." in said_in_one
     (document,) = json.loads(printed(str(tmp_path), "json"))
     assert document["evidence"]["incident"]["count"] == 100_000
@@ -182,6 +184,20 @@ class TestWhatIsAskedFor:
         stream = io.StringIO()
         print_finding(str(tmp_path), "eeee", "json", to=stream)
         assert [event["summary"] for event in json.loads(stream.getvalue())] == ["It was seen.", "It was seen again."]
+
+    def test_what_a_finding_that_is_over_had_said_is_shown_with_when_the_replicas_were_asked(
+        self, tmp_path: Path
+    ) -> None:
+        asked = json.dumps({"asked_at_ms": 1_700_000_000_000})
+        first = replace(EVENT, finding_id="e" * 32, summary="Broker 2 shows it.", evidence=asked)
+        over = replace(first, status=FindingStatus.RESOLVED, summary="Broker 2 showed it. Healed: gone.")
+        FindingsTable(str(tmp_path)).append([first, over])
+        stream = io.StringIO()
+        print_finding(str(tmp_path), "eeee", to=stream)
+        text = " ".join(stream.getvalue().split())
+        assert "It is over. Each line says what the replicas showed when they were asked for it." in text
+        assert "confirmed (asked 2023-11-14 22:13:20Z): Broker 2 shows it." in text
+        assert "What each broker answered, asked 2023-11-14 22:13:20Z:" in text
 
     def test_an_explanation_is_text_or_a_document(self, many: str) -> None:
         texts = []

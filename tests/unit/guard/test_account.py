@@ -3,6 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from parallax.config import GuardSettings, ReadSettings
 from parallax.guard import late
 from parallax.guard.account import on_record
@@ -17,10 +19,10 @@ MINUTE = 60_000
 BACK = "Broker 2 was away from 2023-11-14 22:23:20 UTC to"
 
 
-def facts(storage: Path, at: int, place: TopicPartition = PLACE) -> list[str]:
+def facts(storage: Path, at: int, place: TopicPartition = PLACE, skew: int = 0) -> list[str]:
     read = ReadSettings(request_timeout_ms=1000)
     suspected = datetime.fromtimestamp((START + at) / 1000, UTC)
-    return on_record(str(storage), place, suspected, read, GuardSettings(clock_skew_ms=0))
+    return on_record(str(storage), place, suspected, read, GuardSettings(clock_skew_ms=skew))
 
 
 def returned(storage: Path, after: int, **said: int) -> None:
@@ -48,6 +50,22 @@ def test_an_absence_past_its_bound_is_said_to_be_so(tmp_path: Path) -> None:
     (said,) = facts(tmp_path, HOUR)
     assert said.startswith(f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked was kept until 2023-11-14 22:24:")
     assert said.endswith("at least, and it copied records after that.")
+
+
+def test_a_bound_before_the_absence_is_no_time_until_which_anything_was_kept(tmp_path: Path) -> None:
+    returned(tmp_path, 5, retention=2 * MINUTE)
+    (said,) = facts(tmp_path, HOUR, skew=5 * MINUTE)
+    assert said == (
+        f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked may have been gone from the beginning on (delete.retention.ms "
+        "less guard.clock_skew_ms leaves no time), and it copied records."
+    )
+
+
+def test_what_is_kept_still_is_told_in_the_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    returned(tmp_path, 5)
+    monkeypatch.setattr("time.time", lambda: (START + 12 * MINUTE) / 1000)
+    (said,) = facts(tmp_path, 12 * MINUTE)
+    assert "2023-11-14 22:23:20 UTC on: what it lacks is kept until 2023-11-14 23:22:" in said
 
 
 def test_one_that_lasts_and_what_came_later_or_elsewhere(tmp_path: Path) -> None:

@@ -129,6 +129,15 @@ def test_a_bound_that_has_passed_is_told_in_the_past(tmp_path: Path) -> None:
     assert in_words(keeper.said.absent[0], (START + HOUR) / 1000 + 60) == said
 
 
+def test_a_bound_before_the_absence_is_no_time_until_which_anything_is_kept(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, AWAY)
+    away = keeper.said.absent[0]
+    said = in_words(replace(away, bound_ms=away.since_ms - 1), (START + HOUR) / 1000)
+    why = "delete.retention.ms less guard.clock_skew_ms leaves no time"
+    assert said == f"away; what it lacks may have been gone from the beginning on: {why}"
+
+
 def test_all_absences_in_one_sentence(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     assert summed(keeper.said, 0) == ""

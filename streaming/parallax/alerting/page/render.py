@@ -19,10 +19,10 @@ from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import Condition, Status, roughly
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
-from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.incident import group_of, tally_of
-from parallax.findings.report import answers_of, key_text, sections
-from parallax.findings.summary import counted_in_words
+from parallax.findings.report import OVER, answers_of, key_text, sections
+from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.guard.words import in_words, summed
 from parallax.model import FindingStatus, TopicPartition
 from parallax.shell import ANYWHERE, Shell
@@ -299,12 +299,15 @@ def finding_values(
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
     count = f"{tally_of(finding).count:,}" if finding.is_incident else None
+    mine = [event for event in events if event.finding_id == finding.finding_id]
     return {
         "finding": finding,
-        "events": [event for event in events if event.finding_id == finding.finding_id],
+        "events": [(event, asked_in_words(asked_at(event))) for event in mine],
         "explained": explained,
         "sections": sections(explained, on_record),
         "answers": answers_of(evidence_of(finding)),
+        "asked": asked_in_words(asked_at(finding)),
+        "over": "" if finding.stands else OVER,
         "facts": {
             "First suspected": f"{finding.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC",
             "Offset": None if finding.is_incident else finding.offset,

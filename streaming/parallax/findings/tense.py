@@ -1,0 +1,52 @@
+"""What replicas were found to show, told once it is over: verdicts give their reasons in the present tense."""
+
+from __future__ import annotations
+
+import re
+
+PAST = {
+    "are": "were",
+    "begin": "began",
+    "begins": "began",
+    "cannot": "could not",
+    "deletes": "deleted",
+    "do": "did",
+    "does": "did",
+    "ends": "ended",
+    "explains": "explained",
+    "gives": "gave",
+    "go": "went",
+    "goes": "went",
+    "has": "had",
+    "have": "had",
+    "hide": "hid",
+    "hides": "hid",
+    "hold": "held",
+    "holds": "held",
+    "is": "was",
+    "lack": "lacked",
+    "lacks": "lacked",
+    "lie": "lay",
+    "lies": "lay",
+    "lists": "listed",
+    "now": "then",
+    "reach": "reached",
+    "reaches": "reached",
+    "say": "said",
+    "says": "said",
+    "show": "showed",
+    "shows": "showed",
+    "stand": "stood",
+    "stands": "stood",
+}
+"""The present-tense words of the reasons in `parallax.findings.decide`."""
+
+_INFINITIVE = "".join(rf"(?<!\b{word} )" for word in ("not", "never", "to", "may", "could", "cannot"))
+_NAME = r"(?<![\w.-])({words})(?![\w.-])(?! does not exist| was deleted)"
+"""A word by itself, and neither a topic nor a part of one."""
+_PRESENT = re.compile(_INFINITIVE + _NAME.format(words="|".join(PAST)) + "(?! marker)")
+
+
+def in_past(reason: str) -> str:
+    """A reason in the past tense: ``broker 2 shows no live value`` is ``broker 2 showed no live value``."""
+    return _PRESENT.sub(lambda found: PAST[found[0]], reason)

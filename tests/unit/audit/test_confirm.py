@@ -1,0 +1,166 @@
+"""The verdicts of an audit by hand: it goes on from the findings on record, and writes none."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from parallax.audit.confirm import standalone
+from parallax.audit.report import write
+from parallax.audit.result import AuditReport, Confirmed, Result, judge, with_record
+from parallax.compare.suspect import Accusation, Suspect
+from parallax.config import Settings, validate
+from parallax.findings.answers import Answers, KeyShown, RecordShown
+from parallax.findings.claim import Claim
+from parallax.findings.manager import FindingsManager
+from parallax.findings.table import FINDINGS, read_events
+from parallax.model import FindingKind, Rule, TopicPartition
+from parallax.shell import Shell
+from tests.unit.audit.test_result import PLAN, WHOLE
+from tests.unit.findings.test_manager import HASHER, Cluster, Replicas, Watch, agree, away, replica, suspect, wrong
+
+PLACE = TopicPartition("orders", 0)
+KEY_HEX = "00" * 16
+DIRECTED = suspect(FindingKind.ABORTED_RECORD_COMMITTED)
+"""What the comparison saw while the end marker was there still: broker 2 shows an aborted record as committed."""
+SEEN = {"sides": {"value at offset 10": [2], "no value": [1, 3]}, "pivot": 2}
+WITHOUT = Suspect(
+    "orders",
+    0,
+    Accusation(
+        Rule.LATEST_VALUE,
+        FindingKind.VISIBILITY_MISMATCH,
+        -1,
+        10,
+        producer_id=7,
+        marker_offset=20,
+        key_hash_lo=5,
+        observations=SEEN,
+    ),
+    {},
+    raised_at=1_800_000_000_000,
+)
+"""What an audit sees afterwards: broker 2 shows a value, and nothing says which side is right."""
+
+
+def values(c: Claim) -> Answers:
+    if c.kind is FindingKind.ABORTED_RECORD_COMMITTED:
+        return wrong(c)
+    shown, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
+    return Answers({b: replica(b, key=shown if b == 2 else none) for b in (1, 2, 3)}, leader=1)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "topics": {"include": ["orders"]},
+            "storage": {"path": str(tmp_path / "data")},
+            "findings": {"probe_retry_ms": 10, "recheck_interval_s": 3600},
+            "audit": {"confirm_timeout_s": 20},
+        }
+    )
+
+
+def on_record(settings: Settings, *suspects: Suspect) -> list[str]:
+    """The ids of the findings that a job makes of suspects."""
+    watch, client = Watch(), Cluster()
+    manager = FindingsManager(settings, client, HASHER, on_change=watch, prober=Replicas(values))  # type: ignore[arg-type]
+    manager.start()
+    manager.offer(suspects)
+    watch.until(lambda s: len(s.open) == len(suspects) and not s.pending)
+    manager.stop()
+    return [event.finding_id for event in read_events(settings.storage.path)]
+
+
+Confirming = Callable[..., Confirmed]
+
+
+@pytest.fixture
+def audited(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Confirming:
+    """The verdicts of an audit by hand that raises suspects, while the replicas answer as given."""
+
+    def run(suspects: Sequence[Suspect], answering: Callable[[Claim], Answers]) -> Confirmed:
+        monkeypatch.setattr("parallax.audit.confirm.Prober", lambda *_, **__: Replicas(answering))
+        client: Any = Cluster()
+        with standalone(settings, client, KEY_HEX, [PLACE]) as confirm:
+            return confirm(suspects)
+
+    return run
+
+
+def text(found: Confirmed) -> str:
+    one = with_record(judge(PLAN, WHOLE, [], found.undecided, found.findings), found)
+    out = io.StringIO()
+    write(AuditReport("brokers", 0.0, 9.0, (one,)), "text", out, Shell(config="job.yaml"))
+    return out.getvalue()
+
+
+def test_what_it_sees_without_direction_is_the_finding_on_record_that_has_one(
+    settings: Settings, audited: Confirming
+) -> None:
+    (known,) = on_record(settings, DIRECTED)
+    before = read_events(settings.storage.path)
+    with capture_logs() as logged:
+        found = audited([WITHOUT], values)
+    assert [f.finding_id for f in found.findings] == [known]
+    assert found.undecided == {}
+    assert logged == []
+    assert read_events(settings.storage.path) == before
+    said = text(found)
+    assert f"orders-0: finding {known[:8]} (on record as confirmed; asked again: it stands): Broker 2 shows" in said
+    assert f"parallax findings explain {known[:8]} -c job.yaml" in said
+    assert "othing says which side is right" not in said
+    assert "This audit changes nothing on record." in said
+
+
+def test_what_is_not_on_record_is_said_to_be_new(settings: Settings, audited: Confirming) -> None:
+    found = audited([WITHOUT], values)
+    (finding,) = found.findings
+    assert found.on_record == {}
+    assert f"finding {finding.finding_id[:8]} (new: not on record): " in text(found)
+
+
+def test_a_finding_on_record_that_is_over_does_not_stand_against_what_the_replicas_answer(
+    settings: Settings, audited: Confirming
+) -> None:
+    (known,) = on_record(settings, DIRECTED)
+    found = audited([], agree)
+    assert found.findings == ()
+    assert [f.finding_id for f in found.ended] == [known]
+    one = with_record(judge(PLAN, WHOLE, [], {}, found.findings), found)
+    assert one.result is Result.CONSISTENT
+    assert f"finding {known[:8]} (on record; over by what the replicas answer now): Broker 2 " in text(found)
+
+
+def test_a_finding_whose_replica_is_away_stands_and_says_why_it_was_not_decided(
+    settings: Settings, audited: Confirming
+) -> None:
+    (known,) = on_record(settings, DIRECTED)
+    found = audited([], away)
+    assert [f.finding_id for f in found.findings] == [known]
+    assert f"finding {known[:8]} (on record as confirmed; asked again: broker 2 could not be asked" in text(found)
+
+
+def test_findings_of_other_partitions_are_not_asked_about(settings: Settings, audited: Confirming) -> None:
+    on_record(settings, Suspect("orders", 1, DIRECTED.accusation, {}, DIRECTED.raised_at))
+    assert audited([], values) == Confirmed()
+
+
+def test_a_table_that_cannot_be_read_is_said_and_the_audit_goes_on(settings: Settings, audited: Confirming) -> None:
+    on_record(settings, DIRECTED)
+    log = next((Path(settings.storage.path) / FINDINGS / "_delta_log").glob("*.json"))
+    log.write_text(json.dumps({"protocol": "none"}))
+    with capture_logs() as logged:
+        found = audited([WITHOUT], values)
+    assert len(found.findings) == 1
+    assert [line["event"] for line in logged] == [
+        "the findings on record cannot be read: this audit names none of them"
+    ]
