@@ -50,7 +50,8 @@ class FindingAlerts(Alerts):
                 f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
                 "critical",
                 f"More findings are open{FOR} than alerts name one by one",
-                "{{ $value }} more findings are open than are listed. `parallax findings list -c CONFIG` shows all of them.",
+                "{{ $value }} more findings are open than are listed. `parallax findings list -c CONFIG` shows all of "
+                "them.",
                 (f"More findings were open{FOR} than alerts name one by one", "Each has an alert of its own now."),
             ),
             self._lasting(
@@ -71,7 +72,8 @@ class FindingAlerts(Alerts):
                 f"A transaction of {WHERE}{FOR} hangs",
                 "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been open "
                 "that nothing will end. read_committed consumers of the partition get nothing beyond it, on any "
-                "replica, and the log is not cleaned beyond it. `parallax audit -c CONFIG` says at which offset it begins.",
+                "replica, and the log is not cleaned beyond it. `parallax audit -c CONFIG` says at which offset it "
+                "begins.",
             ),
         ]
 

@@ -205,8 +205,8 @@ class Rules(Alerts):
                 f"count {by_broker} ({self._e.known('replica_late_timestamp_seconds')})",
                 "warning",
                 f"{broker} was back too late",
-                "{{ $value }} of its replicas have copied records that may have been cleaned before. What they may have "
-                "missed is not known until an audit: parallax audit -c CONFIG.",
+                "{{ $value }} of its replicas have copied records that may have been cleaned before. What they may "
+                "have missed is not known until an audit: parallax audit -c CONFIG.",
             ),
         ]
 
@@ -276,8 +276,7 @@ class Rules(Alerts):
             wait=p.absent_for,
             past=(
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
-                "It is scraped again, or is a target no longer. A job that is back compares what was written meanwhile, as far as "
-                "it has not been cleaned.",
+                "It is scraped again, or is a target no longer. A job that is back compares what it finds still there.",
             ),
         )
 

@@ -188,7 +188,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax cannot reach broker {broker_id}",
         "Parallax could not reach broker {broker_id}",
         "It has not answered for 5 minutes; its replicas are not compared.",
-        left="It answers again, and its replicas are compared. If it was away for too long, ParallaxReplicaLate says so.",
+        left="It answers again, and its replicas are compared. ParallaxReplicaLate says if it was away for too long.",
     ),
     "ParallaxUnauthorized": Condition(
         ("unauthorized_replicas",),
