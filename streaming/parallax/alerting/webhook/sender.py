@@ -34,7 +34,7 @@ from parallax.shell import ANYWHERE, Shell
 
 log = structlog.get_logger(__name__)
 
-_PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 """https://developer.pagerduty.com/docs/send-alert-event."""
 _IDLE_S = 60.0
 """The longest that a thread sleeps: what it waits for is read off a clock that may be set."""
@@ -142,7 +142,7 @@ class Post:
     def _posted(self, body: Body, key: str) -> Answer:
         settings, document = self._settings, dict(body)
         try:
-            url = secret_of(settings.url, settings.url_file) or _PAGERDUTY
+            url = secret_of(settings.url, settings.url_file) or PAGERDUTY
             if not is_address(url):
                 return Answer(_REASONS[urllib3.exceptions.LocationValueError])
             if settings.routing_key_file is not None:
