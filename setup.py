@@ -15,7 +15,7 @@ TOP = Path(__file__).parent
 SHIPPED = (
     "conf/parallax.yaml",
     "deploy/prometheus/*.yaml",
-    "deploy/alertmanager/*.yaml",
+    "deploy/alertmanager/*",
     "dashboards/*.json",
     "docs/*.md",
 )

@@ -8,11 +8,18 @@ from typing import Any
 
 from dashboards.expressions import Expressions
 from dashboards.parameters import Parameters
+from parallax.alerting.conditions import CONDITIONS, commands
+from parallax.shell import ANYWHERE
 
 WHERE = "{{ $labels.topic }}-{{ $labels.partition }}"
 """The partition of an alert, in its annotations."""
 FOR = "{{ with $labels.cluster }} of cluster {{ . }}{{ end }}"
 """Its cluster, where it has a name."""
+BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
+"""The same behind a sentence."""
+
+Past = tuple[str, str]
+"""What a resolved alert says: what was the matter, and what its end means or leaves open."""
 
 Known = Callable[..., str]
 """`Expressions.known`, for the time that the alert waits."""
@@ -32,16 +39,35 @@ class Alerts:
         severity: str,
         summary: str,
         description: str,
+        past: Past | None = None,
         *,
         wait: str | None = None,
         **more: str,
     ) -> dict[str, Any]:
+        """An alert; what the job's own messages speak of as well says there what it was (`CONDITIONS`)."""
+        was, left = past or _past(name)
         annotations = {"summary": summary, "description": description}
+        annotations |= {"resolved_summary": was, "resolved_description": left}
         annotations |= {"runbook_url": f"{self._p.runbook}#{name.lower()}"} | more
         rule: dict[str, Any] = {"alert": name, "expr": expr, "labels": {"severity": severity}}
         return rule | ({"for": wait} if wait else {}) | {"annotations": annotations}
 
-    def _lasting(self, name: str, wait: str, expr: Callable[[Known], str], *said: str) -> dict[str, Any]:
+    def _lasting(
+        self, name: str, wait: str, expr: Callable[[Known], str], *said: str, past: Past | None = None
+    ) -> dict[str, Any]:
         """An alert about what has lasted for a time."""
         severity, summary, description = said
-        return self._alert(name, expr(partial(self._e.known, wait=wait)), severity, summary, description, wait=wait)
+        known = expr(partial(self._e.known, wait=wait))
+        return self._alert(name, known, severity, summary, description, past, wait=wait)
+
+
+class _Templates(dict[str, str]):
+    """For the name of a label, the template of its value; beside what is given."""
+
+    def __missing__(self, name: str) -> str:
+        return f"{{{{ $labels.{name} }}}}"
+
+
+def _past(name: str) -> Past:
+    condition, labels = CONDITIONS[name], _Templates(commands(ANYWHERE))
+    return f"{condition.was.format_map(labels)}{BEHIND}", condition.left.format_map(labels)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import FOR, WHERE, Alerts
+from dashboards.alerts import BEHIND, FOR, WHERE, Alerts
 from dashboards.expressions import FINDING
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS
@@ -21,7 +21,8 @@ from parallax.alerting.listing import ALARMS
 WORSE = "ParallaxFindingWorse"
 """The alert about a finding that has become worse than what somebody acknowledged."""
 
-_BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
+_EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
+_ASK = f"`{_EXPLAIN}` says what has become of it."
 
 
 class FindingAlerts(Alerts):
@@ -40,6 +41,7 @@ class FindingAlerts(Alerts):
                 "info",
                 f"A finding of {WHERE}{FOR} is acknowledged; it stands",
                 self._said("finding_acknowledgement_info", "by", "comment"),
+                (f"A finding of {WHERE}{FOR} was acknowledged", f"It is over, or is worse than was known. {_ASK}"),
                 **self._leads(),
             ),
             self._about(WORSE, self._worse(), "critical", "Worse than known: "),
@@ -48,7 +50,9 @@ class FindingAlerts(Alerts):
                 f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
                 "critical",
                 f"More findings are open{FOR} than alerts name one by one",
-                "{{ $value }} more findings are open than are listed. `parallax findings` shows all of them.",
+                "{{ $value }} more findings are open than are listed. `parallax findings list -c CONFIG` shows all of "
+                "them.",
+                (f"More findings were open{FOR} than alerts name one by one", "Each has an alert of its own now."),
             ),
             self._lasting(
                 "ParallaxSuspectsUndecided",
@@ -58,6 +62,7 @@ class FindingAlerts(Alerts):
                 f"Suspects in {WHERE}{FOR} cannot be decided",
                 f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}: a replica "
                 "that is needed does not answer, or its log is still being scanned.",
+                past=(f"Suspects in {WHERE}{FOR} could not be decided for a time", "None is without a verdict now."),
             ),
             self._alert(
                 "ParallaxTransactionHanging",
@@ -67,7 +72,8 @@ class FindingAlerts(Alerts):
                 f"A transaction of {WHERE}{FOR} hangs",
                 "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been open "
                 "that nothing will end. read_committed consumers of the partition get nothing beyond it, on any "
-                "replica, and the log is not cleaned beyond it. `parallax audit` says at which offset it begins.",
+                "replica, and the log is not cleaned beyond it. `parallax audit -c CONFIG` says at which offset it "
+                "begins.",
             ),
         ]
 
@@ -83,17 +89,20 @@ class FindingAlerts(Alerts):
         """Where to go from an alert about a finding."""
         place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
         dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
-        return {"command": "parallax findings explain {{ $labels.finding_id }} -c CONFIG", **dashboard}
+        return {"command": _EXPLAIN, **dashboard}
 
     def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
         """An alert about findings that says what the job says of them."""
         more = {label: self._said("finding_info", label) for label in ("kind", "broker_id", "offset")}
         more["kind_runbook_url"] = f"{self._p.runbook}#{self._said('finding_info', 'runbook')}"
         headline = self._said("finding_info", "headline", otherwise=f"Replicas of {WHERE} differ")
-        summary = f"{before}{headline}{_BEHIND}"
-        return self._alert(
-            name, expr, severity, summary, self._said("finding_info", "summary"), **more, **self._leads()
+        summary = f"{before}{headline}{BEHIND}"
+        past = (
+            f"Replicas of {WHERE}{FOR} differed ({more['kind']})",
+            f"The finding is over, or it has changed and has another alert. {_ASK}",
         )
+        said = self._said("finding_info", "summary")
+        return self._alert(name, expr, severity, summary, said, past, **more, **self._leads())
 
     def _worse(self) -> str:
         """Findings that stand, and were acknowledged and are not any more; from then on, for as long as they stand.

@@ -12,6 +12,31 @@ from parallax.alerting.listing import ALARMS
 _HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in your own receivers.
 # One message for all that is wrong with a partition; what a job that is away cannot know pages nobody, nor does a
 # finding that somebody has acknowledged.
+#
+# What is resolved keeps the annotations of what fired, in the present tense. parallax.tmpl says what it was instead; it
+# belongs beside this file, and your receivers name it:
+#
+# - name: page
+#   slack_configs:
+#   - api_url_file: /etc/alertmanager/slack-url
+#     send_resolved: true
+#     title: '{{ template "parallax.title" . }}'
+#     text: '{{ template "parallax.text" . }}'
+#   pagerduty_configs:
+#   - routing_key_file: /etc/alertmanager/pagerduty-key
+#     description: '{{ template "parallax.title" . }}'
+#     details:
+#       text: '{{ template "parallax.text" . }}'
+#   email_configs:
+#   - to: on-call@example.com
+#     send_resolved: true
+#     headers:
+#       Subject: '{{ template "parallax.title" . }}'
+#     html: ''
+#     text: '{{ template "parallax.text" . }}'
+#
+# A webhook receives the annotations as they are: of an alert whose status is resolved, show resolved_summary and
+# resolved_description.
 """
 
 
@@ -28,6 +53,7 @@ def routes() -> str:
     return written(
         _HEAD,
         {
+            "templates": ["parallax.tmpl"],
             "route": {
                 "receiver": "page",
                 "group_by": place,

@@ -76,6 +76,10 @@ class Rules(Alerts):
                 f"Parts of {WHERE}{FOR} are not compared",
                 f"For {p.undecided} there have been offsets without a verdict ({{{{ $labels.isolation_level }}}}), now "
                 "{{ $value }}, for the reason {{ $labels.reason }}.",
+                past=(
+                    f"Parts of {WHERE}{FOR} were not compared for a time",
+                    "No offset has been without a verdict for this reason since: {{ $labels.reason }}.",
+                ),
             ),
             self._lasting(
                 "ParallaxInitialReadingIncomplete",
@@ -85,6 +89,10 @@ class Rules(Alerts):
                 f"A replica of {WHERE}{FOR} has not been read yet",
                 f"For {p.unread_for}, not every replica of {WHERE} has been read up to where it was when the job "
                 "started. While one has never been read, the whole partition has no verdict.",
+                past=(
+                    f"A replica of {WHERE}{FOR} had not been read yet",
+                    "It has been read by now, or is watched no longer.",
+                ),
             ),
             # What no replica holds any more no reading brings back: the alert ends a day after the last loss.
             self._lasting(
@@ -95,6 +103,10 @@ class Rules(Alerts):
                 f"Logs of {WHERE}{FOR} have lost their beginning",
                 "{{ $value }} offsets ({{ $labels.isolation_level }}) are gone from the beginning of a log, or of all, "
                 "although no cleanup policy is known to delete records. What they held is unknown.",
+                past=(
+                    f"Logs of {WHERE}{FOR} had lost their beginning",
+                    "Nothing was lost in the last day. What had been lost stays unknown.",
+                ),
             ),
             self._lasting(
                 "ParallaxBrokerUnreachable",
@@ -132,6 +144,10 @@ class Rules(Alerts):
                 f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} falls behind",
                 "The {{ $labels.isolation_level }} view has not read yet what the replica showed "
                 "{{ $value | humanizeDuration }} ago; what compaction removes meanwhile is never seen.",
+                past=(
+                    f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} was behind",
+                    "It has caught up, or the broker is away. What compaction removed meanwhile was never seen.",
+                ),
             ),
         ]
 
@@ -179,14 +195,18 @@ class Rules(Alerts):
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
                 "{{ $value }} of its replicas are absent, and it is not known since when, or the settings of their "
                 "topics cannot be read.",
+                past=(
+                    f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
+                    "It is known now, or its replicas are back.",
+                ),
             ),
             self._alert(
                 "ParallaxReplicaLate",
                 f"count {by_broker} ({self._e.known('replica_late_timestamp_seconds')})",
                 "warning",
                 f"{broker} was back too late",
-                "{{ $value }} of its replicas have copied records that may have been cleaned before. Audit their "
-                "partitions: parallax audit.",
+                "{{ $value }} of its replicas have copied records that may have been cleaned before. What they may "
+                "have missed is not known until an audit: parallax audit -c CONFIG.",
             ),
         ]
 
@@ -203,6 +223,10 @@ class Rules(Alerts):
                 "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
                 "or paused its cleaning. It puts the settings back once the replica is in sync (parallax guard "
                 "status); where guard.mode is not act nothing does but parallax guard release {{ $labels.topic }}.",
+                past=(
+                    f"Settings of {topic} were held while a replica was away",
+                    "The guard holds them no longer.",
+                ),
             ),
             self._alert(
                 "ParallaxGuardRefused",
@@ -211,6 +235,10 @@ class Rules(Alerts):
                 f"The guard does not hold {topic}",
                 "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}, or cannot put back "
                 "what it held: parallax guard status says why, and what to run.",
+                past=(
+                    f"The guard did not hold {topic} for a time",
+                    "It holds the topic, or needs to no longer: parallax guard status.",
+                ),
             ),
             self._alert(
                 "ParallaxGuardOverruled",
@@ -219,6 +247,10 @@ class Rules(Alerts):
                 f"Somebody has changed settings that the guard held{FOR}",
                 "The values were left as they are, and the topic is not held again for this absence. A tool that "
                 "reverts settings has to leave out what the guard sets.",
+                past=(
+                    f"Somebody had changed settings that the guard held{FOR}",
+                    "Nobody has in the last hour. What they set stays set.",
+                ),
             ),
             self._lasting(
                 "ParallaxGuardStopped",
@@ -242,6 +274,10 @@ class Rules(Alerts):
             "reads may be watched by nobody.{{ else }}No Parallax target has answered for "
             f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts about findings stay as they were.",
             wait=p.absent_for,
+            past=(
+                f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
+                "It is scraped again, or is a target no longer. A job that is back compares what it finds still there.",
+            ),
         )
 
     def _health(self) -> list[dict[str, Any]]:
@@ -257,6 +293,10 @@ class Rules(Alerts):
                 "none",
                 "Alerting works from Prometheus to the receiver",
                 "Always fires. Route it to a receiver that raises an alarm when it stops.",
+                past=(
+                    "Alerting stopped for a time",
+                    "Prometheus was stopped, or its rules were changed.",
+                ),
             ),
             self._absent(),
             # A job that never compared anything has no heartbeat: its start stands in.
@@ -280,6 +320,10 @@ class Rules(Alerts):
                 "warning",
                 f"Query {{{{ $labels.query }}}} keeps being restarted{FOR}",
                 "The streaming query {{ $labels.query }} was restarted {{ $value | humanize }} times in 15 minutes.",
+                past=(
+                    f"Query {{{{ $labels.query }}}} was restarted again and again{FOR}",
+                    "It was not in the last 15 minutes.",
+                ),
             ),
             self._lasting(
                 "ParallaxFindingsNotWritable",
@@ -314,6 +358,10 @@ class Rules(Alerts):
                 "warning",
                 f"Parallax cannot reach the receiver {{{{ $labels.receiver }}}}{FOR}",
                 "Findings have not been reported to {{ $labels.receiver }} for {{ $value | humanizeDuration }}.",
+                past=(
+                    f"Parallax could not reach the receiver {{{{ $labels.receiver }}}}{FOR}",
+                    "Nothing waits for it any more.",
+                ),
             ),
             # What a newer version wrote counts in no other alert.
             self._alert(

@@ -1,4 +1,4 @@
-"""Addresses of HTTP that settings name: whether they are some, and what of them may be said."""
+"""Addresses that settings name, of HTTP and of brokers: whether they are some, and what of them may be said."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
+_HOW = "write host:port[,host:port]"
 NO_ADDRESS = "is no address; write http:// or https://, a host, a port that can be, and a path"
 
 
@@ -29,3 +30,35 @@ def names_a_user(address: str) -> bool:
 def shown(address: str) -> str:
     """An address without what may be a secret: who asks, and the query."""
     return parse_url(address)._replace(auth=None, query=None, fragment=None).url
+
+
+def brokers(text: str) -> tuple[tuple[str, int], ...]:
+    """The hosts and ports of ``bootstrap.servers``, in the order given; ``SASL_SSL://`` may stand before a host.
+
+    Raises:
+        ValueError: one of them is none, or there is none.
+    """
+    if "@" in text:  # what stands before it is a secret
+        raise ValueError(f"holds an @; {_HOW}, and who logs in under sasl.*")
+    found = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[^\]]+\]|[^:\s]+):([0-9]{1,9})", part)
+        if match is None:
+            raise ValueError(f"{part!r} is not host:port; {_HOW}")
+        if not 0 < int(match[2]) < 1 << 16:
+            raise ValueError(f"{part!r} names no port; write one of 1 to 65535")
+        if not _can_be_resolved(match[1]):
+            raise ValueError(f"{part!r} names no host: a label of it is empty or too long; {_HOW}")
+        found.append((match[1].strip("[]"), int(match[2])))
+    if not found:
+        raise ValueError(f"missing; {_HOW}")
+    return tuple(found)
+
+
+def _can_be_resolved(host: str) -> bool:
+    """Whether it can be looked up at all: names are encoded for it (IDNA)."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from parallax.check_line import Line, Result, exit_code, some
+from parallax.check_receivers import receivers
 from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
 from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
@@ -56,6 +57,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield _storage(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)
+    yield from receivers(settings.alerting)
     yield from _workers(settings)
     yield from _absences(settings)
     yield from _paused(settings.storage.path)

@@ -59,13 +59,13 @@ class ClusterWatch:
             log.error(
                 "another cluster answers at an address",
                 address=address,
-                its_cluster=found[address] or "not told",
+                its_cluster=found[address] or "unknown",
                 cluster=self._client.cluster_id,
                 what="nothing is read there, and what is on record stays; correct kafka.bootstrap.servers, or what "
                 "the broker advertises",
             )
         for address in self._seen.keys() - found.keys():
-            log.warning("no other cluster answers at an address any more", address=address)
+            log.warning("no other cluster answers at an address any more; it is read again", address=address)
         self._seen = found
         self._on_look(found)
 
@@ -74,7 +74,8 @@ class ClusterWatch:
             try:
                 self.look()
             except Exception as error:  # noqa: BLE001 - a fault in one look must not be the last of them
-                log.warning("the addresses could not be asked for their cluster", error=one_line(error))
+                what = "which cluster answers there is asked again"
+                log.warning("the addresses could not be asked for their cluster", error=one_line(error), what=what)
             if self._stop.wait(EVERY_S):
                 return
 

@@ -23,6 +23,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -34,7 +35,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from parallax.addresses import NO_ADDRESS, is_address, names_a_user, shown
+from parallax.addresses import NO_ADDRESS, brokers, is_address, names_a_user, shown
 from parallax.errors import is_text, one_line, option_name
 from parallax.stores import STORES, is_remote
 
@@ -126,8 +127,23 @@ def _one_line(value: str) -> str:
 _Label = Annotated[str, AfterValidator(_one_line)]
 
 
+def _kinds(annotation: Any) -> set[Any]:
+    """The types that an annotation names, its parts' as well."""
+    return {annotation}.union(*map(_kinds, get_args(annotation))) if get_origin(annotation) else {annotation}
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # Else true is 1, and false is 0, which has a meaning of its own for many settings.
+        given = value if isinstance(value, list) else [value]
+        kinds = _kinds(cls.model_fields[info.field_name or ""].annotation)
+        if any(isinstance(one, bool) for one in given) and kinds & {int, float} and bool not in kinds:
+            raise ValueError("is true or false, and no number; write a number")
+        return value
 
 
 class TopicSettings(_Section):
@@ -612,6 +628,10 @@ class Settings(BaseSettings):
         for name, option in value.items():
             if not isinstance(option, str | bool | int) or not is_text(str(option)):
                 raise ValueError(f"{option_name(name)} is not text; write it in quotes, or leave it out")
+        try:
+            brokers(str(value["bootstrap.servers"]))
+        except ValueError as error:
+            raise ValueError(f"bootstrap.servers: {error}") from None
         return {str(k): _option_text(v) for k, v in value.items()}
 
     @model_validator(mode="after")

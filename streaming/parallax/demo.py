@@ -144,7 +144,7 @@ def run_demo(
 
 def _not_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Leave out of the log what the board says in its own words."""
-    if event.get("event") in ("finding", "guard"):
+    if event.get("event") == "finding" or event.get("about") == "guard":
         raise structlog.DropEvent
     return event
 

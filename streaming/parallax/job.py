@@ -294,7 +294,7 @@ class Job:
 
         with self._one_session:
             if not is_alive(self._spark):
-                log.error("Spark's JVM has ended; another one is started")
+                log.error("Spark's JVM has ended; another one is started, and the job goes on where it was")
                 if self._maintenance is not None:
                     self._maintenance.stop(timeout_s=0.0)
                     self._maintenance = None
@@ -369,14 +369,21 @@ class Job:
         for broker, one in paused.items():
             if self._paused.get(broker) != one:
                 what = "what is not read is unknown; parallax resume has it read again"
-                log.warning("reading paused", broker=called(broker), by=one.by, reason=one.reason, what=what)
+                log.warning(
+                    "a broker is not read, as an operator wants it",
+                    broker=called(broker),
+                    by=one.by,
+                    reason=one.reason,
+                    what=what,
+                )
         for broker in self._paused.keys() - paused.keys():
-            log.warning("reading goes on", broker=called(broker))
+            log.warning("a broker is read again; nobody wants its reading paused any more", broker=called(broker))
         self._paused = paused
         self.state.update_paused(paused)
 
     def _pauses_unknown(self, problem: str) -> None:
-        log.error("whether reading is paused cannot be told; it stays as it was", error=problem)
+        what = "parallax pause and resume have no effect until it can"
+        log.error("whether reading is paused cannot be told; it stays as it was", error=problem, what=what)
 
     def _positions_recorded(self, seen: Sequence[PositionSeen]) -> None:
         for isolation in IsolationLevel:
@@ -405,7 +412,7 @@ class Job:
                 what = "what the topic holds is unknown until the right is granted again (kafka-acls.sh)"
                 log.error("not authorized", **about, replicas=change.replicas, what=what, error=change.error)
             else:
-                log.warning("authorized again", **about, after_s=round(change.seconds))
+                log.warning("authorized again; the topic is read on", **about, took_s=round(change.seconds))
 
     def _compared(self, suspects: Sequence[Any], coverages: Sequence[Coverage]) -> None:
         with self._settling:

@@ -6,16 +6,78 @@ import contextlib
 import logging
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import IO, Any, TextIO, cast
 
 import structlog
 from structlog.typing import Processor
 
+FIELDS: Mapping[str, str] = {
+    "about": "whom or what it is about, where that is no partition",
+    "address": "host:port of a broker",
+    "before": "the date before which everything was dropped",
+    "behind_h": "hours that a reader of the table is behind",
+    "broker": "the id of a broker",
+    "brokers": "the ids of brokers",
+    "by": "who asked for it",
+    "cluster": "the id of the cluster that the storage belongs to",
+    "cores": "processors that the job may use",
+    "error": "what went wrong, in the words of what failed",
+    "failed_pings": "how many pings of the heartbeat failed in a row",
+    "findings": "how many findings",
+    "free": "space that is free, MiB",
+    "free_files": "files that can still be made",
+    "id": "the id of a finding, for parallax findings explain",
+    "its_cluster": "the id of the cluster that answers at the address",
+    "kept_until": "until when what the replica lacked was kept, UTC",
+    "kind": "the kind of a finding (docs/runbook.md)",
+    "load": "processes that want a processor, on average",
+    "logger": "which part of Spark or of a library said it",
+    "needed": "space that has to be free, MiB",
+    "needed_files": "files that must be free to make",
+    "offset": "an offset of the partition",
+    "partition": "the number of a partition",
+    "partitions": "how many partitions",
+    "path": "a file",
+    "pattern": "topics.pattern",
+    "place": "the folder or bucket",
+    "producer_id": "the id of a producer",
+    "query": "a streaming query of the job",
+    "read_from": "what an audit compared: brokers, or tables of what the job recorded",
+    "reason": "the reason that somebody gave",
+    "receiver": "the name of a receiver of alerting.webhooks",
+    "replicas": "how many replicas",
+    "result": "what an audit came to: consistent, diverged or unknown",
+    "retry_after_s": "seconds until it is tried again",
+    "rows": "how many rows of a table",
+    "said": "what Spark said",
+    "set_aside_as": "where the damaged file is now",
+    "settings": "settings of the topic, with their values",
+    "since": "since when, UTC",
+    "status": "how a finding stands, or what a message says: firing, acknowledged, resolved",
+    "suspect": "the id of a suspect",
+    "table": "a table of the storage",
+    "text": "what the finding says",
+    "thread": "a thread of the job",
+    "topic": "the name of a topic",
+    "took_s": "seconds that it lasted",
+    "what": "what it means, and what to do",
+    "why": "what speaks against it, or is in the way",
+    "missing_right": "the right that Kafka refuses (docs/security.md)",
+}
+"""What each field of an event says, with its unit; an event has no other. ``exception`` is a traceback."""
+
+
+def _without_nothing(_logger: Any, _level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Leave out the fields of which nothing is known."""
+    return {name: value for name, value in event.items() if value is not None and value not in ("", (), [], {})}
+
+
 _FIELDS: list[Any] = [
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso"),
     structlog.processors.format_exc_info,
+    _without_nothing,
 ]
 _RENDERED = structlog.processors.JSONRenderer(default=str)
 
@@ -78,7 +140,8 @@ def _thread_ended(ended: Any) -> None:
         return
     error = (ended.exc_type, ended.exc_value, ended.exc_traceback)
     thread = "" if ended.thread is None else ended.thread.name
-    structlog.get_logger(__name__).error("a thread has ended by an error", thread=thread, exc_info=error)
+    what = "a part of the job may stand still, by a fault of Parallax; restart the job, and report the traceback"
+    structlog.get_logger(__name__).error("a thread has ended by an error", thread=thread, exc_info=error, what=what)
 
 
 def said(text: str) -> None:
@@ -86,4 +149,4 @@ def said(text: str) -> None:
     structlog.get_logger("parallax").info(text)
 
 
-__all__ = ["Forgiving", "configure_logging", "said"]
+__all__ = ["FIELDS", "Forgiving", "configure_logging", "said"]

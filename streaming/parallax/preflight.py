@@ -83,7 +83,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     chosen = watched(topics, settings)
     if not chosen:
         hint = "correct it, or grant DESCRIBE; topics that come to match are watched from then on"
-        log.warning("topics.pattern: no topic that may be seen matches", pattern=settings.topics.pattern, hint=hint)
+        log.warning("topics.pattern: no topic that may be seen matches", pattern=settings.topics.pattern, what=hint)
     check_brokers(client, topics, settings.topics.brokers or ())
     refused = {topic.name: topic.error for topic in chosen if isinstance(topic.error, Unauthorized)}
     for broker, partitions in by_broker(chosen, settings).items():

@@ -15,7 +15,7 @@ CONFIG = "parallax.yaml"
 PLACES: Mapping[str, str] = {
     "conf/parallax.yaml": CONFIG,
     "deploy/prometheus/*.yaml": "prometheus",
-    "deploy/alertmanager/*.yaml": "alertmanager",
+    "deploy/alertmanager/*": "alertmanager",
     "dashboards/*.json": "grafana",
     "docs/*.md": "docs",
 }

@@ -199,7 +199,7 @@ class Supervisor:
         while not self._stop.wait(interval_s):
             awaiting = self._awaiting
             if awaiting is not None and self._clock() - awaiting[0] > awaiting[1]:
-                log.error("what the queries run in does not answer; it is ended", after_s=round(awaiting[1]))
+                log.error("Spark does not answer; it is ended, and started again", took_s=round(awaiting[1]))
                 self._awaiting = None
                 self._last_resort()
 
@@ -292,7 +292,9 @@ class Supervisor:
         settings = self._settings
         wait_ms = backoff(watch.failures, settings.restart_backoff_ms, settings.restart_backoff_max_ms, self._draw)
         watch.retry_at = self._clock() + wait_ms / 1000
-        log.warning("query restarts", query=watch.spec.name, in_ms=round(wait_ms), error=report.error)
+        what = "nothing is lost: it goes on where it was"
+        about = {"query": watch.spec.name, "retry_after_s": round(wait_ms / 1000, 1)}
+        log.warning("query restarts", **about, error=report.error, what=what)
 
 
 def _one_line(error: Any) -> str:
@@ -313,4 +315,4 @@ def _stop_quietly(query: Query | None) -> None:
     try:
         query.stop()
     except Exception as error:  # noqa: BLE001 - a query that cannot be stopped must not stop the rest
-        log.warning("query did not stop cleanly", error=_one_line(error))
+        log.warning("a query did not stop cleanly; what it had not recorded is read again", error=_one_line(error))

@@ -73,16 +73,20 @@ class Alertmanager(_Service):
         folder: for its files.
         receiver: the port of the receiver.
         is_quick: it waits for seconds where the configuration says half a minute.
+        speaks: the configuration's examples are the receivers of what is wrong: Slack and PagerDuty, in its words.
     """
 
-    def __init__(self, folder: Path, receiver: int, *, is_quick: bool = False) -> None:
+    def __init__(self, folder: Path, receiver: int, *, is_quick: bool = False, speaks: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
         config = folder / "alertmanager.yaml"
         shipped = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
         if is_quick:
             shipped = re.sub(r"group_(wait|interval): \d+s", r"group_\1: 1s", shipped)
+        if speaks:
+            shipped = _with_examples(shipped, f"http://127.0.0.1:{receiver}")
         config.write_text(shipped.replace("http://127.0.0.1:9465/", f"http://127.0.0.1:{receiver}/"))
+        shutil.copy(ROOT / "deploy/alertmanager/parallax.tmpl", folder)
         options = [f"--config.file={config}", f"--storage.path={folder}", f"--web.listen-address=127.0.0.1:{port}"]
         super().__init__("alertmanager", folder, port, [ALERTMANAGER, *options, "--cluster.listen-address="])
 
@@ -117,6 +121,22 @@ class Alertmanager(_Service):
         )
         with urllib.request.urlopen(request, timeout=30):
             pass
+
+
+def _with_examples(shipped: str, to: str) -> str:
+    """The configuration with the receivers that its head shows, which post to an address instead."""
+    shown = re.sub(r"(?m)^# ?", "", "".join(re.findall(r"(?m)^# (?:- name|  ).*\n", shipped)))
+    (example,) = yaml.safe_load(shown)
+    (slack,), (pagerduty,) = example["slack_configs"], example["pagerduty_configs"]
+    del slack["api_url_file"], pagerduty["routing_key_file"]
+    slack["api_url"] = f"{to}/slack"
+    pagerduty |= {"routing_key": "0" * 32, "url": f"{to}/pagerduty"}
+    document = yaml.safe_load(shipped)
+    said = {"slack_configs": [slack], "pagerduty_configs": [pagerduty]}
+    document["receivers"] = [
+        {"name": one["name"], **said} if one["name"] in ("page", "ticket") else one for one in document["receivers"]
+    ]
+    return yaml.safe_dump(document)
 
 
 class Prometheus(_Service):

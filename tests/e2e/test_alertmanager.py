@@ -330,6 +330,52 @@ if INSTALLED:
             state.update_findings(FindingsStatus())
             until(lambda: sent("/page", "ParallaxDivergenceExposed", "resolved"), "the end to be said", timeout=60)
             assert [m.body["status"] for m in receiver.messages if m.path == "/page"].count("resolved") == 1
+            (end,) = (m.body["alerts"] for m in receiver.messages if m.body["status"] == "resolved")
+            was = {one["annotations"]["resolved_summary"] for one in end}
+            assert was == {f"Replicas of {wrong.topic}-{wrong.partition} of cluster lab differed ({wrong.kind})"}
+
+    def test_what_is_resolved_says_in_the_past_what_it_was(tmp_path: Path) -> None:
+        rules = {name: rule for name, rule in RULES.items() if rule["labels"]["severity"] in ("critical", "warning")}
+        alerts = [
+            {"labels": one, "annotations": rules[one["alertname"]]["annotations"]}
+            for one in ONE_OF_EACH
+            if one["alertname"] in rules
+        ]
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+
+            def sent() -> tuple[list[str], list[str]]:
+                """The text of each message, at Slack and at PagerDuty."""
+                slack = [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
+                pagerduty = [m.body["payload"] for m in receiver.messages if m.path == "/pagerduty"]
+                return (
+                    [f"{one['title']}\n{one['text']}" for one in slack],
+                    [f"{one['summary']}\n{one['custom_details']['text']}" for one in pagerduty],
+                )
+
+            def all_sent() -> bool:
+                return all(len(texts) == len(alerts) for texts in sent())
+
+            alertmanager.post(*alerts)
+            until(all_sent, "each alert to be sent", timeout=60)
+            for texts in sent():
+                for rule in rules.values():
+                    assert any(saying(rule, "") in text for text in texts), rule["alert"]
+            receiver.messages.clear()
+            alertmanager.post(*({**one, "endsAt": datetime.now(UTC).isoformat()} for one in alerts))
+            until(all_sent, "each end to be sent", timeout=60)
+            for texts in sent():
+                assert all(text.startswith("[RESOLVED] ") for text in texts)
+                for rule in rules.values():
+                    assert any(saying(rule, "resolved_") in text for text in texts), rule["alert"]
+                    assert not any(rule["annotations"]["summary"] in text for text in texts), rule["alert"]
+
+
+def saying(rule: Mapping[str, Any], state: str) -> str:
+    """What a message says of an alert of a rule in a state."""
+    return f"{rule['annotations'][f'{state}summary']}\n{rule['annotations'][f'{state}description']}"
 
 
 @contextmanager

@@ -219,6 +219,11 @@ def without_a_broker(job: Job) -> None:
     job.state.update_progress([progress(broker=3, reachable=False)])
 
 
+def in_part(job: Job) -> None:
+    job.follow()
+    job.state.update_coverage([coverage(partition=1, unknown={UnknownReason.BEFORE_FIRST_READING: (9, 9)})])
+
+
 def without_a_query(job: Job) -> None:
     job.follow()
     job.state.update_query(QueryReport("progress", up=False))
@@ -247,11 +252,12 @@ BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
     ("happens", "says", "colour", "why"),
     [
         (healthy, "All replicas agree", GOOD, ""),
-        (starting, "Starting: 2 of 5 steps done", PLAIN, "Ask the brokers what they hold: not done yet"),
+        (starting, "Starting: 2 of 5 steps done", PLAIN, "Ask the brokers what they hold: under way"),
+        (in_part, "All replicas agree in 1 of 2 partitions; the others are known in part", PLAIN, "◐"),
         (without_a_broker, "Cannot tell whether the replicas agree: broker 3 does not answer", WARN, "broker 3"),
         (without_a_query, "Cannot tell whether the replicas agree: query progress is down", WARN, "query progress"),
         (found, "2 open findings, 1 seen by consumers", BAD, ""),
-        (acknowledged, "1 acknowledged finding; nothing else differs", WARN, ""),
+        (acknowledged, "1 acknowledged finding stands; nothing else differs", WARN, ""),
         (stalled, "Cannot tell whether the replicas agree: nothing has been compared for 20 min", WARN, "compared for"),
     ],
 )
@@ -281,6 +287,20 @@ def test_the_first_line_and_the_title_say_what_stands(
             if job.state.snapshot().coverage:
                 page.goto("/topics/orders")
                 expect(page.locator("p.standing")).to_contain_text(says)
+
+
+def test_a_step_that_is_done_under_way_or_to_come_is_told_by_its_sign_and_its_word(
+    browser: Browser, tmp_path: Path
+) -> None:
+    job = Job(tmp_path)
+    starting(job)
+    with job.served() as address:
+        page = browser.new_page()
+        page.goto(address)
+        steps = page.locator(".steps li").all_inner_texts()
+        page.close()
+    assert [step[0] for step in steps] == ["✓", "✓", "↻", "○", "○"]
+    assert [step.partition(": ")[2] for step in steps] == ["done", "done", "under way", "to come", "to come"]
 
 
 _SHOWN = "getComputedStyle(document.querySelector('h1')).color"

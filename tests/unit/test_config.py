@@ -425,3 +425,38 @@ class TestFilesOfSecrets:
     def test_what_is_no_mapping_is_named(self) -> None:
         with pytest.raises(ConfigError, match="kafka_files"):
             validate({**MINIMAL, "kafka_files": ["x"]})
+
+
+@pytest.mark.parametrize(
+    ("servers", "said"),
+    [
+        ("9092", "'9092' is not host:port; write host:port[,host:port]"),
+        (9092, "'9092' is not host:port; write host:port[,host:port]"),
+        ("b:99999", "'b:99999' names no port; write one of 1 to 65535"),
+        ("a:1,b:0", "'b:0' names no port; write one of 1 to 65535"),
+        (",", "missing; write host:port[,host:port]"),
+        (["a:1", "b"], "'b' is not host:port; write host:port[,host:port]"),
+    ],
+)
+def test_an_address_of_a_broker_that_can_be_none_is_refused_with_the_file(servers: object, said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        validate({"kafka": {"bootstrap.servers": servers}, "topics": {"include": ["a"]}})
+    assert str(error.value) == f"settings: kafka: bootstrap.servers: {said}"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("alerting.heartbeat_interval_s", True), ("audit.interval_s", False), ("topics.brokers", [True])],
+)
+def test_true_is_no_number(option: str, value: object) -> None:
+    section, name = option.split(".")
+    document = {"kafka": {"bootstrap.servers": "b:1"}, "topics": {"include": ["a"]}}
+    with pytest.raises(ConfigError) as error:
+        validate(document | {section: document.get(section, {}) | {name: value}})
+    assert str(error.value) == f"settings: {option}: is true or false, and no number; write a number"
+
+
+def test_true_may_be_a_text_or_a_truth() -> None:
+    document = {"kafka": {"bootstrap.servers": "b:1"}, "topics": {"include": ["a"]}}
+    settings = validate(document | {"guard": {"mode": False, "internal_topics": True}})
+    assert (settings.guard.mode, settings.guard.internal_topics) == ("off", True)

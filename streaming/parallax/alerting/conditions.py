@@ -14,6 +14,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from parallax.model import Severity
+from parallax.shell import Shell
 
 STALLED_S = 300.0
 """Seconds without a comparison, or without progress of a query."""
@@ -68,9 +69,9 @@ class Condition(NamedTuple):
         wait_s: for how long it has to last.
         headline: a format, of the labels.
         was: the same in the past.
-        description: what it means, and what to do.
+        description: what it means, and what to do; a format, of the labels and of commands (`commands`).
         is_blind: while it is wrong nobody can rely on the job: no heartbeat is sent.
-        left: what its end leaves open; a format, of the labels.
+        left: what its end means or leaves open; a format as the description.
     """
 
     metrics: tuple[str, ...]
@@ -125,6 +126,8 @@ def _absent(is_wrong: Callable[[float, float], bool]) -> Found:
 
 
 _LACKS = "Tombstones and end markers that it lacks may be gone from the others"
+_IN_TIME_OR_NOT = "It is back in time, or its time has passed: then ParallaxReplicaRemovalPassed says so."
+_NOT_PROVEN = "What it may have missed is not known until an audit: {audit}"
 
 CONDITIONS: Mapping[str, Condition] = {
     "ParallaxStalled": Condition(
@@ -185,6 +188,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax cannot reach broker {broker_id}",
         "Parallax could not reach broker {broker_id}",
         "It has not answered for 5 minutes; its replicas are not compared.",
+        left="It answers again, and its replicas are compared. ParallaxReplicaLate says if it was away for too long.",
     ),
     "ParallaxUnauthorized": Condition(
         ("unauthorized_replicas",),
@@ -202,7 +206,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _WARNING,
         "Parallax does not read broker {broker_id}, as an operator wants it",
         "Parallax did not read broker {broker_id}, as an operator wanted it",
-        "What is not read is unknown, and what is cleaned meanwhile stays so: parallax resume has it read on.",
+        "What is not read is unknown, and what is cleaned meanwhile stays so. To have it read on: {resume}",
     ),
     "ParallaxReplicaAbsentLong": Condition(
         (_ABSENT, _BOUND),
@@ -212,6 +216,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Broker {broker_id} has been away for a good part of delete.retention.ms",
         "Broker {broker_id} was away for a good part of delete.retention.ms",
         f"{_LACKS} before long. Bring it back, or raise delete.retention.ms of its topics.",
+        left=_IN_TIME_OR_NOT,
     ),
     "ParallaxReplicaRemovalNear": Condition(
         (_ABSENT, _BOUND),
@@ -221,6 +226,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Broker {broker_id} will soon miss tombstones or end markers for good",
         "Broker {broker_id} was about to miss tombstones or end markers for good",
         f"{_LACKS} within the hour. Bring it back before, or raise delete.retention.ms and pause the cleaning.",
+        left=_IN_TIME_OR_NOT,
     ),
     "ParallaxReplicaRemovalPassed": Condition(
         (_BOUND,),
@@ -230,7 +236,17 @@ CONDITIONS: Mapping[str, Condition] = {
         "Broker {broker_id} may have missed tombstones or end markers for good",
         "Broker {broker_id} may have missed tombstones or end markers, and is back",
         f"{_LACKS}. Audit its topics when it is back, or have it copy them again.",
-        left="Its replicas are compared again. Only an audit of its topics proves that it has missed nothing.",
+        left=f"Its replicas are compared again. {_NOT_PROVEN}",
+    ),
+    "ParallaxReplicaLate": Condition(
+        ("replica_late_timestamp_seconds",),
+        _where("replica_late_timestamp_seconds", lambda _: True, "broker_id"),
+        0.0,
+        _WARNING,
+        "Broker {broker_id} was back too late",
+        "Broker {broker_id} had been back too late",
+        f"Its replicas have copied records that may have been cleaned before. {_NOT_PROVEN}",
+        left="Its replicas have been audited since, or are others by now. What an audit finds has messages of its own.",
     ),
     "ParallaxTransactionHanging": Condition(
         ("hanging_transaction_start_timestamp_seconds",),
@@ -263,6 +279,11 @@ CONDITIONS: Mapping[str, Condition] = {
 """By the name of the alert rule."""
 _SAID_BY = {"ParallaxQueryStalled": "ParallaxStalled"}
 """What says no more than another one: it is not told while that one is."""
+
+
+def commands(shell: Shell) -> dict[str, str]:
+    """What the texts of conditions name, by its placeholder: commands, as they are pasted."""
+    return {"audit": shell.parallax("audit", by_settings=True), "resume": shell.parallax("resume")}
 
 
 class Suffered(NamedTuple):

@@ -39,7 +39,9 @@ PASSING = frozenset(
 )
 """What ends by itself as soon as more has been read; what keeps it from being read is a reason of its own."""
 LEFT_OUT = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, UnknownReason.UNAUTHORIZED})
-"""What the comparison should have come to and did not. Of the rest nobody was in time, which is no fault of anybody."""
+"""What the comparison should have come to and did not."""
+_MISSED = frozenset(UnknownReason) - PASSING - LEFT_OUT
+"""Where nobody was in time, which is no fault of anybody."""
 
 
 class Condition(StrEnum):
@@ -51,16 +53,26 @@ class Condition(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Stage(StrEnum):
+    """How far a part of the start is; each is told by its word and its sign, not by colour alone."""
+
+    DONE = "done"
+    UNDER_WAY = "under way"
+    TO_COME = "to come"
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A part of the start.
 
     Attributes:
+        has_begun: whether something of it has been done; where that is not seen, it begins when those before it end.
         detail: how far it is; empty where there is nothing to say.
     """
 
     name: str
     is_done: bool
+    has_begun: bool = False
     detail: str = ""
 
 
@@ -88,7 +100,8 @@ class Status:
     Attributes:
         condition: the one that counts.
         text: it in one line.
-        is_whole: with `Condition.AGREE`, that nothing is unknown; with `Condition.FINDINGS`, that nobody knows of them.
+        is_whole: with `Condition.AGREE`, that nothing is unknown and no replica is absent; with `Condition.FINDINGS`,
+            that nobody knows of them.
         since: seconds since 1970 UTC; None where that is not known.
         reasons: why it cannot be told, or, beside findings, of what it cannot be told; a phrase for each.
         notes: what else there is to know; a phrase for each.
@@ -104,6 +117,18 @@ class Status:
     notes: tuple[str, ...]
     steps: tuple[Step, ...]
     problems: tuple[str, ...]
+
+    @property
+    def stages(self) -> list[tuple[Step, Stage]]:
+        """The steps of the start, and how far each is: the first that is not done is always under way."""
+        first = next((step for step in self.steps if not step.is_done), None)
+        return [
+            (
+                step,
+                Stage.DONE if step.is_done else Stage.UNDER_WAY if step is first or step.has_begun else Stage.TO_COME,
+            )
+            for step in self.steps
+        ]
 
 
 class Watch:
@@ -156,8 +181,8 @@ def status_of(snapshot: Snapshot, past: Past, stale_after_s: float) -> Status:
         stale_after_s: how old the end-to-end heartbeat may be.
 
     Returns:
-        Findings that nobody has acknowledged go first. A start that gets on, then what is not known, go before
-        findings that somebody knows of. All replicas agree only where nothing speaks against it.
+        Findings that nobody has acknowledged go first, then a start that gets on. Findings that somebody knows of are
+        told with what is not known of the rest. All replicas agree only where nothing speaks against it.
     """
     problems = tuple(health(snapshot, stale_after_s))
     steps = () if past.has_started else steps_of(snapshot, past)
@@ -173,17 +198,17 @@ def status_of(snapshot: Snapshot, past: Past, stale_after_s: float) -> Status:
     elif steps and not reasons:
         condition, since = Condition.STARTING, snapshot.started_at
         text = f"Starting: {sum(step.is_done for step in steps)} of {len(steps)} steps done"
-    elif reasons:
-        condition = Condition.UNKNOWN
-        more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-        text = f"Cannot tell whether the replicas agree: {reasons[0]}{more}"
     elif known:
-        condition, text, is_whole = Condition.FINDINGS, f"{acknowledged}; nothing else differs", False
+        condition, is_whole = Condition.FINDINGS, False
+        rest = f"of the rest it cannot be told: {_first(reasons)}" if reasons else "nothing else differs"
+        text = f"{acknowledged} {'stand' if known > 1 else 'stands'}; {rest}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
+    elif reasons:
+        condition, text = Condition.UNKNOWN, f"Cannot tell whether the replicas agree: {_first(reasons)}"
     else:
         condition, is_whole = Condition.AGREE, not notes
-        text = "All replicas agree" if is_whole else "All replicas agree on what was compared"
+        text = "All replicas agree" if is_whole else _agree_in_part(snapshot)
     return Status(condition, text, is_whole, since, reasons, tuple(notes), steps, problems)
 
 
@@ -217,11 +242,13 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
         Step(
             "Read what the logs held at the start",
             bool(initial) and not left,
+            bool(initial),
             f"{read:,}{of_all}{_remaining(left, past, snapshot.taken_at)}" if initial else "",
         ),
         Step(
             "Compare it",
             bool(initial) and compared == len(initial) and snapshot.heartbeat is not None,
+            compared > 0,
             f"{compared:,}{of_all} begun" if initial else "",
         ),
     )
@@ -238,6 +265,26 @@ def behind(coverage: Coverage) -> dict[int, int]:
 def words(reason: UnknownReason) -> str:
     """A reason as text."""
     return reason.replace("_", " ")
+
+
+def _first(reasons: tuple[str, ...]) -> str:
+    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f"{reasons[0]}{more}"
+
+
+def _agree_in_part(snapshot: Snapshot) -> str:
+    """In how many partitions every replica was compared whole; of the others the notes say what is missing."""
+    in_part = {
+        place
+        for place, coverage in snapshot.coverage.items()
+        if any(sum(counts) for reason, counts in coverage.unknown.items() if reason in _MISSED)
+    }
+    in_part |= {absence.place for absence in snapshot.absences.absent}
+    places = snapshot.coverage.keys() | in_part
+    whole = len(places) - len(in_part)
+    if not whole:
+        return f"No difference was found; none of {len(places):,} partitions could be compared whole"
+    return f"All replicas agree in {whole:,} of {len(places):,} partitions; the others are known in part"
 
 
 def _findings_text(snapshot: Snapshot) -> str:
@@ -312,7 +359,11 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _notes(snapshot: Snapshot) -> Iterator[str]:
-    if counts := _unknown(snapshot, frozenset(UnknownReason) - PASSING - LEFT_OUT):
+    if absent := snapshot.absences.absent:
+        where = ", ".join(map(str, sorted({one.broker for one in absent})))
+        many = "replicas are" if len(absent) > 1 else "replica is"
+        yield f"{len(absent):,} {many} absent, of broker {where}; what is not copied yet cannot be compared"
+    if counts := _unknown(snapshot, _MISSED):
         yield f"{_counts(counts)}: offsets that nobody could compare in time; an audit tells of them"
 
 

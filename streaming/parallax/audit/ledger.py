@@ -19,6 +19,7 @@ from deltalake.exceptions import DeltaError
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import Coverage, UnreadRange
+from parallax.errors import one_line
 from parallax.model import TopicPartition
 from parallax.views.tables import create_replaced, replace_rows, rust_uri, tidy
 
@@ -150,7 +151,7 @@ def _load(uri: str) -> dict[TopicPartition, Ended]:
             return {}
         rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
     except (DeltaError, OSError) as error:
-        log.warning("the table of audits cannot be read; they are run again", error=str(error).split("\n", 1)[0])
+        log.warning("the table of audits cannot be read; they are run again", error=one_line(error))
         return {}
     return {
         TopicPartition(row["topic"], row["partition"]): Ended(

@@ -13,6 +13,7 @@ import structlog
 
 from parallax.audit.plan import PolicyHistory, TopicTraits
 from parallax.compare.suspect import Suspect
+from parallax.errors import one_line
 from parallax.model import FindingKind, TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 
@@ -62,7 +63,8 @@ def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicP
         asked = QueryBuilder().register("progress", DeltaTable(uri))
         rows = pa.table(asked.execute(_QUERY.format(topics=names))).to_pylist()
     except (DeltaError, OSError, pa.ArrowException) as error:
-        log.warning("the recorded cleanup policies cannot be read", error=str(error).strip().split("\n", 1)[0])
+        what = "an audit goes by the policies of now; where a topic was compacted before, it may say unknown"
+        log.warning("the recorded cleanup policies cannot be read", error=one_line(error), what=what)
         return {}
     return {
         (TopicPartition(row["topic"], row["partition"]), row["topic_id"] or ""): PolicyHistory(

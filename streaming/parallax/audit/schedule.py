@@ -26,6 +26,7 @@ from parallax.audit.waiting import CaughtUp, Doubted, Unread
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
+from parallax.errors import one_line
 from parallax.findings.manager import FindingsManager
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
@@ -170,7 +171,8 @@ class AuditSchedule:
             checked = self._spot_checks(back, self._is_over)
         except Exception as error:  # noqa: BLE001 - as for audits
             if not self._stop.is_set():
-                log.warning("spot checks failed", brokers=sorted(back), error=str(error).strip().split("\n", 1)[0])
+                what = "whether records that were aborted are committed on brokers that are back is asked again"
+                log.warning("spot checks failed", brokers=sorted(back), error=one_line(error), what=what)
                 self._on_failure()
         with self._lock:
             self._doubted.add(checked.doubted)
@@ -193,10 +195,11 @@ class AuditSchedule:
             self._on_report(report)
         except Exception as error:  # noqa: BLE001 - the job goes on, whatever becomes of an audit
             if not self._stop.is_set():
-                log.warning("an audit failed", source=source, error=str(error).strip().split("\n", 1)[0])
+                what = "its partitions are audited again later; what they are unknown in stays so until then"
+                log.warning("an audit failed", read_from=source, error=one_line(error), what=what)
                 self._on_failure()
             return None
-        log.info("audit", source=source, result=str(report.result), partitions=len(report.partitions))
+        log.info("an audit has ended", read_from=source, result=str(report.result), partitions=len(report.partitions))
         log_unknown(report)
         return report
 
@@ -206,9 +209,11 @@ def log_unknown(report: AuditReport) -> None:
     unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
     for one in unknown[:_NAMED]:
         why = "; ".join(one.reasons)
-        log.warning("an audit could not tell whether replicas agree", topic=one.topic, partition=one.partition, why=why)
+        about = {"topic": one.topic, "partition": one.partition}
+        log.warning("an audit could not tell whether replicas agree", **about, why=why)
     if more := unknown[_NAMED:]:
-        log.warning("an audit could not tell of more partitions", partitions=len(more))
+        what = "parallax audit names each, and why"
+        log.warning("an audit could not tell of more partitions", partitions=len(more), what=what)
 
 
 def job_audits(
@@ -270,10 +275,14 @@ def job_spot_checks(
         found = {str(spot): count for spot, count in checked.counts.items()}
         on_checked(found)
         if found:
-            log.info("spot checks", brokers=sorted(back), **found)
+            log.info(
+                "aborted records were read again on brokers that are back",
+                brokers=sorted(back),
+                what=checked.in_words(),
+            )
         for place in checked.doubted:
-            why = "a record that was aborted is committed now; the partition is audited"
-            log.warning(why, topic=place.topic, partition=place.partition)
+            event = "a record that was aborted is committed now; the partition is audited"
+            log.warning(event, topic=place.topic, partition=place.partition)
         return checked
 
     return run

@@ -60,6 +60,15 @@ class Spot(StrEnum):
     """Its replica did not answer, or not up to there."""
 
 
+_WORDS: Mapping[Spot, str] = {
+    Spot.ABORTED: "are aborted still",
+    Spot.COMMITTED: "are committed now: their partitions are audited",
+    Spot.GONE: "are no longer in the log (cleaned, deleted or truncated), which is no fault",
+    Spot.UNKNOWN: "could not be read",
+}
+"""What is said of so many of them, the plainest first."""
+
+
 class Aborted(NamedTuple):
     """A record that a replica was read to have aborted; its time in milliseconds since 1970 UTC.
 
@@ -86,6 +95,12 @@ class Checked:
     counts: Counter[Spot] = field(default_factory=Counter)
     doubted: dict[TopicPartition, None] = field(default_factory=dict)
     unanswered: dict[int, list[TopicPartition]] = field(default_factory=dict)
+
+    def in_words(self) -> str:
+        """What became of the records, in one sentence."""
+        found = [f"{self.counts[spot]:,} {text}" for spot, text in _WORDS.items() if self.counts[spot]]
+        again = "; those are asked for again" if self.counts[Spot.UNKNOWN] else ""
+        return f"of the records that were read as aborted, {', '.join(found)}{again}"
 
 
 def thinned(rows: pa.Table, most: int, salt: int) -> pa.Table:

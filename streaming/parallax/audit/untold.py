@@ -13,6 +13,7 @@ import pyarrow as pa
 import structlog
 
 from parallax.compare.suspect import UnreadRange
+from parallax.errors import one_line
 from parallax.model import TopicPartition, UnknownReason
 from parallax.views.tables import LATE_REPLICAS, rust_uri
 
@@ -35,7 +36,8 @@ def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
             return {}
         rows = DeltaTable(uri).to_pyarrow_table(columns=["topic", "partition", "broker"]).to_pylist()
     except (DeltaError, OSError, pa.ArrowException) as error:
-        log.warning("which replicas are late cannot be read", error=str(error).strip().split("\n", 1)[0])
+        what = "which brokers were back too late is not known until the next try; the audit goes on without"
+        log.warning("which replicas are late cannot be read", error=one_line(error), what=what)
         return None
     found: dict[TopicPartition, list[int]] = {}
     for row in rows:

@@ -221,9 +221,12 @@ class HangingThread:
             except ReplicaError as error:
                 if not self._stop.is_set() and not self._is_failing:
                     self._is_failing = True
-                    log.warning("whether a transaction hangs could not be asked", error=one_line(error))
+                    what = "a hanging transaction is not reported until the coordinators answer; it is asked again"
+                    log.warning("whether a transaction hangs could not be asked", error=one_line(error), what=what)
             except Exception:
-                log.exception("whether a transaction hangs could not be asked")
+                log.exception(
+                    "whether a transaction hangs could not be asked, by a fault of Parallax; it is asked again"
+                )
 
     def _log(self, found: Sequence[Hanging]) -> None:
         now = {one.one.identity: one for one in found}
@@ -232,7 +235,7 @@ class HangingThread:
                 log.error(headline(one), **_about(one.one), what=words(one, self._kafka))
         for identity, one in self._known.items():
             if identity not in now:
-                log.warning("a transaction that was reported as hanging is over", **_about(one.one))
+                log.warning("a transaction that hung is over; consumers in read_committed go on", **_about(one.one))
         self._known = now
 
 

@@ -16,6 +16,7 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from parallax.errors import one_line
 from parallax.findings.keys import Key
 from parallax.findings.pointing import Known
 from parallax.findings.recorded import COLUMNS, records_of, rows_within
@@ -24,6 +25,8 @@ from parallax.findings.table import table_uri
 from parallax.model import IsolationLevel, ReadEvent, RowKind
 
 log = structlog.get_logger(__name__)
+
+_WHAT = "suspects are decided by what the brokers still hold; it is tried again with the next one"
 
 _ANOTHER_LOG = (ReadEvent.LOG_TRUNCATED, ReadEvent.NOT_HOSTED)
 _KEY = ["key_hash_hi", "key_hash_lo"]
@@ -109,7 +112,7 @@ class RecordedHistory:
         except TableNotFoundError:
             return KeyHistory()
         except (DeltaError, OSError, pa.ArrowException) as error:
-            log.warning("recorded history cannot be read", table=self._uri, error=" ".join(str(error).split()))
+            log.warning("recorded history cannot be read", table=self._uri, error=one_line(error), what=_WHAT)
             return KeyHistory()
         return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
@@ -138,8 +141,8 @@ class RecordedHistory:
         except TableNotFoundError:
             return [TransactionRecords() for _ in of]
         except (DeltaError, OSError, pa.ArrowException) as error:
-            said = " ".join(str(error).split())
-            log.warning("recorded transactions cannot be read", table=self._uncommitted_uri, error=said)
+            said = one_line(error)
+            log.warning("recorded transactions cannot be read", table=self._uncommitted_uri, error=said, what=_WHAT)
             return [TransactionRecords(error=said) for _ in of]
         spans: Any = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
         names = ("broker", "offset_min", "offset_max")
@@ -165,7 +168,9 @@ class RecordedHistory:
         except TableNotFoundError:
             return False
         except (DeltaError, OSError, pa.ArrowException) as error:
-            log.warning("recorded positions cannot be read", table=self._uncommitted_uri, error=str(error))
+            log.warning(
+                "recorded positions cannot be read", table=self._uncommitted_uri, error=one_line(error), what=_WHAT
+            )
             return False
 
 

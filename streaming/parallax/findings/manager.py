@@ -20,6 +20,7 @@ import structlog
 
 from parallax.compare.suspect import Suspect
 from parallax.config import Settings
+from parallax.errors import one_line
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import Finding
@@ -52,6 +53,8 @@ from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
 
 log = structlog.get_logger(__name__)
+
+_UNREPORTED = "suspects are kept, and no new finding is reported until it succeeds"
 
 _PROBES = 4
 """How many probes of claims about one broker are under way at once."""
@@ -242,11 +245,11 @@ class FindingsManager:
         try:
             self._todo = self._load()
         except (FindingsTableError, ReplicaError) as error:
-            log.error("findings", error=str(error))
+            log.error("the findings could not be loaded; it is tried again", error=one_line(error), what=_UNREPORTED)
             self._not_loaded(str(error))
             return False
         except Exception as error:  # as in a round: a manager that is gone would look like one with nothing to do
-            log.exception("the findings could not be loaded; it is tried again")
+            log.exception("the findings could not be loaded; it is tried again", what=_UNREPORTED)
             self._not_loaded(f"{type(error).__name__}: {error}")
             return False
         self._report()
@@ -342,7 +345,7 @@ class FindingsManager:
             self._read_news()  # what was decided may not hold any more: it is probed and decided again
             return NotCommitted(None)
         except FindingsTableError as error:
-            log.error("findings", error=str(error))
+            log.error("findings could not be written; it is tried again", error=one_line(error), what=_UNREPORTED)
             return NotCommitted(str(error))
         self._told(numbered)
         return Committed(numbered)
@@ -362,7 +365,8 @@ class FindingsManager:
             self._unread = None
         except FindingsTableError as error:
             self._unread = str(error)
-            log.error("findings", error=self._unread)
+            what = "acknowledgements by the command line are not seen meanwhile"
+            log.error("the findings table could not be read; it is tried again", error=self._unread, what=what)
         if news:
             self._told(news)
             self._carry_out(self._handle(News(news)))
@@ -375,7 +379,11 @@ class FindingsManager:
         try:
             answers = self._prober.probe(probe.claims)
         except Exception:
-            log.exception("a probe failed", topic=probe.claims[0].topic, partition=probe.claims[0].partition)
+            log.exception(
+                "brokers could not be asked about a suspect; it is tried again",
+                topic=probe.claims[0].topic,
+                partition=probe.claims[0].partition,
+            )
         self._inbox.put((probe, answers))
         self._wake.set()
 
@@ -401,7 +409,7 @@ def _now() -> Moment:
 def _log_events(events: Sequence[Finding]) -> None:
     parts = sum(map(is_part_of_incident, events))
     if parts:
-        log.info("findings are part of an incident now, which is reported in their place", count=parts)
+        log.info("findings are part of an incident now, which is reported in their place", findings=parts)
     for event in events:
         if is_part_of_incident(event):
             continue
@@ -415,7 +423,7 @@ def _log_events(events: Sequence[Finding]) -> None:
             kind=str(event.kind),
             topic=event.topic,
             partition=event.partition,
-            broker=broker_label(event.broker) or None,
+            broker=broker_label(event.broker),
             text=event.summary,
         )
 
@@ -423,7 +431,7 @@ def _log_events(events: Sequence[Finding]) -> None:
 def _log_broken(broken: Broken) -> None:
     claim = broken.claim
     log.error(
-        "a claim could not be judged; it is tried again",
+        "a suspect could not be judged, by a fault of Parallax; it is tried again",
         suspect=claim.suspect_id,
         kind=str(claim.kind),
         topic=claim.topic,

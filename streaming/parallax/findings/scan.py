@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import structlog
 
 from parallax.backoff import backoff
+from parallax.errors import one_line
 from parallax.findings.index import Indexes
 from parallax.findings.keys import Key, KeyScan
 from parallax.findings.lanes import Lanes
@@ -151,9 +152,7 @@ class LogScans:
                 except Exception as error:  # a thread that died would look like a scan that is under way
                     failed = _TRIES
                     self._errors[broker] = f"{type(error).__name__}: {error}"
-                    log.exception(
-                        "a scan failed", broker=broker, topic=replica[1].topic, partition=replica[1].partition
-                    )
+                    log.exception("a scan failed, by a fault of Parallax; it is tried again", **_about(replica))
                     break
         with self._lock:
             self._running.discard(broker)
@@ -186,7 +185,7 @@ class LogScans:
                 if size >= _SLICE_BYTES:
                     break
         except LogTruncated as error:
-            log.warning("a scan begins again: the log was replaced", broker=replica[0], error=str(error))
+            log.warning("a scan begins again: the log was replaced", **_about(replica), error=one_line(error))
             self.start_again(replica)
             return
         except OffsetOutOfRange:
@@ -230,7 +229,7 @@ class LogScans:
         except (OSError, ValueError, AttributeError):
             return None
         if (lap.topic_id and topic_id and lap.topic_id != topic_id) or not self._reads.is_same_log(replica, lap):
-            log.info("a scan begins again: the log is another one", broker=replica[0], topic=replica[1].topic)
+            log.info("a scan begins again: the log is another one", **_about(replica))
             self._write(replica, None)
             return None
         return lap
@@ -249,7 +248,13 @@ class LogScans:
             scratch.write_text(json.dumps(document | {"replica": _named(replica)}), encoding="utf-8")
             scratch.replace(path)
         except OSError as error:
-            log.warning("a scan's progress cannot be written", path=str(path), error=str(error))
+            what = "the scan goes on; after a restart of the job it begins again"
+            log.warning("a scan's progress cannot be written", path=str(path), error=one_line(error), what=what)
+
+
+def _about(replica: Replica) -> dict[str, object]:
+    broker, (topic, partition) = replica
+    return {"broker": broker, "topic": topic, "partition": partition}
 
 
 def _named(replica: Replica) -> list[Any]:

@@ -163,7 +163,8 @@ class FindingsTable:
                 if self._strict:
                     raise
                 self.skipped += 1
-                log.error("an event is left out", error=str(error))
+                event = "an event of a finding is left out: it is damaged, or a newer version wrote it"
+                log.error(event, error=one_line(error))
         self._sequence = max((row["sequence"] for row in rows), default=self._sequence)
         return sorted(events, key=lambda e: e.sequence)
 
@@ -206,7 +207,8 @@ class FindingsTable:
                 self._guard(lambda: self._table.optimize.compact(commit_properties=marks))
                 self._guard(lambda: remove_unused(self._uri, _KEPT_HOURS))
         except FindingsTableError as error:
-            log.warning("the files of the findings table could not be put together", error=str(error))
+            what = "they are put together after the next events; loading them takes longer until then"
+            log.warning("the files of the findings table could not be put together", error=one_line(error), what=what)
 
     def _guard(self, step: Callable[[], Any]) -> Any:
         try:

@@ -55,7 +55,11 @@ def look_after_suspects(storage: str, oldest: date) -> int:
     gone = old.num_rows - waiting.num_rows
     if gone:
         fencing.commit(lambda: table, lambda one, properties: _replace(one, waiting, condition, properties))
-        log.info("suspects dropped that had their verdict", rows=gone, before=oldest.isoformat())
+        log.info(
+            "suspects that had their verdict were dropped (storage.retention_hours)",
+            rows=gone,
+            before=oldest.isoformat(),
+        )
     if len(table.file_uris()) >= FILES:
         fencing.commit(lambda: DeltaTable(uri), lambda one, marks: one.optimize.compact(commit_properties=marks))
     remove_unused(uri, _KEPT_HOURS)

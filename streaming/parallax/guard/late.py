@@ -48,7 +48,7 @@ def load(storage: str) -> list[Late] | None:
         return [_late(row) for row in rows]
     except (*_FAILURES, ValueError) as error:
         hint = "move that table away once the brokers were audited"
-        log.warning("who copied something too late cannot be read", table=uri, error=one_line(error), hint=hint)
+        log.warning("who copied something too late cannot be read", table=uri, error=one_line(error), what=hint)
         return None
 
 
@@ -60,7 +60,8 @@ def save(storage: str, late: Iterable[Late]) -> None:
         write_deltalake(uri, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="overwrite", configuration=REPLACED)
         tidy(uri)
     except _FAILURES as error:
-        log.warning("which replicas copied something too late is not on record", error=one_line(error))
+        what = "if the job ends before it is, those replicas count as right; audit them: parallax audit"
+        log.warning("which replicas copied something too late is not on record", error=one_line(error), what=what)
 
 
 def _row(late: Late) -> dict[str, Any]:

@@ -301,9 +301,9 @@ class PointedThread:
                     self._on_read(readings)
             except ReplicaError as error:
                 if not self._stop.is_set():
-                    log.warning("what absent replicas lack was not read", error=one_line(error))
+                    log.warning("what absent replicas lack was not read; it is tried again", error=one_line(error))
             except Exception:
-                log.exception("what absent replicas lack was not read")
+                log.exception("what absent replicas lack was not read, by a fault of Parallax; it is tried again")
 
 
 __all__ = ["PointedReads", "PointedThread", "part_of", "span_ms"]

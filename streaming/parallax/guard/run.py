@@ -17,6 +17,8 @@ from parallax.guard.holds import Event, EventKind, Hold, Record, open_holds, str
 from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused, PauseWatch
 from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
+from parallax.guard.words import SAID
+from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
 
@@ -173,7 +175,7 @@ class GuardRounds:
                 return  # read and decided again in the next round
             self._take(event)
             say = log.warning if event.kind in _LOUD else log.info
-            say("guard", what=str(event.kind), topic=event.topic, level=event.level, reason=event.reason)
+            say(SAID[event.kind], about="guard", topic=event.topic, why=event.reason)
             return
         self._alter(action)
 
@@ -182,19 +184,22 @@ class GuardRounds:
         try:
             self._client.alter_configs(action.topic, action.settings)
         except (Unreachable, DeadlineExceeded) as error:
-            log.warning("nobody knows whether settings were changed", topic=action.topic, error=one_line(error))
+            event = "whether the guard changed settings of a topic is not known; it looks again"
+            log.warning(event, topic=action.topic, error=one_line(error))
         except ReplicaError as error:
-            log.error("settings were not changed", topic=action.topic, error=one_line(error))
+            what = "parallax guard status says what that means, and what to run"
+            event = "the guard could not change settings of a topic"
+            log.error(event, topic=action.topic, error=one_line(error), what=what)
             self.guard.answered(action, one_line(error.problem))
         else:
-            log.info("settings were changed", topic=action.topic, settings=dict(action.settings))
+            log.info("the guard has changed settings of a topic", topic=action.topic, settings=dict(action.settings))
             self.guard.answered(action)
 
 
 def _warn_of_stranded(record: Record, mode: str) -> None:
     for hold in open_holds(record):
         if said := stranded(hold.topic, mode):
-            log.warning(said, topic=hold.topic, since_ms=hold.began_ms)
+            log.warning(said, topic=hold.topic, since=time_text(hold.began_ms))
 
 
 class OffRounds:
@@ -276,7 +281,8 @@ class GuardThread:
             rounds.close()
 
     def _failed(self, last: GuardStatus, error: str) -> None:
-        log.error("the guard can do nothing", error=error)
+        what = "what it holds stays held, and nothing new is; it is tried again"
+        log.error("the guard can do nothing", error=error, what=what)
         self._on_change(replace(last, error=error))
 
 

@@ -23,6 +23,8 @@ from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.model import TopicPartition
+from parallax.moments import time_text
+from parallax.shell import ANYWHERE
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +91,8 @@ class Timekeeper:
             try:
                 recall(self._storage, self._clock, int(self._now() * 1000))
             except (DeltaError, OSError, pa.ArrowException) as error:
-                log.warning("since when replicas have been away is not known", error=one_line(error))
+                what = "until when what they lack is kept is unknown until they have been in sync again"
+                log.warning("since when replicas have been away is not known", error=one_line(error), what=what)
             self._tell()
 
     @property
@@ -150,17 +153,22 @@ class Timekeeper:
 
 def _warn(late: Iterable[Late]) -> None:
     for one in late:
-        log.warning("a replica copied records later than it may; audit the partition", **_words(one))
+        log.warning("a replica was back too late", **_words(one))
 
 
 def _words(late: Late) -> dict[str, Any]:
-    was = late.absence
+    from parallax.guard.words import UNCLEAR  # which takes its types from here
+
+    was, (topic, partition) = late.absence, late.place
+    audit = ANYWHERE.parallax("audit", "--topic", topic, "--partition", partition)
     return {
-        "topic": late.place.topic,
-        "partition": late.place.partition,
+        "topic": topic,
+        "partition": partition,
         "broker": late.broker,
-        "bound_ms": was.bound_ms,
-        "unclear": was.unclear,
+        "kept_until": None if was.bound_ms is None else time_text(was.bound_ms),
+        "why": None if was.unclear is None else UNCLEAR[was.unclear],
+        "what": "it may have missed tombstones or end markers that were cleaned meanwhile, and is compared again; "
+        f"whether it has is not known until an audit: {audit}",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from parallax.guard.clock import Absence, Presence, Unclear
+from parallax.guard.holds import EventKind
 from parallax.guard.timekeeper import Absences
 from parallax.moments import time_text
 
@@ -11,6 +12,21 @@ PRESENCE = {
     Presence.BEHIND: "behind",
     Presence.COPYING: "copying its log",
 }
+SAID = {
+    EventKind.INTENDED: "the guard begins to hold settings of a topic while a replica is away",
+    EventKind.SET: "the cluster has taken the settings that the guard holds",
+    EventKind.HELD: "the guard holds a topic: every broker shows the settings",
+    EventKind.RELEASING: "the guard puts settings of a topic back",
+    EventKind.RELEASED: "the guard holds a topic no longer: its settings are as they were, or somebody else's",
+    EventKind.OVERRULED: "somebody has changed a setting that the guard held; it is left so, and not held again",
+    EventKind.ABANDONED: "the guard holds a topic no longer: it is gone, or was re-created",
+    EventKind.REFUSED: "the guard does not hold a topic; parallax guard status says what to run",
+    EventKind.ADVISED: "a topic should be held while a replica is away; parallax guard status says what to run",
+    EventKind.IN_SYNC: "the replicas that a topic was held for are in sync again",
+    EventKind.ASKED_HOLD: "somebody asks the guard to hold a topic",
+    EventKind.ASKED_RELEASE: "somebody asks the guard to hold a topic no longer",
+}
+"""What the log says of an event of the guard."""
 UNCLEAR = {
     Unclear.BEFORE_WATCH: "what the others had when it was last seen is not recorded",
     Unclear.COPYING: "it copies what was written before it was watched",
@@ -73,4 +89,4 @@ def _brokers(absences: Absences) -> str:
     return ", ".join(map(str, sorted({one.broker for one in absences.absent})))
 
 
-__all__ = ["NO_TIME", "PRESENCE", "UNCLEAR", "in_words", "summed"]
+__all__ = ["NO_TIME", "PRESENCE", "SAID", "UNCLEAR", "in_words", "summed"]

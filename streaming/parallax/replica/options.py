@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parallax.addresses import NO_ADDRESS, is_address, names_a_user
+from parallax.addresses import NO_ADDRESS, brokers, is_address, names_a_user
 from parallax.errors import option_name
 from parallax.replica.errors import BadOption
 from parallax.replica.msk import MECHANISM, MskTokenProvider
@@ -197,28 +197,10 @@ def _bad(option: str, problem: str) -> BadOption:
 
 
 def _bootstrap(text: str) -> tuple[Address, ...]:
-    if "@" in text:  # what stands before it is a secret
-        raise _bad("bootstrap.servers", "holds an @; write host:port[,host:port], and who logs in under sasl.*")
-    addresses = []
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[^\]]+\]|[^:\s]+):([0-9]{1,5})", part)
-        if match is None or not 0 < int(match[2]) < 1 << 16:
-            raise _bad("bootstrap.servers", f"{part!r} is not host:port")
-        if not _can_be_resolved(match[1]):
-            raise _bad("bootstrap.servers", f"{part!r} names no host: a label of it is empty or too long")
-        addresses.append((match[1].strip("[]"), int(match[2])))
-    if not addresses:
-        raise _bad("bootstrap.servers", "missing; write host:port[,host:port]")
-    return tuple(addresses)
-
-
-def _can_be_resolved(host: str) -> bool:
-    """Whether it can be looked up at all: names are encoded for it (IDNA)."""
     try:
-        host.encode("idna")
-    except UnicodeError:
-        return False
-    return True
+        return brokers(text)
+    except ValueError as error:
+        raise _bad("bootstrap.servers", str(error)) from None
 
 
 def _positive(given: Mapping[str, str], option: str) -> int | None:

@@ -167,7 +167,9 @@ def _set_aside(path: Path, error: ValueError) -> None:
     except OSError as failure:
         error = ValueError(f"{error}; {one_line(failure)}")
     log.warning(
-        "a damaged feedback file is set aside; positions are taken from the tables", to=str(broken), error=str(error)
+        "a damaged feedback file is set aside; positions are taken from the tables",
+        set_aside_as=str(broken),
+        error=one_line(error),
     )
 
 

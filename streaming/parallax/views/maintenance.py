@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import structlog
 
 from parallax.config import StorageSettings
+from parallax.errors import one_line
 from parallax.model import ReadEvent
 from parallax.source.schema import VIEW
 from parallax.views import fencing, order
@@ -105,7 +106,7 @@ class Maintenance:
             except Exception as error:  # noqa: BLE001 - upkeep that fails once is tried again; the job goes on
                 if self._stop.is_set():
                     return
-                log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
+                log.warning("upkeep failed; it is tried again", table=name, error=one_line(error))
                 size = None
             self._on_done(name, size)
         for name, look_after in self._others.items():
@@ -114,7 +115,7 @@ class Maintenance:
             try:
                 look_after(storage, oldest)
             except Exception as error:  # noqa: BLE001 - as above
-                log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
+                log.warning("upkeep failed; it is tried again", table=name, error=one_line(error))
 
     def _run(self) -> None:
         while not self._stop.wait(self._settings.maintenance_interval_s):
@@ -122,7 +123,7 @@ class Maintenance:
 
     def _look_after(self, storage: str, name: str, oldest: date) -> None:
         if drop_older(storage, name, oldest):
-            log.info("rows dropped", table=name, before=oldest.isoformat())
+            log.info("old rows were dropped (storage.retention_hours)", table=name, before=oldest.isoformat())
         compact(storage, name)
         followed = self._followed(storage).get(name)
         age_s = None if followed is None else self._behind_s(storage, name, followed)
@@ -149,9 +150,13 @@ class Maintenance:
         hours = round(age_s / 3600, 1)
         # A job that was stopped for days begins with what it left.
         if min(age_s, time.monotonic() - self._began_s) > LONGEST.total_seconds():
-            log.warning("the comparison is too far behind: what it needs is kept no longer", table=name, hours=hours)
+            log.warning(
+                "the comparison is too far behind: what it needs is kept no longer, and it begins anew",
+                table=name,
+                behind_h=hours,
+            )
             return None
-        log.info("kept for the comparison, which is behind", table=name, version=followed.version, hours=hours)
+        log.info("files are kept for the comparison, which is behind", table=name, behind_h=hours)
         return age_s
 
 

@@ -115,7 +115,7 @@ class Room:
             size, files = self._free(self._full)
             if now < self._until or size < NEEDED or files < _FILES:
                 return True
-            log.warning("storage has room again; recording goes on", place=self._full, after_s=round(now - self._since))
+            log.warning("storage has room again; recording goes on", place=self._full, took_s=round(now - self._since))
             self._since, self._ended_at = None, now
             self._on_change(False)
             return False
@@ -132,7 +132,7 @@ class Room:
             again = now - self._ended_at < _AGAIN_S
             self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S) if again else _FIRST_WAIT_S
             self._until = now + self._wait_s
-            free_now = {"free": _mib(size), "tried_again_in_s": round(self._wait_s)}
+            free_now = {"free": _mib(size), "retry_after_s": round(self._wait_s)}
         what = (
             "make room on that disk (or raise its quota); the job then goes on by itself, with what brokers still hold"
         )

@@ -139,7 +139,8 @@ class ViewSink:
             moved, place = positions_since(self._storage, isolation, before)
             if place < before:
                 log.warning(
-                    "the table is not the one that was recorded to last: all of it is read", table=isolation.option
+                    "a table was replaced since it was recorded to last: positions are taken from all of it",
+                    table=isolation.option,
                 )
                 self._recorded = {r: entry for r, entry in self._recorded.items() if r.isolation != isolation}
             self._recorded |= moved

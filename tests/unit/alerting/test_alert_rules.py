@@ -92,7 +92,7 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         name = alert["alert"]
         assert name.startswith("Parallax")
         assert alert["labels"]["severity"] in ({others[name]} if name in others else {"critical", "warning"})
-        said = {"summary", "description", "runbook_url"}
+        said = {"summary", "description", "resolved_summary", "resolved_description", "runbook_url"}
         of_a_finding = {"kind", "broker_id", "offset", "kind_runbook_url", "command"}
         if name == "ParallaxFindingAcknowledged":
             said |= {"command"}
@@ -101,6 +101,7 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         assert set(alert["annotations"]) == said
         assert alert["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{name.lower()}")
         assert name.lower() in sections
+        assert alert["annotations"]["resolved_summary"] != alert["annotations"]["summary"]
         templates = [text for text in alert["annotations"].values() if "query" in text]
         assert max(map(len, templates), default=0) < 320, f"{name}: nobody can review such a template"
 

@@ -69,7 +69,7 @@ def test_a_job_that_has_just_begun_is_starting_and_says_how_far_it_is(monitor: M
     monitor.state.update_query(Report())
     monitor.state.update_progress([progress(broker=b) for b in BROKERS])
     assert monitor.says().text == "Starting: 3 of 5 steps done"
-    assert [step.is_done for step in monitor.says().steps] == [True, True, True, False, False]
+    assert [stage.value for _, stage in monitor.says().stages] == ["done", "done", "done", "under way", "to come"]
     assert monitor.says().since == monitor.clock.now
 
 
@@ -158,8 +158,20 @@ def test_what_nobody_could_compare_in_time_is_noted_and_is_no_alarm(healthy: Mon
     healthy.compared(unknown={reason: (7, 7)})
     said = healthy.says()
     assert (said.condition, said.is_whole) == (Condition.AGREE, False)
-    assert said.text == "All replicas agree on what was compared"
+    assert said.text == "No difference was found; none of 1 partitions could be compared whole"
+    healthy.compared(partition=1)
+    assert healthy.says().text == "All replicas agree in 1 of 2 partitions; the others are known in part"
     assert said.notes[0].startswith(f"14 {reason.replace('_', ' ')}")
+
+
+def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:
+    absence = Absence(TopicPartition("orders", 0), 3, Presence.BEHIND, 10, 5_000, 60_000, 65_000, None)
+    healthy.state.update_absences(Absences((absence,), ()))
+    healthy.compared(partition=1)
+    said = healthy.says()
+    assert (said.condition, said.is_whole) == (Condition.AGREE, False)
+    assert said.text == "All replicas agree in 1 of 2 partitions; the others are known in part"
+    assert said.notes == ("1 replica is absent, of broker 3; what is not copied yet cannot be compared",)
 
 
 def test_what_is_on_its_way_is_nothing_to_speak_of(healthy: Monitor) -> None:
@@ -217,15 +229,16 @@ def test_what_somebody_knows_of_is_no_alarm_and_is_told(healthy: Monitor) -> Non
     healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
     said = healthy.says()
     assert (said.condition, said.is_whole) == (Condition.FINDINGS, False)
-    assert said.text == "1 acknowledged finding; nothing else differs"
+    assert said.text == "1 acknowledged finding stands; nothing else differs"
 
 
 def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
     healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
     healthy.state.update_progress([progress(broker=2, reachable=False)])
     said = healthy.says()
-    assert said.condition is Condition.UNKNOWN
-    assert said.notes == ("1 acknowledged finding",)
+    assert (said.condition, said.is_whole, said.notes) == (Condition.FINDINGS, False, ())
+    assert said.text == "1 acknowledged finding stands; of the rest it cannot be told: broker 2 does not answer"
+    assert said.reasons == ("broker 2 does not answer",)
 
 
 def test_a_job_that_is_not_ready_never_says_that_all_agree(healthy: Monitor) -> None:

@@ -421,7 +421,7 @@ def test_a_claim_that_cannot_be_judged_is_logged_counted_and_holds_up_no_other(
     assert list(status.undecided.values()) == [
         "it could not be judged: ZeroDivisionError: integer division or modulo by zero"
     ]
-    assert any(entry["event"].startswith("a claim could not be judged") and entry["partition"] == 0 for entry in logs)
+    assert any(entry["event"].startswith("a suspect could not be judged") and entry["partition"] == 0 for entry in logs)
     assert len(events(settings)) == 1
 
 

@@ -77,7 +77,7 @@ def test_it_is_said_once_with_what_is_needed_and_ends_when_there_is_room(disks: 
     disks.now, disks.free["/data"] = 60.0, (NEEDED, MANY)
     assert not full.lasts()
     assert disks.changes == [True, False]
-    assert [(one["event"], one.get("after_s")) for one in logged[1:]] == [
+    assert [(one["event"], one.get("took_s")) for one in logged[1:]] == [
         ("storage has room again; recording goes on", 60)
     ]
 
@@ -123,7 +123,7 @@ def test_of_a_quota_that_nobody_can_ask_about_is_tried_ever_more_rarely(disks: D
         waits.append(disks.now - since)
         disks.now += 10.0
     assert waits == [15, 30, 60, 120, 240, 480, 600, 600]
-    assert logged[0]["tried_again_in_s"] == 15
+    assert logged[0]["retry_after_s"] == 15
     disks.now += 100.0
     assert full.caused("Disk quota exceeded")
     disks.now += 15.0

@@ -17,7 +17,7 @@ from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State, Topic
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
-from parallax.alerting.status import Condition, Status, roughly
+from parallax.alerting.status import Condition, Stage, Status, roughly
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.incident import group_of, tally_of
@@ -42,6 +42,16 @@ _SIGNS = {
 """A state is told by its word, by its sign and by its colour."""
 _MARKS = {Condition.FINDINGS: "✗", Condition.UNKNOWN: "?", Condition.STARTING: "↻", Condition.AGREE: "✓"}
 """So is what stands about the cluster."""
+_IN_PART = "◐"
+"""What was compared agrees, and not all was."""
+_STAGES = {Stage.DONE: "✓", Stage.UNDER_WAY: "↻", Stage.TO_COME: "○"}
+"""And so is how far a step of the start is."""
+
+
+def _mark(status: Status) -> str:
+    is_in_part = status.condition is Condition.AGREE and not status.is_whole
+    return _IN_PART if is_in_part else _MARKS[status.condition]
+
 
 _environment = Environment(
     loader=PackageLoader("parallax.alerting.page"),
@@ -148,7 +158,8 @@ class Renderer:
             "run": shell.parallax,
             "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",
             "partition_link": lambda place: f"/topics/{quote(place.topic, safe='')}/{place.partition}",
-            "marks": _MARKS,
+            "mark": _mark,
+            "stages": _STAGES,
             "at": lambda seconds: datetime.fromtimestamp(seconds, UTC),
             "loading": "not known yet: it is being loaded",
             "roughly": roughly,

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from urllib.parse import quote
 
-from parallax.alerting.conditions import CONDITIONS, Suffered
+from parallax.alerting.conditions import CONDITIONS, Suffered, commands
 from parallax.alerting.listing import ALARMS, FindingState, headline, state_of
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import RUNBOOK, runbook_of
@@ -178,7 +178,7 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
     condition = CONDITIONS[suffered.alertname]
     annotations = {
         "summary": places.named(condition.headline.format(**suffered.labels)),
-        "description": condition.description,
+        "description": condition.description.format(**suffered.labels, **commands(places.shell)),
         "page_url": places.page_of(),
         "runbook_url": f"{places.runbook}#{suffered.alertname.lower()}",
     }
@@ -206,7 +206,7 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         condition = CONDITIONS[alert.state]
         summary, how = (
             places.named(condition.was.format(**alert.labels)),
-            condition.left.format(**alert.labels),
+            condition.left.format(**alert.labels, **commands(places.shell)),
         )
     else:
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")

@@ -21,6 +21,8 @@ from parallax.config import AlertingSettings
 
 log = structlog.get_logger(__name__)
 
+_WHAT = "whoever waits for it raises an alarm, though the job works; it is tried again at its interval"
+
 _TIMEOUT_S = 5.0
 _TAKEN = range(200, 300)
 
@@ -64,9 +66,9 @@ class Heartbeat(Collector):
         self._counts["success" if error is None else "failure"] += 1
         # A line when it begins, and when it ends: not one a minute.
         if error is not None and not self._failures:
-            log.warning("the address alerting.heartbeat_url is out of reach", error=error)
+            log.warning("the address alerting.heartbeat_url is out of reach", error=error, what=_WHAT)
         if error is None and self._failures:
-            log.info("the address alerting.heartbeat_url is in reach again", failed=self._failures)
+            log.info("the address alerting.heartbeat_url is in reach again", failed_pings=self._failures)
         self._failures = 0 if error is None else self._failures + 1
 
     def _error(self) -> str | None:

@@ -23,17 +23,18 @@ from pydantic import SecretStr
 
 from parallax.addresses import is_address
 from parallax.alerting.conditions import Suffered
-from parallax.alerting.webhook.alerts import Places
+from parallax.alerting.webhook.alerts import OF_THE_JOB, Places
 from parallax.alerting.webhook.bodies import Body, bodies
-from parallax.alerting.webhook.outbox import Message, Outbox, Pace
+from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
 from parallax.config import AlertingSettings, WebhookSettings
 from parallax.findings.finding import Finding
+from parallax.model import TopicPartition
 from parallax.shell import ANYWHERE, Shell
 
 log = structlog.get_logger(__name__)
 
-_PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 """https://developer.pagerduty.com/docs/send-alert-event."""
 _IDLE_S = 60.0
 """The longest that a thread sleeps: what it waits for is read off a clock that may be set."""
@@ -141,7 +142,7 @@ class Post:
     def _posted(self, body: Body, key: str) -> Answer:
         settings, document = self._settings, dict(body)
         try:
-            url = secret_of(settings.url, settings.url_file) or _PAGERDUTY
+            url = secret_of(settings.url, settings.url_file) or PAGERDUTY
             if not is_address(url):
                 return Answer(_REASONS[urllib3.exceptions.LocationValueError])
             if settings.routing_key_file is not None:
@@ -296,7 +297,7 @@ class Notifier:
                 return message
 
     def _note(self, message: Message, answer: Answer) -> None:
-        about = {"receiver": self._name, "topic": message.group.topic, "partition": message.group.partition}
+        about = {"receiver": self._name, **_about(message.group)}
         if answer.error is None:
             self._outbox.delivered(message, self._clock())
             self._is_unrecorded = True
@@ -305,7 +306,19 @@ class Notifier:
         else:
             wait = self._outbox.failed(message, self._clock(), answer.retry_after_s)
             self._failed += 1
-            log.warning("message not delivered", **about, error=answer.error, again_in_s=round(wait))
+            what = (
+                "nothing is lost: it is sent again; correct the receiver's entry in alerting.webhooks where it refuses"
+            )
+            log.warning("message not delivered", **about, error=answer.error, retry_after_s=round(wait), what=what)
+
+
+def _about(group: TopicPartition) -> dict[str, object]:
+    """Whom a message is about, in words."""
+    if group == OF_THE_JOB:
+        return {"about": "the job itself"}
+    if group == OTHERS:
+        return {"about": f"partitions beyond the first {MOST_GROUPS} with findings"}
+    return {"topic": group.topic, "partition": group.partition}
 
 
 class Webhooks:

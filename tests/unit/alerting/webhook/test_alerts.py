@@ -8,6 +8,7 @@ import pytest
 
 from parallax.alerting.conditions import CONDITIONS, Suffered
 from parallax.alerting.webhook.alerts import Places, of_condition, over
+from parallax.shell import Shell
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LABELS = {
@@ -21,9 +22,20 @@ LABELS = {
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_what_a_job_suffered_says_in_words_that_it_is_over_and_what_that_leaves_open(name: str) -> None:
-    ended = over(of_condition(Suffered(name, LABELS, NOW), None, Places()), NOW, Places())
-    assert ended.annotations["summary"]
-    assert not {"{", "}"} & set(ended.annotations["summary"] + ended.annotations["description"])
-    is_back = name == "ParallaxReplicaRemovalPassed"
-    assert ("Only an audit" in ended.annotations["description"]) is is_back
-    assert (ended.annotations["description"] == "It is over.") is not is_back
+    places = Places(shell=Shell(config="/etc/my parallax.yaml"))
+    stands = of_condition(Suffered(name, LABELS, NOW), None, places)
+    ended = over(stands, NOW, places)
+    for alert in (stands, ended):
+        assert alert.annotations["summary"]
+        assert not {"{", "}"} & set(alert.annotations["summary"] + alert.annotations["description"])
+    is_open = name.startswith(("ParallaxReplica", "ParallaxBroker"))
+    assert (ended.annotations["description"] == "It is over.") is not is_open
+
+
+def test_a_broker_that_was_back_too_late_is_told_of_until_it_is_audited_with_the_command_for_that() -> None:
+    audit = "What it may have missed is not known until an audit: parallax audit -c '/etc/my parallax.yaml'"
+    places = Places(shell=Shell(config="/etc/my parallax.yaml"))
+    late = of_condition(Suffered("ParallaxReplicaLate", {"broker_id": "2"}, NOW), None, places)
+    assert late.annotations["description"].endswith(audit)
+    passed = of_condition(Suffered("ParallaxReplicaRemovalPassed", {"broker_id": "2"}, NOW), None, places)
+    assert over(passed, NOW, places).annotations["description"].endswith(audit)
