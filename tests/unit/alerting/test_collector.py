@@ -107,6 +107,7 @@ NAMES = {
     "initial_readings_outstanding",
     "spot_checks_total",
     "view_lag_offsets",
+    "verdict_waiting_seconds",
     "view_lag_seconds",
     "view_position",
 }
