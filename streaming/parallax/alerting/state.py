@@ -227,7 +227,7 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """The partitions in which the foremost last stable offset stands still on every replica that has come to it."""
+        """The foremost last stable offset of each partition, and since when every replica that has come to it stays."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -236,9 +236,8 @@ class MonitorState:
         stands: dict[TopicPartition, Standstill] = {}
         for place, states in found.items():
             at = max(state.last_stable_offset or 0 for state in states)
-            since = [state.stands_since for state in states if state.last_stable_offset == at]
-            if known := [one for one in since if one is not None]:
-                stands[place] = Standstill(at, max(known))
+            since = [s.stands_since for s in states if s.last_stable_offset == at and s.stands_since is not None]
+            stands[place] = Standstill(at, max(since, default=None))
         return stands
 
     def update_paused(self, paused: Paused) -> None:

@@ -329,7 +329,7 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _lag(snapshot: Snapshot) -> float:
-    """For how many seconds some view has been behind, as far as its replica was reported on: of a deleted one no more."""
+    """For how many seconds some view has been behind, by the last report on its replica: a deleted one has no more."""
     told = {replica: state.reported_at for replica, state in snapshot.replicas.items()}
     return max((told.get(replica, since) - since for (replica, _), since in snapshot.behind_since.items()), default=0.0)
 

@@ -236,7 +236,9 @@ def test_what_waits_for_a_broker_that_is_away_is_told_of_by_that_alone(healthy: 
 
 def test_while_a_transaction_hangs_nothing_beyond_it_can_be_told(healthy: Monitor) -> None:
     one = Open(TopicPartition("orders", 0), 1, 4000, 0, 60, 0)
-    healthy.state.update_hanging([Hanging(one, 60, 1_000.0, "no coordinator knows its producer", hangs=True)])
+    healthy.state.update_hanging(
+        [Hanging(one, 60, 1_000.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)]
+    )
     said = waited(healthy, 2 * LAGGING_S, unknown={UnknownReason.UNDECIDED: (3, 0)}, waits_from=(97, -1))
     assert said.condition is Condition.UNKNOWN
     assert said.reasons == ("a transaction hangs in orders-0: nothing beyond is compared in read_committed",)
