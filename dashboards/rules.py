@@ -13,6 +13,7 @@ from dashboards.expressions import TARGET, WORKS
 from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
 from dashboards.written import written
+from parallax.model import PASSING
 
 _NOT_COPYING = 'reason!="copying"'
 
@@ -49,8 +50,10 @@ class Rules(Alerts):
         a_day_ago = f"max by ({view}) (max_over_time({starts}[1h] offset 1d))"
 
         def unknown(known: Known) -> str:
-            # Under steady traffic some offsets are always on their way; how long they are is ParallaxViewLagging's.
-            offsets = known("unknown_offsets", 'reason!~"before_first_reading|log_start_differs|not_read_yet"')
+            # Under steady traffic some offsets are always on their way: what should pass by itself and does not is
+            # ParallaxVerdictOverdue's.
+            others = "|".join(sorted({"before_first_reading", "log_start_differs", *PASSING}))
+            offsets = known("unknown_offsets", f'reason!~"{others}"')
             return f"min by ({view}, reason) ({offsets}) > 0"
 
         def lost(known: Known) -> str:
@@ -59,6 +62,10 @@ class Rules(Alerts):
 
         def unread(known: Known) -> str:
             return f"min by ({partition}) ({known('initial_reading_complete')}) == 0"
+
+        def overdue(known: Known) -> str:
+            waits = f"min by ({partition}) ({known('verdict_waiting_seconds')}) > {p.lag_s}"
+            return f"{waits} unless on ({partition}) ({unread(known)})"
 
         def lagging(known: Known) -> str:
             lag = f"min by ({partition}, broker_id, isolation_level) ({known('view_lag_seconds')}) > {p.lag_s}"
@@ -79,6 +86,19 @@ class Rules(Alerts):
                 past=(
                     f"Parts of {WHERE}{FOR} were not compared for a time",
                     "No offset has been without a verdict for this reason since: {{ $labels.reason }}.",
+                ),
+            ),
+            self._lasting(
+                "ParallaxVerdictOverdue",
+                p.lag_for,
+                overdue,
+                "warning",
+                f"The comparison of {WHERE}{FOR} does not get on",
+                "Whether its replicas agree has not been known for {{ $value | humanizeDuration }} from one offset on, "
+                "though all of them can be read.",
+                past=(
+                    f"The comparison of {WHERE}{FOR} did not get on for a time",
+                    "It has got on since, or the topic is watched no longer.",
                 ),
             ),
             self._lasting(

@@ -52,10 +52,12 @@ def coverage(
     unknown: Mapping[UnknownReason, tuple[int, int]] | None = None,
     brokers: Sequence[BrokerCoverage] = tuple(map(broker, BROKERS)),
     compared_up_to: tuple[int, int] = (100, 100),
+    waits_from: tuple[int, int] = (-1, -1),
 ) -> Coverage:
     """A partition that was compared to its end."""
     now = int(datetime.now(UTC).timestamp() * 1000)
-    return Coverage(topic, partition, compared_up_to, unknown or {}, (), 0, 0, tuple(brokers), now)
+    made = Coverage(topic, partition, compared_up_to, unknown or {}, (), 0, 0, tuple(brokers), now)
+    return replace(made, waits_from=waits_from)
 
 
 def progress(topic: str = "orders", partition: int = 0, broker: int = 1, **more: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from parallax.compare.suspect import Coverage
 from parallax.config import ConfigError, Settings
 from parallax.errors import one_line
 from parallax.findings.finding import Finding
+from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
@@ -198,9 +200,14 @@ class Job:
         self._manager.start()
         after_s = self._settings.findings.hanging_after_s
         if after_s > 0:
-            watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms)
+            storage = self._settings.storage.path
+            watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms, recorded(storage))
             self._hanging = HangingThread(
-                watch, self.state.standstills, self.state.update_hanging, self._settings.kafka
+                watch,
+                self.state.standstills,
+                self.state.update_hanging,
+                partial(record, storage),
+                self._settings.kafka,
             )
             self._hanging.start()
 

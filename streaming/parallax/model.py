@@ -147,6 +147,17 @@ class UnknownReason(StrEnum):
     """The topic is compacted, its policy deletes as well, and a log begins above it: by that, or by a loss."""
 
 
+PASSING = frozenset(
+    {
+        UnknownReason.NOT_READ_YET,
+        UnknownReason.REPLICA_SET_UNKNOWN,
+        UnknownReason.UNJUDGED,
+        UnknownReason.UNDECIDED,
+    }
+)
+"""What ends by itself as soon as more has been read, if nothing holds that up."""
+
+
 class MissingRight(StrEnum):
     """The right that Parallax lacks where a broker answers that it may not (label ``reason``)."""
 

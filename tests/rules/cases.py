@@ -79,11 +79,12 @@ LASTING = {
     "ParallaxSuspectsUndecided": Lasting("suspects_pending", PARTITION, 2, None, _OTHER_TOPIC),
     "ParallaxCoverageUnknown": Lasting(
         "unknown_offsets",
-        PARTITION | {"isolation_level": "read_committed", "reason": "unjudged"},
+        PARTITION | {"isolation_level": "read_committed", "reason": "skipped"},
         40,
         0,
         {"reason": "deferred"},
     ),
+    "ParallaxVerdictOverdue": Lasting("verdict_waiting_seconds", PARTITION, 700, 0, _OTHER_TOPIC),
     "ParallaxInitialReadingIncomplete": Lasting("initial_reading_complete", PARTITION, 0, 1, _OTHER_TOPIC),
     "ParallaxLogStartDiffers": Lasting(
         "unknown_offsets",

@@ -143,6 +143,8 @@ def _partition(n: int, started: int, topic: str, partition: int, began: int) -> 
         yield "suspects_pending", place, 1
     if age >= STARTING:
         yield "compared_timestamp_seconds", place, now - 5
+        # Until a topic that was deleted is forgotten, and while what was written during a start is caught up with.
+        yield "verdict_waiting_seconds", place, 300.0 * (is_ending or age < 8) + 5 * (n % 4)
         for level in IsolationLevel:
             view = place | {"isolation_level": level.option}
             for reason in _REASONS:

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState, headline
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
+from parallax.alerting.status import overdue
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
@@ -255,6 +256,15 @@ def _comparison(snapshot: Snapshot, unknown: Mapping[_Unknown, int]) -> Iterator
         "Size of the unmatched state of a topic partition.",
         _PARTITION,
         [(names, c.state_bytes) for names, c in partitions],
+    )
+    late = overdue(snapshot)
+    yield _gauge(
+        "verdict_waiting_seconds",
+        "For how long verdicts that should come by themselves have waited at the same offset; 0 where the comparison "
+        "gets on, or where what holds it up has a metric of its own: a replica that cannot be read, a transaction that "
+        "hangs.",
+        _PARTITION,
+        [(names, late.get(c.place, 0.0)) for names, c in partitions],
     )
     initial = sorted(snapshot.initially_read.items())
     yield _gauge(

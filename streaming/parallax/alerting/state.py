@@ -16,6 +16,7 @@ from parallax.alerting.initial import InitialReading
 from parallax.alerting.lag import Lags
 from parallax.alerting.listing import Listed, Listing
 from parallax.alerting.refusals import Change, Refusal, Refusals
+from parallax.alerting.waiting import Waiting
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.hanging_watch import Hanging, Standstill
@@ -137,6 +138,7 @@ class Snapshot:
     initially_left: Mapping[Replica, int] = field(default_factory=dict)
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
     behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
+    waiting_s: Mapping[tuple[TopicPartition, IsolationLevel], float] = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -186,6 +188,7 @@ class MonitorState:
         self._replicas: dict[Replica, ReplicaState] = {}
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
         self._lags = Lags()
+        self._waiting = Waiting()
         self._coverage: dict[TopicPartition, Coverage] = {}
         self._covered_at: dict[TopicPartition, float] = {}
         self._comparison_errors: dict[TopicPartition, int] = {}
@@ -224,7 +227,7 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """The partitions in which the foremost last stable offset stands still on every replica that has come to it."""
+        """The foremost last stable offset of each partition, and since when every replica that has come to it stays."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -233,9 +236,8 @@ class MonitorState:
         stands: dict[TopicPartition, Standstill] = {}
         for place, states in found.items():
             at = max(state.last_stable_offset or 0 for state in states)
-            since = [state.stands_since for state in states if state.last_stable_offset == at]
-            if known := [one for one in since if one is not None]:
-                stands[place] = Standstill(at, max(known))
+            since = [s.stands_since for s in states if s.last_stable_offset == at and s.stands_since is not None]
+            stands[place] = Standstill(at, max(since, default=None))
         return stands
 
     def update_paused(self, paused: Paused) -> None:
@@ -261,8 +263,10 @@ class MonitorState:
                     self._assigned[TopicPartition(*replica[:2])] = frozenset(row["replicas"])
                 self._lead(TopicPartition(replica[0], replica[1]), row)
                 if self._initial.observe(replica, row):
+                    self._waiting.forget(lambda place: place.topic == replica[0])  # noqa: B023
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                     self._lags.forget(lambda view: view[0][0] == replica[0])  # noqa: B023
+                self._waiting.reported(TopicPartition(*replica[:2]), self._clock())
                 if row["reachable"]:
                     self._offsets_of(replica, row)
                 elif row.get("missing_right"):
@@ -299,6 +303,7 @@ class MonitorState:
             for coverage in coverages:
                 self._coverage[coverage.place] = coverage
                 self._covered_at[coverage.place] = now
+                self._waiting.covered(coverage, now)
                 if coverage.error:
                     self._comparison_errors[coverage.place] = self._comparison_errors.get(coverage.place, 0) + 1
                 for broker in coverage.brokers:
@@ -435,6 +440,7 @@ class MonitorState:
                 hanging=self._hanging,
                 leadership=dict(self._leadership),
                 behind_since=self._lags.since(),
+                waiting_s=self._waiting.seconds(),
             )
 
     def _lead(self, place: TopicPartition, row: Mapping[str, Any]) -> None:
@@ -499,6 +505,7 @@ class MonitorState:
         self._refusals.forget(now - _FORGET_AFTER_S)
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)
+        self._waiting.forget(lambda place: place not in alive)
         self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
         hosting = self._hosting()
         self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}

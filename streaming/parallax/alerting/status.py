@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Replica, Snapshot
 from parallax.compare.suspect import Coverage
-from parallax.model import IsolationLevel, UnknownReason
+from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import span_text
 from parallax.source.feedback import ALL
 from parallax.views.pause import in_words as paused_in_words
@@ -23,21 +23,13 @@ from parallax.views.pause import in_words as paused_in_words
 BEHIND = 10_000
 """Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
 LAGGING_S = 300.0
-"""For how long a replica may have shown what is unread before that is said; what ParallaxViewLagging goes by."""
+"""For how long a replica may have shown what is unread, or an offset have no verdict that should come by itself, before
+that is said; what ParallaxViewLagging and ParallaxCoverageUnknown go by."""
 STUCK_S = 600.0
 """For how long a start may get on with nothing before that is said."""
 NAMED = 3
 """Topics, or addresses, that are named; of more, the others are counted."""
 
-PASSING = frozenset(
-    {
-        UnknownReason.NOT_READ_YET,
-        UnknownReason.REPLICA_SET_UNKNOWN,
-        UnknownReason.UNJUDGED,
-        UnknownReason.UNDECIDED,
-    }
-)
-"""What ends by itself as soon as more has been read; what keeps it from being read is a reason of its own."""
 LEFT_OUT = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, UnknownReason.UNAUTHORIZED})
 """What the comparison should have come to and did not."""
 _MISSED = frozenset(UnknownReason) - PASSING - LEFT_OUT
@@ -262,6 +254,23 @@ def behind(coverage: Coverage) -> dict[int, int]:
     return {b.broker: max(furthest[0] - b.read_uncommitted, furthest[1] - b.read_committed) for b in coverage.brokers}
 
 
+def overdue(snapshot: Snapshot) -> dict[TopicPartition, float]:
+    """By partition, how many seconds it has waited at the same offset for verdicts that should come by themselves.
+
+    A replica that cannot be read, and a transaction that hangs, are reasons of their own, and have alerts of their own:
+    their partitions are left out.
+    """
+    if ALL in snapshot.paused:
+        return {}
+    known = {one.one.place for one in snapshot.hanging}
+    known |= {TopicPartition(*replica[:2]) for replica in snapshot.replicas if not _is_read(snapshot, replica)}
+    found: dict[TopicPartition, float] = {}
+    for (place, _), seconds in snapshot.waiting_s.items():
+        if place not in known:
+            found[place] = max(found.get(place, 0.0), seconds)
+    return found
+
+
 def words(reason: UnknownReason) -> str:
     """A reason as text."""
     return reason.replace("_", " ")
@@ -325,6 +334,9 @@ def _unread(snapshot: Snapshot) -> Iterator[str]:
         where = ", ".join(map(str, sorted({broker for _, _, broker in silent})))
         yield f"{len(silent):,} replica{'s' if len(silent) > 1 else ''} cannot be read on broker {where}"
     yield from (f"reading is paused: {one}" for one in paused_in_words(snapshot.paused))
+    if hanging := {called(one.one.place) for one in snapshot.hanging}:
+        what = "transactions hang" if len(snapshot.hanging) > 1 else "a transaction hangs"
+        yield f"{what} in {_some(hanging)}: nothing beyond is compared in read_committed"
     topics: dict[str, set[str]] = {}
     for (topic, *_), refusal in snapshot.refused.items():
         topics.setdefault(words_of(refusal.right), set()).add(topic)
@@ -346,9 +358,14 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
     late = sum(n > BEHIND for coverage in snapshot.coverage.values() for n in behind(coverage).values())
     if late:
         yield f"{late:,} replica{'s are' if late > 1 else ' is'} more than {BEHIND:,} offsets behind"
-    lag = snapshot.taken_at - min(snapshot.behind_since.values(), default=snapshot.taken_at)
+    lag = _lag(snapshot)
     if lag > LAGGING_S:
         yield f"reading is {roughly(lag)} behind the brokers"
+    late_s = {place: s for place, s in overdue(snapshot).items() if s > LAGGING_S}
+    if late_s:
+        where, counts = _some(set(map(called, late_s))), _unknown(snapshot, PASSING, late_s)
+        what = f": {_counts(counts)}" if counts else ""
+        yield f"{where} waited {roughly(max(late_s.values()))} for a verdict{what}"
     if counts := _unknown(snapshot, LEFT_OUT):
         yield f"offsets were left out of the comparison: {_counts(counts)}"
     # Where a finding stands it is known that they differ.
@@ -356,6 +373,12 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
     if copied := sum(late.place not in differ for late in snapshot.absences.late):
         what = "replicas copied records" if copied > 1 else "replica copied records"
         yield f"{copied:,} {what} that may have been cleaned before: audit them"
+
+
+def _lag(snapshot: Snapshot) -> float:
+    """For how many seconds some view has been behind, by the last report on its replica: a deleted one has no more."""
+    told = {replica: state.reported_at for replica, state in snapshot.replicas.items()}
+    return max((told.get(replica, since) - since for (replica, _), since in snapshot.behind_since.items()), default=0.0)
 
 
 def _notes(snapshot: Snapshot) -> Iterator[str]:
@@ -367,9 +390,13 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         yield f"{_counts(counts)}: offsets that nobody could compare in time; an audit tells of them"
 
 
-def _unknown(snapshot: Snapshot, reasons: frozenset[UnknownReason]) -> Mapping[UnknownReason, int]:
+def _unknown(
+    snapshot: Snapshot, reasons: frozenset[UnknownReason], places: Container[TopicPartition] | None = None
+) -> Mapping[UnknownReason, int]:
     found: Counter[UnknownReason] = Counter()
     for coverage in snapshot.coverage.values():
+        if places is not None and coverage.place not in places:
+            continue
         for reason, counts in coverage.unknown.items():
             if reason in reasons:
                 found[reason] += sum(counts)
@@ -404,6 +431,11 @@ def roughly(seconds: float) -> str:
     return span_text(max(1, round(seconds)))
 
 
+def called(place: TopicPartition) -> str:
+    """A partition as Kafka writes it."""
+    return f"{place.topic}-{place.partition}"
+
+
 def words_of(right: object) -> str:
     """A right as text."""
     return str(right).replace("_", " ")
@@ -419,4 +451,17 @@ def _some(names: set[str]) -> str:
     return ", ".join(first[:NAMED]) + more
 
 
-__all__ = ["Condition", "Past", "Status", "Step", "Watch", "behind", "health", "roughly", "status_of", "steps_of"]
+__all__ = [
+    "LAGGING_S",
+    "Condition",
+    "Past",
+    "Status",
+    "Step",
+    "Watch",
+    "behind",
+    "health",
+    "overdue",
+    "roughly",
+    "status_of",
+    "steps_of",
+]

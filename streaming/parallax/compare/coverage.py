@@ -11,7 +11,7 @@ from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEW
 from parallax.compare.rules import outcome
 from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
-from parallax.model import UNKNOWN, UnknownReason
+from parallax.model import PASSING, UNKNOWN, UnknownReason
 
 _SPAN = ["view", "start", "end", "reason", "since"]
 
@@ -28,7 +28,9 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
     common = [replicas.common_position(state, view) for view in VIEWS]
     unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state)}
     unread = tuple(span for view in VIEWS for span in _unread(state, view, unjudged[view]))
-    by_view = [_unknown(state, view, unread, len(unjudged[view])) for view in VIEWS]
+    undecided = state.content["offset"][replicas.undecided(state)]
+    by_view = [_unknown(state, view, unread, len(unjudged[view]), undecided) for view in VIEWS]
+    waits = [_waits_from(state, view, by_view[view], unjudged[view], undecided) for view in VIEWS]
     return Coverage(
         topic=observations.topic,
         partition=observations.partition,
@@ -44,6 +46,7 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         compared_at=now_ms,
         unread=unread,
         awaits_report=_awaits_report(state, grace_ms),
+        waits_from=(waits[READ_UNCOMMITTED], waits[READ_COMMITTED]),
     )
 
 
@@ -96,7 +99,7 @@ def _unjudged(state: PartitionState) -> Array:
 
 
 def _unknown(
-    state: PartitionState, view: int, unread: tuple[UnreadRange, ...], unjudged: int
+    state: PartitionState, view: int, unread: tuple[UnreadRange, ...], unjudged: int, undecided: Array
 ) -> dict[UnknownReason, int]:
     counts = dict.fromkeys(UnknownReason, 0)
     begun, furthest = _begun(state, view), replicas.furthest_position(state, view)
@@ -108,12 +111,25 @@ def _unknown(
     counts[UnknownReason.LOG_START_DIFFERS] = _missing_heads(state)
     counts[UnknownReason.RETENTION_DIFFERS] = _unlike_starts(state)
     if view == READ_UNCOMMITTED:
-        counts[UnknownReason.UNDECIDED] = len(np.unique(state.content["offset"][replicas.undecided(state)]))
+        counts[UnknownReason.UNDECIDED] = len(np.unique(undecided))
     counts[UnknownReason.SKIPPED] += int(state.partition["skipped"][0, view])
     for span in unread:
         if span.view == view:
             counts[span.reason] += span.count
     return counts
+
+
+def _waits_from(
+    state: PartitionState, view: int, counts: dict[UnknownReason, int], unjudged: Array, undecided: Array
+) -> int:
+    """Where a view waits for verdicts that come by themselves as soon as more has been read; -1 where it does not."""
+    waiting = [unjudged, undecided] if view == READ_UNCOMMITTED else [unjudged]
+    lowest = [int(offsets.min()) for offsets in waiting if len(offsets)]
+    why = _why_open(state, view)
+    if why in PASSING and counts[why]:
+        # A replica that is still copying the log moves this, though what is beyond stays without a verdict.
+        lowest.append(max(0, replicas.common_position(state, view)))
+    return min(lowest, default=UNKNOWN)
 
 
 def _missing_heads(state: PartitionState) -> int:

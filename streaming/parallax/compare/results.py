@@ -11,11 +11,11 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from parallax.compare.joint import Quiet
-from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Array
+from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array
 from parallax.compare.quiet import COVERED, REASONS
 from parallax.compare.state import BROKER, UNREAD, UNREAD_REASONS
 from parallax.compare.suspect import BrokerCoverage, Coverage, Suspect, UnknownOffsets, UnreadRange
-from parallax.model import UNKNOWN, TopicPartition, UnknownReason
+from parallax.model import PASSING, UNKNOWN, TopicPartition, UnknownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,7 @@ def from_columns(packed: bytes) -> Iterator[Coverage]:
             compared_at=now_ms,
             unread=unread,
             awaits_report=bool(one["awaits_report"]),
+            waits_from=(_waits_from(one, READ_UNCOMMITTED), _waits_from(one, READ_COMMITTED)),
         )
         broker, span = ends
 
@@ -153,11 +154,20 @@ def _ranges(spans: Array) -> list[UnreadRange]:
     ]
 
 
+def _why_open(covered: dict[str, Any], view: int) -> UnknownReason:
+    return REASONS[covered["why_open" if view == READ_UNCOMMITTED else "why_open_committed"]]
+
+
+def _waits_from(covered: dict[str, Any], view: int) -> int:
+    waits = covered["open"][view] and _why_open(covered, view) in PASSING
+    return max(0, covered["compared_up_to"][view]) if waits else UNKNOWN
+
+
 def _unknown(covered: dict[str, Any], unread: Sequence[UnreadRange]) -> UnknownOffsets:
     """How many offsets have no verdict, as `parallax.compare.coverage` counts them."""
     counts = {reason: [0, 0] for reason in UnknownReason}
-    for view, why in ((READ_UNCOMMITTED, "why_open"), (READ_COMMITTED, "why_open_committed")):
-        counts[REASONS[covered[why]]][view] += covered["open"][view]
+    for view in VIEWS:
+        counts[_why_open(covered, view)][view] += covered["open"][view]
         counts[UnknownReason.SKIPPED][view] += covered["skipped"][view]
         counts[UnknownReason.LOG_START_DIFFERS][view] = covered["log_start_differs"]
         counts[UnknownReason.RETENTION_DIFFERS][view] = covered["retention_differs"]

@@ -205,6 +205,9 @@ class Coverage:
         state_bytes: size of the state when packed.
         unread: what an audit is needed for, in order; counted in ``unknown``.
         awaits_report: a verdict waits for what the replicas report next, be it what they have reported before.
+        waits_from: by view, the lowest offset at which something counts for one of `parallax.model.PASSING`, or, where
+            that has only to be read, up to where all replicas have been; -1 where nothing does. It moves as long as
+            the comparison gets on.
         error: why the partition could not be compared and has begun anew, in one line; empty where it was.
     """
 
@@ -219,6 +222,7 @@ class Coverage:
     compared_at: int
     unread: tuple[UnreadRange, ...] = ()
     awaits_report: bool = False
+    waits_from: tuple[int, int] = (UNKNOWN, UNKNOWN)
     error: str = ""
 
     @property

@@ -1,10 +1,14 @@
-"""Looks for hanging transactions while the job runs: where the last stable offset of every replica stands still."""
+"""Looks for hanging transactions while the job runs: where the last stable offset of every replica stands still.
+
+What is reported is on record (`parallax.findings.hanging_record`), and a job that starts goes on with it: a restart
+ends nothing, and begins nothing anew.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -24,6 +28,7 @@ from parallax.findings.hanging import (
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from parallax.views.control import refusals
 
 log = structlog.get_logger(__name__)
 
@@ -35,21 +40,24 @@ _MAX_TIMEOUT_MS = 900_000
 """Kafka's default of it."""
 _LATE_S = 300.0
 """How much longer Kafka itself waits before it calls a transaction late (``LATE_TRANSACTION_BUFFER_MS``)."""
+_UNSEEN_S = 600.0
+"""How long after a start what is on record is reported though no replica shows it: those that do may not answer yet."""
 _SETTING_S = 3600.0
 """How long a broker's setting is taken to stay as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """A last stable offset that stands still below the high watermark, on all replicas that are as far as the leader.
+    """The last stable offset of the replicas of a partition that are as far as the leader.
 
     Attributes:
         offset: where.
-        since: seconds since 1970 UTC, by the first look at it.
+        since: since when all of them stand still there, below the high watermark; seconds since 1970 UTC, by the first
+            look at it. None where one does not.
     """
 
     offset: int
-    since: float
+    since: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,7 @@ class Hanging:
         why: one phrase.
         hangs: whether no coordinator will end it; else it has been open for longer than a coordinator lets one be.
         at: the last stable offset that it holds.
+        stands_since: since when that has stood still, seconds since 1970 UTC.
     """
 
     one: Open
@@ -69,6 +78,7 @@ class Hanging:
     since: float
     why: str
     hangs: bool
+    stands_since: float
 
 
 def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
@@ -88,39 +98,67 @@ class HangingWatch:
         client: asks the brokers.
         after_s: for how long a last stable offset stands still before anybody is asked.
         timeout_ms: deadline of each request.
+        known: what the job before has reported.
         clock: seconds since 1970 UTC, for tests.
     """
 
     def __init__(
-        self, client: ReplicaClient, after_s: float, timeout_ms: int, clock: Callable[[], float] = time.time
+        self,
+        client: ReplicaClient,
+        after_s: float,
+        timeout_ms: int,
+        known: Iterable[Hanging] = (),
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._after_s = after_s
         self._timeout_ms = timeout_ms
         self._clock = clock
-        self._reported: dict[TopicPartition, Hanging] = {}
-        self._hung_before: set[tuple[TopicPartition, int, int]] = set()
+        self._reported = {hanging.one.place: hanging for hanging in known}
+        self._hung_before = {hanging.one.identity for hanging in self._reported.values() if hanging.hangs}
+        self._unseen_until = clock() + _UNSEEN_S
         self._asked_at: dict[tuple[TopicPartition, int], float] = {}
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
+
+    @property
+    def reported(self) -> tuple[Hanging, ...]:
+        """What hangs, in the order of its partitions."""
+        return tuple(self._reported[place] for place in sorted(self._reported))
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
         """Look once.
 
         Args:
-            stands: the partitions whose last stable offset stands still.
+            stands: the last stable offset of each partition that is known.
 
         Returns:
             What hangs, in the order of its partitions. What could not be asked about stays as it was.
         """
         now = self._clock()
-        long = {place: one for place, one in stands.items() if now - one.since >= self._after_s}
-        self._reported = {p: h for p, h in self._reported.items() if p in long and h.at == long[p].offset}
+        self._reported = {p: h for p, h in self._reported.items() if self._goes_on(h, stands.get(p), now)}
+        since = {place: self._since(place, one) for place, one in stands.items()}
+        long = {
+            place: Standstill(stands[place].offset, at)
+            for place, at in since.items()
+            if at is not None and now - at >= self._after_s
+        }
         self._asked_at = {k: at for k, at in self._asked_at.items() if k[0] in long and long[k[0]].offset == k[1]}
         due = [p for p, one in long.items() if now - self._asked_at.get((p, one.offset), -_AGAIN_S) >= _AGAIN_S]
         self._asked_at |= {(place, long[place].offset): now for place in due}
         for one, verdict in self._asked(due, long).items():
             self._take(one, verdict, long[one.place], now)
-        return tuple(self._reported[place] for place in sorted(self._reported))
+        return self.reported
+
+    def _goes_on(self, hanging: Hanging, now_at: Standstill | None, now: float) -> bool:
+        if now_at is not None and now_at.offset > hanging.at:
+            return False
+        is_seen = now_at is not None and now_at.since is not None and now_at.offset == hanging.at
+        return is_seen or now < self._unseen_until
+
+    def _since(self, place: TopicPartition, stands: Standstill) -> float | None:
+        """Since when it has stood still, also before this job began."""
+        known = self._reported.get(place)
+        return stands.since if known is None or stands.since is None else min(stands.since, known.stands_since)
 
     def _asked(self, due: Sequence[TopicPartition], long: Mapping[TopicPartition, Standstill]) -> dict[Open, Verdict]:
         """Those that hold the last stable offsets, and what becomes of them."""
@@ -157,9 +195,11 @@ class HangingWatch:
         if hangs and not is_certain:
             self._asked_at = {key: at for key, at in self._asked_at.items() if key[0] != one.place}
             return
-        overdue = is_overdue(now - stands.since, self._max_timeout_ms(one.leader, now))
+        stands_since = now if stands.since is None else stands.since
+        overdue = is_overdue(now - stands_since, self._max_timeout_ms(one.leader, now))
         if is_certain or overdue:
-            self._reported[one.place] = Hanging(one, stands.offset, since_s(one, stands.since), verdict.why, hangs)
+            since = since_s(one, stands_since)
+            self._reported[one.place] = Hanging(one, stands.offset, since, verdict.why, hangs, stands_since)
         elif verdict.standing is Standing.GOES_ON:
             self._reported.pop(one.place, None)
 
@@ -181,8 +221,9 @@ class HangingThread:
 
     Args:
         watch: looks.
-        stands: gives the partitions whose last stable offset stands still.
-        on_round: called with what hangs after each round.
+        stands: gives the last stable offset of each partition.
+        on_round: called with what hangs when it starts, and after each round.
+        on_change: called with what hangs after each round in which that has changed; puts it on record.
         kafka: the settings' section of that name, for what is logged.
     """
 
@@ -191,19 +232,23 @@ class HangingThread:
         watch: HangingWatch,
         stands: Callable[[], Mapping[TopicPartition, Standstill]],
         on_round: Callable[[Sequence[Hanging]], None],
+        on_change: Callable[[Sequence[Hanging]], None],
         kafka: Mapping[str, str],
     ) -> None:
         self._watch = watch
         self._stands = stands
         self._on_round = on_round
+        self._on_change = on_change
         self._kafka = kafka
-        self._is_failing = False
-        self._known: dict[tuple[TopicPartition, int, int], Hanging] = {}
+        self._is_failing = self._is_unrecorded = False
+        self._known = {one.one.identity: one for one in watch.reported}
+        self._recorded = watch.reported
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hanging transactions", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; what is on record counts from now on."""
+        self._on_round(self._recorded)
         self._thread.start()
 
     def stop(self) -> None:
@@ -218,6 +263,7 @@ class HangingThread:
                 self._on_round(found)
                 self._log(found)
                 self._is_failing = False
+                self._record(found)
             except ReplicaError as error:
                 if not self._stop.is_set() and not self._is_failing:
                     self._is_failing = True
@@ -227,6 +273,19 @@ class HangingThread:
                 log.exception(
                     "whether a transaction hangs could not be asked, by a fault of Parallax; it is asked again"
                 )
+
+    def _record(self, found: tuple[Hanging, ...]) -> None:
+        if found == self._recorded:
+            self._is_unrecorded = False
+            return
+        try:
+            self._on_change(found)
+        except refusals() as error:
+            if not self._is_unrecorded:
+                self._is_unrecorded = True
+                log.warning("which transactions hang could not be put on record", error=one_line(error))
+        else:
+            self._recorded, self._is_unrecorded = found, False
 
     def _log(self, found: Sequence[Hanging]) -> None:
         now = {one.one.identity: one for one in found}

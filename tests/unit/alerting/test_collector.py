@@ -107,6 +107,7 @@ NAMES = {
     "initial_readings_outstanding",
     "spot_checks_total",
     "view_lag_offsets",
+    "verdict_waiting_seconds",
     "view_lag_seconds",
     "view_position",
 }
@@ -252,7 +253,7 @@ def full(state: MonitorState) -> MonitorState:
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
     state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
     one = Open(TopicPartition("orders", 0), 1, 7, 0, 5, 900_000)
-    state.update_hanging([Hanging(one, 5, 900.0, "no coordinator knows its producer", hangs=True)])
+    state.update_hanging([Hanging(one, 5, 900.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
     state.update_paused({2: Pause(900.0, "ann", "a full disk"), ALL: Pause(950.0, "ann", "all")})
     return state
 
@@ -412,11 +413,11 @@ class TestStandstills:
         since = clock.now - 20
         assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, since)}
         state.update_progress([progress(broker=1, last_stable_offset=60, high_watermark=60)])
-        assert state.standstills() == {}
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(60, None)}
 
     def test_nothing_stands_where_all_is_stable(self, state: MonitorState) -> None:
         state.update_progress([progress()])
-        assert state.standstills() == {}
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(progress()["last_stable_offset"], None)}
 
 
 def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:

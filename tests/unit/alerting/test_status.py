@@ -10,6 +10,8 @@ from test_collector import Clock, Report
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import LAGGING_S, STUCK_S, Condition, Past, Status, Watch, health, status_of
 from parallax.compare.suspect import Coverage
+from parallax.findings.hanging import Open
+from parallax.findings.hanging_watch import Hanging
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.timekeeper import Absences
@@ -177,6 +179,83 @@ def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:
 def test_what_is_on_its_way_is_nothing_to_speak_of(healthy: Monitor) -> None:
     healthy.compared(unknown={UnknownReason.NOT_READ_YET: (20, 20), UnknownReason.UNDECIDED: (3, 3)})
     assert healthy.says().is_whole
+
+
+def waited(monitor: Monitor, seconds: float, **more: object) -> Status:
+    """What is said after a time in which the same was reported, and came out of the comparison, again and again."""
+    for _ in range(int(seconds) // 30 + 1):
+        monitor.state.update_progress([progress(broker=b) for b in BROKERS])
+        monitor.compared(**more)
+        said = monitor.says()
+        monitor.clock.now += 30
+    return said
+
+
+@pytest.mark.parametrize(
+    ("reason", "counts", "waits_from"),
+    [
+        (UnknownReason.UNDECIDED, (3, 0), (97, -1)),
+        (UnknownReason.UNJUDGED, (0, 3), (-1, 90)),
+        (UnknownReason.REPLICA_SET_UNKNOWN, (3, 0), (0, -1)),
+        (UnknownReason.NOT_READ_YET, (3, 0), (97, -1)),
+    ],
+)
+def test_what_should_pass_by_itself_and_does_not_cannot_be_told(
+    healthy: Monitor, reason: UnknownReason, counts: tuple[int, int], waits_from: tuple[int, int]
+) -> None:
+    unknown = {reason: counts}
+    assert waited(healthy, LAGGING_S, unknown=unknown, waits_from=waits_from).is_whole
+    said = waited(healthy, LAGGING_S, unknown=unknown, waits_from=waits_from)
+    assert said.condition is Condition.UNKNOWN
+    assert said.reasons == (f"orders-0 waited 10 min for a verdict: 3 {reason.replace('_', ' ')}",)
+    assert waited(healthy, 0).condition is Condition.AGREE
+
+
+def test_what_waits_under_traffic_at_ever_other_offsets_is_nothing_to_speak_of(healthy: Monitor) -> None:
+    for n in range(40):
+        assert waited(healthy, 29, unknown={UnknownReason.NOT_READ_YET: (20, 20)}, waits_from=(n, n)).is_whole
+
+
+def test_a_partition_of_which_nothing_comes_out_of_the_comparison_cannot_be_told(healthy: Monitor) -> None:
+    for _ in range(24):
+        healthy.state.update_progress([progress(broker=b) for b in BROKERS])
+        healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
+        for level in LEVELS:
+            healthy.state.update_positions(level, {("new", 0, b): 100 for b in BROKERS})
+        healthy.compared()
+        said = healthy.says()
+        healthy.clock.now += 30
+    assert said.reasons == ("new-0 waited 12 min for a verdict",)
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_none_of_which_anything_is_unknown(healthy: Monitor) -> None:
+    healthy.state.update_progress([progress("gone", broker=b, high_watermark=900) for b in BROKERS])
+    healthy.state.update_coverage(
+        [coverage("gone", unknown={UnknownReason.NOT_READ_YET: (800, 0)}, waits_from=(100, -1))]
+    )
+    for level in LEVELS:
+        healthy.state.update_positions(level, {("gone", 0, b): 100 for b in BROKERS})
+    assert waited(healthy, 450).condition is Condition.AGREE, "before it is forgotten"
+
+
+def test_what_waits_for_a_broker_that_is_away_is_told_of_by_that_alone(healthy: Monitor) -> None:
+    for _ in range(24):
+        healthy.state.update_progress([progress(broker=b, reachable=b != 3) for b in BROKERS])
+        healthy.compared(unknown={UnknownReason.NOT_READ_YET: (3, 3)}, waits_from=(97, 97))
+        healthy.clock.now += 30
+    assert healthy.says().reasons == ("broker 3 does not answer",)
+
+
+def test_while_a_transaction_hangs_nothing_beyond_it_can_be_told(healthy: Monitor) -> None:
+    one = Open(TopicPartition("orders", 0), 1, 4000, 0, 60, 0)
+    healthy.state.update_hanging(
+        [Hanging(one, 60, 1_000.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)]
+    )
+    said = waited(healthy, 2 * LAGGING_S, unknown={UnknownReason.UNDECIDED: (3, 0)}, waits_from=(97, -1))
+    assert said.condition is Condition.UNKNOWN
+    assert said.reasons == ("a transaction hangs in orders-0: nothing beyond is compared in read_committed",)
+    healthy.state.update_hanging([])
+    assert waited(healthy, 0).condition is Condition.AGREE
 
 
 def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> None:

@@ -12,6 +12,7 @@ from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Obse
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import (
     CANDIDATE,
+    CONTENT,
     DEFERRED,
     DISPUTED,
     INTERVAL,
@@ -103,6 +104,32 @@ class TestWhatIsUnjudged:
         left = of(made).settled(lambda span: True)
         assert left.unknown_for(UnknownReason.UNJUDGED) == (0, 2)
         assert left.unknown_for(UnknownReason.RETENTION_GAP) == (0, 0)
+
+
+class TestWhereVerdictsWait:
+    def test_is_up_to_where_all_were_read_where_the_rest_has_only_to_be_read(self) -> None:
+        made = read_to(3, 10)
+        made.partition["floor"] = [[4, 5]]
+        assert of(made).waits_from == (3, 3), "a replica that copies the log gets on, though the floor stays"
+        assert of(read_to(10, 10)).waits_from == (-1, -1)
+        assert of(read_to(-1, 10)).waits_from == (0, 0)
+
+    def test_is_the_lowest_offset_that_is_not_judged(self) -> None:
+        made = read_to(15, 20)
+        made.candidates = table(CANDIDATE, 2, offset=[9, 12])
+        assert of(made).waits_from == (15, 9)
+
+    def test_is_the_lowest_record_that_no_last_stable_offset_has_passed_and_not_all_hold(self) -> None:
+        made = read_to(20, 20)
+        made.brokers["stable_told"] = 5
+        made.content = table(CONTENT, 2, offset=[7, 8], shown=[1, 1])
+        assert unknown(made, UnknownReason.UNDECIDED) == (2, 0)
+        assert of(made).waits_from == (7, -1)
+
+    def test_is_nowhere_where_an_audit_is_needed(self) -> None:
+        made = read_to(3, 10)
+        made.brokers["begun"][0] = False
+        assert of(made).waits_from == (-1, -1)
 
 
 class TestLogsThatBeginApart:

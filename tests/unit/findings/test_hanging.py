@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parallax.findings.coordinators import verdicts
 from parallax.findings.hanging import Open, Standing, Told, abort_command, described, judge, since_s
-from parallax.findings.hanging_watch import HangingWatch, Standstill, is_overdue, words
+from parallax.findings.hanging_record import record, recorded
+from parallax.findings.hanging_watch import Hanging, HangingThread, HangingWatch, Standstill, is_overdue, words
 from parallax.model import TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata
 from parallax.replica.errors import Unreachable
@@ -104,8 +106,8 @@ def test_a_broker_that_is_away_matters_where_it_may_be_a_coordinator(
     assert verdicts(client, [ONE], 1000)[ONE].standing is standing  # type: ignore[arg-type]
 
 
-def watch(client: Client, now: list[float]) -> HangingWatch:
-    return HangingWatch(client, 60.0, 1000, clock=lambda: now[0])  # type: ignore[arg-type]
+def watch(client: Client, now: list[float], known: Sequence[Hanging] = ()) -> HangingWatch:
+    return HangingWatch(client, 60.0, 1000, known, clock=lambda: now[0])  # type: ignore[arg-type]
 
 
 def test_a_transaction_is_reported_once_two_rounds_say_that_it_hangs_and_until_it_is_over() -> None:
@@ -189,3 +191,74 @@ def test_nothing_hangs_whose_coordinator_moved_while_coordinators_were_asked() -
 
     client.list_transactions = moving  # type: ignore[method-assign]
     assert verdicts(client, [ONE], 1000)[ONE].standing is Standing.UNKNOWN
+
+
+def reported(client: Client, now: list[float]) -> Hanging:
+    """A transaction that has been reported, by a job that is gone a minute later."""
+    client.open = [[7]]
+    one = watch(client, now)
+    stands = {PLACE: Standstill(5, now[0] - 1000)}
+    one.round(stands)
+    now[0] += 10.0
+    (found,) = one.round(stands)
+    now[0] += 60.0
+    return found
+
+
+@pytest.mark.parametrize("says", ["it hangs", "it goes on, for longer than it may"])
+def test_a_job_that_starts_goes_on_with_what_hung_and_with_its_time(says: str, tmp_path: Path) -> None:
+    client, now = Client(), [10_000.0]
+    if says != "it hangs":
+        client.listed = [listing("Ongoing", PLACE)]
+    known = reported(client, now)
+    record(str(tmp_path), (known,))
+    assert recorded(str(tmp_path)) == (known,)
+    one = watch(client, now, recorded(str(tmp_path)))
+    began = now[0]
+    assert one.reported == one.round({}) == (known,), "before anybody says where the last stable offset is"
+    while now[0] < began + 200:
+        assert one.round({PLACE: Standstill(5, began)}) == (known,)
+        now[0] += 10.0
+
+
+@pytest.mark.parametrize("stands", [Standstill(9, 10_071.0), Standstill(9, None)])
+def test_what_has_ended_while_no_job_ran_is_over(stands: Standstill) -> None:
+    client, now = Client(), [10_000.0]
+    known = reported(client, now)
+    assert watch(client, now, [known]).round({PLACE: stands}) == ()
+
+
+@pytest.mark.parametrize(
+    "stands",
+    [{OTHER: Standstill(5, None)}, {PLACE: Standstill(4, 10_071.0)}, {PLACE: Standstill(5, None)}],
+    ids=["the topic is gone", "the log ends below", "the log ends there"],
+)
+def test_what_hung_and_is_on_no_replica_that_answers_is_over_some_time_after_a_start(
+    stands: dict[TopicPartition, Standstill],
+) -> None:
+    client, now = Client(), [10_000.0]
+    one = watch(client, now, [reported(client, now)])
+    now[0] += 599.0
+    assert len(one.round(stands)) == 1
+    now[0] += 2.0
+    assert one.round(stands) == ()
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"at": 5}]'])
+def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "hanging.json").write_text(text)
+    assert recorded(str(tmp_path)) == ()
+
+
+def test_what_is_on_record_counts_as_soon_as_the_job_starts_and_is_no_news(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client, now = Client(), [10_000.0]
+    known = reported(client, now)
+    told: list[Sequence[Hanging]] = []
+    thread = HangingThread(watch(client, now, [known]), dict, told.append, told.append, KAFKA)
+    thread.start()
+    thread.stop()
+    assert told == [(known,)]
+    assert "hangs" not in capsys.readouterr().out

@@ -14,12 +14,12 @@ from enum import StrEnum
 from parallax.alerting.listing import FindingState, state_of
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Snapshot
-from parallax.alerting.status import BEHIND, PASSING, behind, words
+from parallax.alerting.status import BEHIND, LAGGING_S, behind, overdue, words
 from parallax.compare.suspect import Coverage
 from parallax.findings.finding import Finding, sides_of
 from parallax.findings.sides import standing
 from parallax.guard.clock import Absence
-from parallax.model import NOBODY, IsolationLevel, TopicPartition, UnknownReason
+from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
 
 _LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"
@@ -120,7 +120,11 @@ def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
     standing_now: dict[TopicPartition, list[Finding]] = {}
     for finding in standing_findings(snapshot):
         standing_now.setdefault(finding.place, []).append(finding)
-    made = [_partition(snapshot, place, brokers, standing_now.get(place, ())) for place, brokers in found.items()]
+    late = {place for place, seconds in overdue(snapshot).items() if seconds > LAGGING_S}
+    made = [
+        _partition(snapshot, place, brokers, standing_now.get(place, ()), is_overdue=place in late)
+        for place, brokers in found.items()
+    ]
     made = _with_absences(made, snapshot)
     return sorted(made, key=lambda p: (ORDER[p.state], p.place))
 
@@ -176,7 +180,12 @@ def _topic(name: str, own: Collection[Partition]) -> Topic:
 
 
 def _partition(
-    snapshot: Snapshot, place: TopicPartition, brokers: Iterable[int], findings: Iterable[Finding]
+    snapshot: Snapshot,
+    place: TopicPartition,
+    brokers: Iterable[int],
+    findings: Iterable[Finding],
+    *,
+    is_overdue: bool,
 ) -> Partition:
     coverage = snapshot.coverage.get(place)
     unknown = _unknown(coverage)
@@ -188,6 +197,7 @@ def _partition(
         [broker for broker in brokers if broker not in states],
         sees_all=not states,
         is_loading=not snapshot.initially_read.get(place, True),
+        is_overdue=is_overdue,
     )
     states |= dict.fromkeys(accused.intersection(brokers), (State.DIVERGED, ""))
     made = {broker: _replica(snapshot, place, broker, *states[broker]) for broker in sorted(brokers)}
@@ -220,6 +230,7 @@ def _compared(
     *,
     sees_all: bool,
     is_loading: bool,
+    is_overdue: bool,
 ) -> dict[int, tuple[State, str]]:
     """What stands about those that can be read.
 
@@ -229,12 +240,15 @@ def _compared(
         brokers: that can be read.
         sees_all: whether all can.
         is_loading: whether what was there when the job began is still being read.
+        is_overdue: whether verdicts that should come by themselves do not.
     """
     if coverage is None:
+        if is_overdue:
+            return dict.fromkeys(brokers, (State.UNKNOWN, _NOTHING))
         return dict.fromkeys(brokers, (State.LOADING, _LOADING))
     gaps = behind(coverage)
     waits = is_loading and sees_all and unknown.keys() <= PASSING
-    if sees_all and max(gaps.values(), default=0) <= BEHIND:
+    if sees_all and not is_overdue and max(gaps.values(), default=0) <= BEHIND:
         # The last offsets are on their way.
         unknown = {reason: n for reason, n in unknown.items() if reason is not UnknownReason.NOT_READ_YET}
     rest = State.CONSISTENT, ""

@@ -1,0 +1,56 @@
+"""How long partitions have waited for verdicts that should come by themselves: since when they wait at the same offset.
+
+Under traffic some offsets always wait; `Coverage.waits_from` moves on then. Pure, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from parallax.compare.suspect import Coverage
+from parallax.model import UNKNOWN, IsolationLevel, TopicPartition
+
+_NOTHING_COMPARED = -2
+
+
+class Waiting:
+    """Remembers since when each partition has waited at the same offset. Times are seconds on any clock that runs."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[TopicPartition, IsolationLevel], tuple[int, float]] = {}
+        self._reported_at: dict[TopicPartition, float] = {}
+
+    def reported(self, place: TopicPartition, now: float) -> None:
+        """Take in that a replica of a partition was reported on.
+
+        A partition of which nothing has been compared waits from its first report.
+        """
+        if place not in self._reported_at:
+            for view in IsolationLevel:
+                self._since.setdefault((place, view), (_NOTHING_COMPARED, now))
+        self._reported_at[place] = now
+
+    def covered(self, coverage: Coverage, now: float) -> None:
+        """Take in how far a partition has been compared."""
+        self._reported_at.setdefault(coverage.place, now)
+        for view, offset in zip(IsolationLevel, coverage.waits_from, strict=True):
+            key = coverage.place, view
+            if offset == UNKNOWN:
+                self._since.pop(key, None)
+            elif self._since.get(key, (UNKNOWN,))[0] != offset:
+                self._since[key] = offset, now
+
+    def seconds(self) -> dict[tuple[TopicPartition, IsolationLevel], float]:
+        """By view of a partition, how long it had waited when it was reported on last.
+
+        A topic that was deleted is not reported on, and waits for nothing.
+        """
+        return {key: self._reported_at[key[0]] - since for key, (_, since) in self._since.items()}
+
+    def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
+        """Let go of partitions that are gone."""
+        self._since = {key: one for key, one in self._since.items() if not is_gone(key[0])}
+        self._reported_at = {place: at for place, at in self._reported_at.items() if not is_gone(place)}
+
+
+__all__ = ["Waiting"]

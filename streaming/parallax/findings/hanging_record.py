@@ -1,0 +1,47 @@
+"""Which transactions were reported as hanging, on record beside the tables: what a job that starts goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+from pydantic import TypeAdapter
+
+from parallax.errors import one_line
+from parallax.findings.hanging_watch import Hanging
+from parallax.views.control import FOLDER, read_document, refusals, write_document
+
+log = structlog.get_logger(__name__)
+
+_FILE = "hanging.json"
+_HANGING = TypeAdapter(tuple[Hanging, ...])
+
+
+def recorded(storage: str) -> tuple[Hanging, ...]:
+    """What is on record; nothing where that cannot be read, which the log says.
+
+    Args:
+        storage: ``storage.path``.
+    """
+    try:
+        document = read_document(storage, _FILE)
+        return () if document is None else _HANGING.validate_python(document)
+    except refusals(ValueError, TypeError, RecursionError) as error:
+        log.warning(
+            "which transactions hung cannot be read, so those that still do are reported again",
+            file=f"{FOLDER}/{_FILE}",
+            error=one_line(error),
+        )
+        return ()
+
+
+def record(storage: str, hanging: Sequence[Hanging]) -> None:
+    """Put on record what hangs, in place of what hung.
+
+    Raises:
+        OSError, deltalake.exceptions.DeltaError: it cannot be written.
+    """
+    write_document(storage, _FILE, _HANGING.dump_python(tuple(hanging), mode="json"))
+
+
+__all__ = ["record", "recorded"]
