@@ -20,6 +20,7 @@ from parallax.job import JobError, take_lease, take_over
 from parallax.stores import rust_path, set_environment
 from parallax.views import fencing
 from parallax.views.commits import filesystem
+from parallax.views.control import create_document, read_document, write_document
 from parallax.views.fencing import FencedError, hold, raise_fence, release
 from parallax.views.maintenance import Maintenance
 from parallax.views.objects import Objects
@@ -174,3 +175,11 @@ def test_check_says_whether_a_store_will_do(
         assert "If-None-Match" in line.text
         with pytest.raises(JobError, match="If-None-Match"):
             take_lease(other.uri("y"), lambda _: None)
+
+
+def test_a_small_document_is_put_once_replaced_and_read(storage: str) -> None:
+    create_document(storage, "one.json", {"a": 1})
+    create_document(storage, "one.json", {"a": 2})
+    assert read_document(storage, "one.json") == {"a": 1}
+    write_document(storage, "one.json", {"a": 3})
+    assert read_document(storage, "one.json") == {"a": 3}

@@ -23,13 +23,12 @@ from parallax.judge.case import Case, Partition
 from parallax.judge.judging import Judgement, judge
 from parallax.judge.verdicts import About, Verdict
 from tests.simulation import advice, oracle, properties
-from tests.simulation.cluster import Coordinator
 from tests.simulation.history import Op
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.properties import Moment, Place, Said
 from tests.simulation.readers import Row
 from tests.simulation.seeing import Reports, look_at
-from tests.simulation.world import GRACE, ROUNDS, World
+from tests.simulation.world import World
 
 LOOKS = frozenset({"round", "probe"})
 _SAID = {About.OUTCOME: "transaction", About.FREEZE: "transaction"}
@@ -138,16 +137,9 @@ class Second(World):
         return self.stirring(op[1]) if op[1] else None
 
     def settle(self) -> None:
-        """All brokers up and level, some rounds, and the last look."""
-        self.cluster.coordinator = Coordinator.KNOWING
-        for broker in list(self.cluster.away):
-            self.apply(("assign", broker, 0, 0))
-        for broker in self.cluster.replicas:
-            self.apply(("start", broker, 0, 0))
-        for _ in range(ROUNDS):
-            self.apply(("sync", 0, 0, 0))
-            self.apply(("tick", GRACE // 2, 0, 0))
-            self.apply(("round", 0, 0, 0))
+        """A cluster at rest for some rounds, and the last look."""
+        for _ in self.rounds_at_rest():
+            pass
         self.conclude()
 
     def _audit(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -207,8 +207,8 @@ class World:
 
         return between
 
-    def settle(self) -> None:
-        """All brokers up and level, the coordinator as well, then a bounded number of full rounds."""
+    def rounds_at_rest(self) -> Iterator[int]:
+        """All brokers up and level, the coordinator as well; then the numbers of full rounds, each after it."""
         self.cluster.coordinator = Coordinator.KNOWING
         for broker in list(self.cluster.away):
             self.apply(("assign", broker, 0, 0))
@@ -218,6 +218,11 @@ class World:
             self.apply(("sync", 0, 0, 0))
             self.apply(("tick", GRACE // 2, 0, 0))
             self.apply(("round", 0, 0, 0))
+            yield number
+
+    def settle(self) -> None:
+        """A cluster at rest for some rounds, and what must be known of it then."""
+        for number in self.rounds_at_rest():
             if number == 0 and self.profile.cap is None:
                 self._check_found(must_be_found_early(self.cluster, self.monitor.shown))
         self._check_coverage()

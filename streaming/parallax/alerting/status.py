@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from parallax.alerting.conditions import STALLED_S
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Replica, Snapshot
 from parallax.compare.suspect import Coverage
@@ -215,6 +216,11 @@ def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
     elif snapshot.taken_at - snapshot.heartbeat > stale_after_s:
         problems.append(f"nothing has been compared for {roughly(snapshot.taken_at - snapshot.heartbeat)}")
     problems += [f"query {name} is down" for name, query in sorted(snapshot.queries.items()) if not query.up]
+    problems += [
+        f"query {name} has made no progress for {roughly(snapshot.taken_at - query.last_progress)}"
+        for name, query in sorted(snapshot.queries.items())
+        if query.up and query.last_progress is not None and snapshot.taken_at - query.last_progress > STALLED_S
+    ]
     if snapshot.findings.error is not None:
         problems.append(f"findings: {snapshot.findings.error}")
     return problems

@@ -13,7 +13,11 @@ AGAIN_S = 3600.0
 """A partition that was audited since it was not read in time is left alone for so long, rates or not."""
 
 SOON_S = 300.0
-"""So long after an audit at most, an event that has made offsets of a partition unknown has it audited again."""
+"""So long after an audit at most, an event that has made offsets of a partition unknown has it audited again. Where
+events come again and again, as where a partition cannot be compared, it doubles with each audit, up to `AGAIN_S`."""
+
+_QUIET_S = 2 * AGAIN_S
+"""A partition that had no audit for so long begins with `SOON_S` anew."""
 
 EVENTS = frozenset({UnknownReason.BEFORE_FIRST_READING, UnknownReason.SKIPPED})
 """Reasons that an event gives: a log was truncated (as by an unclean election) or replaced, a replica was added, the
@@ -59,6 +63,7 @@ class Unread:
         self._pause: dict[TopicPartition, float] = {}
         self._not_before: dict[TopicPartition, float] = {}
         self._audited_at: dict[TopicPartition, float] = {}
+        self._soon: dict[TopicPartition, float] = {}
         self._events: dict[TopicPartition, int] = {}
         """When the newest event of each partition was read, in milliseconds since 1970 UTC."""
         self._begun: dict[TopicPartition, int] = {}
@@ -84,7 +89,7 @@ class Unread:
             return
         self._events[place] = newest
         if place in self._audited_at:
-            soon = self._audited_at[place] + SOON_S
+            soon = self._audited_at[place] + self._soon[place]
             self._not_before[place] = min(self._not_before.get(place, soon), soon)
 
     def due(self) -> list[TopicPartition]:
@@ -99,23 +104,35 @@ class Unread:
         """When the next one is due."""
         return min((max(at, self._not_before.get(p, 0.0)) for p, at in self._due.items()), default=None)
 
-    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> None:
+    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; None where the audit broke off.
 
         A partition that had a verdict is not audited again within `AGAIN_S`, whatever is read too late by then; one
         that had none is audited again after a pause that doubles up to that. An event makes either `SOON_S` at most,
-        one that was read while the audit ran as well.
+        one that was read while the audit ran as well. One of which no broker names a replica any more is forgotten.
+
+        Returns:
+            The partitions that are still there and had no verdict.
         """
         settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
-        for place in places:
+        gone = {p.place for p in report.partitions if not p.replicas} if report else set()
+        left = [place for place in places if place not in gone]
+        for place in gone:
+            for known in (self._due, self._pause, self._not_before, self._audited_at, self._soon, self._events):
+                known.pop(place, None)
+        for place in left:
             due = self._due.pop(place, None)
             before = self._pause.get(place, _FIRST_PAUSE_S / 2)
             pause = AGAIN_S if place in settled else min(AGAIN_S, 2 * before)
             self._pause[place] = _FIRST_PAUSE_S / 2 if place in settled else pause
+            now = self._clock()
+            is_quiet = now - self._audited_at.get(place, -_QUIET_S) >= _QUIET_S
+            self._soon[place] = SOON_S if is_quiet else min(AGAIN_S, 2 * self._soon[place])
             if due is not None and self._events.get(place, UNKNOWN) > self._begun.get(place, UNKNOWN):
-                pause, self._due[place] = min(pause, SOON_S), due
-            self._audited_at[place] = self._clock()
-            self._not_before[place] = self._clock() + pause
+                pause, self._due[place] = min(pause, self._soon[place]), due
+            self._audited_at[place] = now
+            self._not_before[place] = now + pause
+        return [place for place in left if place not in settled]
 
 
 class Doubted(Unread):
@@ -133,12 +150,11 @@ class Doubted(Unread):
         for place in places:
             self._due.setdefault(place, self._clock())
 
-    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> None:
+    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; those that had no verdict wait for the next audit."""
-        places = list(places)
-        super().audited(places, report)
-        settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
-        self.add(place for place in places if place not in settled)
+        undecided = super().audited(places, report)
+        self.add(undecided)
+        return undecided
 
 
 __all__ = ["AGAIN_S", "EVENTS", "MAX_TOGETHER", "SOON_S", "CaughtUp", "Doubted", "Unread"]

@@ -8,7 +8,8 @@ connection made of them checks, in Spark's processes too (`parallax.replica.iden
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from parallax.config import ConfigError, Settings
 from parallax.errors import one_line
@@ -16,7 +17,7 @@ from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import OtherCluster
 from parallax.replica.options import CLUSTER_ID
 from parallax.stores import set_environment
-from parallax.views.control import FOLDER, read_document, refusals, write_document
+from parallax.views.control import FOLDER, create_document, read_document, refusals, write_document
 
 _FILE = "cluster.json"
 _KEY = "cluster_id"
@@ -48,8 +49,14 @@ def bind(storage: str, cluster_id: str) -> None:
     Raises:
         ConfigError: that is no cluster's id, or the storage cannot be written.
     """
-    try:
+    with _one_line_errors(storage):
         write_document(storage, _FILE, {_KEY: _checked(cluster_id)})
+
+
+@contextmanager
+def _one_line_errors(storage: str) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise ConfigError(f"--cluster: {error}; parallax check shows it") from None
     except refusals() as error:
@@ -84,6 +91,8 @@ def with_cluster(settings: Settings) -> Settings:
 def settled(settings: Settings) -> Settings:
     """The settings with the cluster that their storage belongs to; where it belongs to none, to that which answers.
 
+    Of two processes that bind a storage at one moment the first one does, and the other gets its cluster as well.
+
     Raises:
         ConfigError: the addresses are of several clusters, or as for `with_cluster`.
         ReplicaError: nobody answers, where that has to be known.
@@ -102,8 +111,10 @@ def settled(settings: Settings) -> Settings:
             f"kafka.bootstrap.servers: its addresses are of several clusters ({said}); leave those of one, or name it "
             f"as kafka.{CLUSTER_ID}"
         )
-    bind(settings.storage.path, cluster_id)
-    return _of(settings, cluster_id)
+    with _one_line_errors(settings.storage.path):
+        create_document(settings.storage.path, _FILE, {_KEY: _checked(cluster_id)})
+    # Another process may have been first; then its cluster counts, and every connection refuses this one.
+    return with_cluster(settings)
 
 
 def pinned(settings: Settings, client: ReplicaClient) -> Settings:

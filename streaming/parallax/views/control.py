@@ -9,7 +9,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from obstore.exceptions import BaseError
+
+from parallax.errors import one_line
 from parallax.views.commits import filesystem
+from parallax.views.objects import Objects, StoreError
 from parallax.views.tables import rust_uri
 
 FOLDER = "control"
@@ -41,20 +45,33 @@ def read_document(storage: str, name: str) -> Any:
 
 
 def write_document(storage: str, name: str, document: Any) -> None:
-    """Put a document in place of the one that is there: on a disk by a rename, in an object store by a put.
+    """Put a document in place of the one that is there: who reads meanwhile gets either.
 
     Raises:
-        OSError, deltalake.exceptions.DeltaError: it cannot be written (`refusals`).
+        OSError: it cannot be written.
     """
+    _objects(storage).put(name, json.dumps(document).encode())
+
+
+def create_document(storage: str, name: str, document: Any) -> None:
+    """Put a document where there is none; one that is there stays. Of several at one moment one is put.
+
+    Which one that is, who reads it knows: the store may refuse a put that it took, if its answer was lost.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    _objects(storage).create(name, json.dumps(document).encode())
+
+
+def _objects(storage: str) -> Objects:
+    from obstore.store import LocalStore
+
     uri = rust_uri(storage, FOLDER)
-    is_local = "://" not in uri
-    if is_local:
-        Path(uri).mkdir(parents=True, exist_ok=True)
-    files, scratch = filesystem(uri), f"{name}.new"
-    with files.open_output_stream(scratch if is_local else name) as stream:
-        stream.write(json.dumps(document).encode())
-    if is_local:
-        files.move(scratch, name)
+    try:
+        return Objects(uri, None if "://" in uri else LocalStore(Path(uri).absolute(), mkdir=True))
+    except BaseError as error:
+        raise StoreError(f"{uri}: {one_line(error)}") from error
 
 
-__all__ = ["FOLDER", "read_document", "refusals", "write_document"]
+__all__ = ["FOLDER", "create_document", "read_document", "refusals", "write_document"]

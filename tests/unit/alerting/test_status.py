@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 from test_collector import Clock, Report
 
+from parallax.alerting.conditions import STALLED_S
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import LAGGING_S, STUCK_S, Condition, Past, Status, Watch, health, status_of
 from parallax.compare.suspect import Coverage
@@ -33,6 +34,7 @@ class Monitor:
 
     def compared(self, **more: object) -> Coverage:
         whole = replace(coverage(**more), compared_at=int(self.clock.now * 1000))  # type: ignore[arg-type]
+        self.state.update_query(replace(Report(), last_progress=self.clock.now))
         self.state.update_coverage([whole])
         return whole
 
@@ -131,6 +133,17 @@ def test_what_is_over_begins_anew(healthy: Monitor) -> None:
     healthy.state.update_progress([progress(broker=3)])
     healthy.clock.now += 10
     assert healthy.says().since == healthy.clock.now
+
+
+def test_a_query_that_hangs_while_others_compare_is_a_reason(healthy: Monitor) -> None:
+    """What it would have read or compared nobody watches, though it counts as up."""
+    healthy.state.update_query(replace(Report(), name="progress", last_progress=healthy.clock.now))
+    healthy.clock.now += STALLED_S + 1
+    healthy.state.update_query(replace(Report(), last_progress=healthy.clock.now))
+    healthy.compared()
+    said = healthy.says()
+    assert said.condition is Condition.UNKNOWN
+    assert said.problems == said.reasons == ("query progress has made no progress for 5.0 min",)
 
 
 def test_a_job_that_compares_nothing_any_more_cannot_tell(healthy: Monitor) -> None:

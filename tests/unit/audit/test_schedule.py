@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ def coverage(*deferred: DeferredRange, partition: int = 0) -> Coverage:
 class Runs:
     def __init__(self, fails: bool = False, result: Result = Result.CONSISTENT) -> None:
         self.result = result
+        self.replicas: tuple[int, ...] = (1,)
         self.ran: list[tuple[str, tuple[TopicPartition, ...]]] = []
         self.reports: list[AuditReport] = []
         self.failures = 0
@@ -41,7 +43,8 @@ class Runs:
         self.changed.set()
         if self.fails:
             raise RuntimeError("the session is gone\nlong trace")
-        return AuditReport(source, 0, 1, tuple(PartitionResult(*place, self.result) for place in places))
+        results = (PartitionResult(*place, self.result, replicas=self.replicas) for place in places)
+        return AuditReport(source, 0, 1, tuple(results))
 
     def failed(self) -> None:
         self.failures += 1
@@ -203,6 +206,38 @@ class TestUnread:
         runs.now = 60 + SOON_S
         assert schedule.run_due()
         assert len(runs.ran) == 2
+
+    @pytest.mark.parametrize("result", [Result.CONSISTENT, Result.UNKNOWN])
+    def test_one_that_cannot_be_compared_again_and_again_is_audited_ever_more_rarely(self, result: Result) -> None:
+        """Each micro-batch that fails leaves out offsets, be there an audit of those before or not."""
+        runs = Runs(result=result)
+        schedule = runs.schedule(unread_delay_s=1)
+        at = []
+        for second in range(0, 6 * 3600, 10):
+            runs.now = float(second)
+            schedule.observe([unread(replace(UNREAD, reason=UnknownReason.SKIPPED, since=1000 * second))])
+            if schedule.run_due():
+                at.append(second)
+        pauses = [later - sooner for sooner, later in pairwise(at)]
+        assert len(at) <= 13
+        assert max(pauses[-2:]) >= AGAIN_S
+        assert pauses[0] <= SOON_S
+        runs.now += 3 * AGAIN_S
+        schedule.observe([unread(replace(UNREAD, since=99_000_000))])
+        runs.now += 1
+        assert schedule.run_due(), "after hours without one, an event is audited soon"
+
+    def test_one_whose_topic_is_deleted_is_forgotten(self) -> None:
+        runs = Runs(result=Result.UNKNOWN)
+        runs.replicas = ()
+        schedule = runs.schedule(unread_delay_s=1)
+        schedule.observe([unread(UNREAD)])
+        schedule._doubted.add([TopicPartition("orders", 1)])
+        for second in range(0, 2 * 3600, 10):
+            runs.now = float(second)
+            schedule.run_due()
+        assert [places for _, places in runs.ran] == [(("orders", 1),), (("orders", 0),)]
+        assert schedule._next_at() is None
 
     def test_one_that_was_settled_meanwhile_is_not_audited(self) -> None:
         runs = Runs()

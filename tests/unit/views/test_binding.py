@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from parallax.config import ConfigError, Settings, validate
+from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import OtherCluster, Unreachable
+from parallax.views import binding
 from parallax.views.binding import bind, bound_to, settled, with_cluster
 from tests.unit.replica.servers import Broker, broker, free_port
 
@@ -42,6 +46,29 @@ def test_the_first_start_binds_a_storage_and_it_stays_bound(tmp_path: Path, clus
     assert settled(of(tmp_path, b.port)).kafka["cluster.id"] == "of-a", (
         "and so cluster B is refused by every connection"
     )
+
+
+def test_of_two_that_bind_a_storage_at_one_moment_the_first_does_and_the_other_is_refused(
+    tmp_path: Path, clusters: list[Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = clusters
+    together = Barrier(2, timeout=30)
+
+    def told_late(storage: str) -> str | None:
+        """Both have looked before either binds."""
+        known = bound_to(storage)
+        if known is None:
+            together.wait()
+        return known
+
+    monkeypatch.setattr(binding, "bound_to", told_late)
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(settled, (of(tmp_path, a.port), of(tmp_path, b.port))))
+    standing = bound_to(str(tmp_path / "data"))
+    assert [one.kafka["cluster.id"] for one in found] == [standing, standing]
+    loser = found[standing == "of-a"]
+    with closing(ReplicaClient(loser.kafka)) as client, pytest.raises(OtherCluster, match="belongs to cluster of-"):
+        client.metadata([])
 
 
 def test_addresses_of_two_clusters_bind_nothing(tmp_path: Path, clusters: list[Broker]) -> None:
