@@ -18,6 +18,7 @@ SHIPPED = (
     "deploy/alertmanager/*",
     "dashboards/*.json",
     "docs/*.md",
+    "docs/*.png",
 )
 
 

@@ -107,7 +107,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
             rows_of(
                 "Open findings",
                 "Where no broker is named, the replicas differ and nothing proves which one is wrong. "
-                "`parallax findings` shows the evidence.",
+                "`parallax findings list -c CONFIG` shows the evidence.",
                 f"{of('open_findings')} > 0",
                 {
                     "topic": "Topic",

@@ -144,7 +144,7 @@ class Rules(Alerts):
                 "warning",
                 f"Parallax has not been reading broker {{{{ $labels.broker_id }}}}{FOR}, as an operator wants it",
                 "Reading has been paused for {{ $value | humanizeDuration }}. What is not read is unknown, and what is "
-                "cleaned meanwhile stays so: parallax resume has it read on.",
+                "cleaned meanwhile stays so: parallax resume -c CONFIG has it read on.",
             ),
             # What Parallax may not read nobody watches, as if it did not run.
             self._alert(
@@ -242,7 +242,8 @@ class Rules(Alerts):
                 f"Settings of {topic} are held while a replica is away",
                 "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
                 "or paused its cleaning. It puts the settings back once the replica is in sync (parallax guard "
-                "status); where guard.mode is not act nothing does but parallax guard release {{ $labels.topic }}.",
+                "status -c CONFIG); where guard.mode is not act nothing does but parallax guard release "
+                "{{ $labels.topic }} -c CONFIG.",
                 past=(
                     f"Settings of {topic} were held while a replica was away",
                     "The guard holds them no longer.",
@@ -254,10 +255,10 @@ class Rules(Alerts):
                 "warning",
                 f"The guard does not hold {topic}",
                 "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}, or cannot put back "
-                "what it held: parallax guard status says why, and what to run.",
+                "what it held: parallax guard status -c CONFIG says why, and what to run.",
                 past=(
                     f"The guard did not hold {topic} for a time",
-                    "It holds the topic, or needs to no longer: parallax guard status.",
+                    "It holds the topic, or needs to no longer: parallax guard status -c CONFIG.",
                 ),
             ),
             self._alert(

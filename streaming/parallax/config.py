@@ -37,6 +37,7 @@ from pydantic_settings import (
 
 from parallax.addresses import NO_ADDRESS, brokers, is_address, names_a_user, shown
 from parallax.errors import is_text, one_line, option_name
+from parallax.shipped import REPOSITORY
 from parallax.stores import STORES, is_remote
 
 _PREFIX = "PARALLAX_"
@@ -59,7 +60,7 @@ SECRETS = (
 
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 
-PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
+PAGES = f"{REPOSITORY}/docs"
 """Where the documents are that alerts link to, unless an installation has them elsewhere."""
 
 MAX_BYTES = 1 << 50

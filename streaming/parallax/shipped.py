@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from parallax.errors import SetupError
 
@@ -18,8 +18,15 @@ PLACES: Mapping[str, str] = {
     "deploy/alertmanager/*": "alertmanager",
     "dashboards/*.json": "grafana",
     "docs/*.md": "docs",
+    "docs/*.png": "docs",
 }
 """By where files are in the wheel and in the repository: which file, or which folder, they become."""
+REPOSITORY = "https://github.com/kafka-parallax/kafka-parallax/blob/main"
+"""Where the files are that the documents name and nobody needs to run Parallax, as its tests."""
+_NAMED = re.compile(
+    r"(?<![\w./-])(`?)((?:benchmarks|conf|dashboards|deploy|scripts|streaming|tests)(?:/[\w.-]*\w)+)(/?)((?:::\w+)?)(`?)"
+)
+"""A file or folder of the repository in a text, and a test in it, in a code span of its own or not."""
 EVERY_TOPIC = "[^_].*"
 """All topics but Kafka's own."""
 
@@ -65,31 +72,60 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
     Raises:
         SetupError: a file is there already, or the folder cannot be written.
     """
-    texts = {folder / name: text for name, text in _files(choices).items()}
-    if there := [path for path in texts if os.path.lexists(path)]:
+    contents = {folder / name: content for name, content in _files(choices).items()}
+    if there := [path for path in contents if os.path.lexists(path)]:
         raise SetupError(f"{there[0]} is there already, and nothing was written; name another folder")
     begun: list[Path] = []
     try:
-        for path, text in texts.items():
+        for path, content in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
+            with path.open("xb") as file:
                 begun.append(path)
-                file.write(text)
+                file.write(content)
     except OSError as error:
         for path in begun:
             path.unlink(missing_ok=True)
         raise SetupError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
-    return list(texts)
+    return list(contents)
 
 
-def _files(choices: Choices) -> dict[str, str]:
-    source, found = root(), {}
-    for pattern, to in PLACES.items():
-        for file in sorted(source.glob(pattern)):
-            is_config = to == CONFIG
-            name = to if is_config else f"{to}/{file.name}"
-            found[name] = configuration(choices) if is_config else file.read_text(encoding="utf-8")
+def _files(choices: Choices) -> dict[str, bytes]:
+    source = root()
+    places = {
+        file.relative_to(source).as_posix(): to if to == CONFIG else f"{to}/{file.name}"
+        for pattern, to in PLACES.items()
+        for file in sorted(source.glob(pattern))
+    }
+    found = {}
+    for at, name in places.items():
+        if name.endswith(".png"):
+            found[name] = (source / at).read_bytes()
+            continue
+        text = configuration(choices) if name == CONFIG else (source / at).read_text(encoding="utf-8")
+        found[name] = _as_installed(text, places, is_document=name.endswith(".md")).encode()
     return found
+
+
+def _as_installed(text: str, places: Mapping[str, str], *, is_document: bool) -> str:
+    """A text that names what is there: a file where it was written to, one of the repository by its address.
+
+    Args:
+        text: as it is in the repository, whose files it names from its top.
+        places: by where a file is in the repository, where it was written to.
+        is_document: Markdown, in which an address is a link.
+    """
+    folders = {str(PurePosixPath(at).parent): str(PurePosixPath(to).parent) for at, to in places.items()}
+
+    def here(found: re.Match[str]) -> str:
+        before, path, slash, test, behind = found.groups()
+        place = places.get(path) or (folders.get(path) if path.startswith("deploy/") else None)
+        if place is not None:
+            return f"{before}{place}{slash}{test}{behind}"
+        if not is_document or before != behind:
+            return found[0]
+        return f"[{before}{path}{slash}{test}{behind}]({REPOSITORY}/{path})"
+
+    return _NAMED.sub(here, text).replace(".venv/bin/parallax", "parallax")
 
 
 def configuration(choices: Choices) -> str:

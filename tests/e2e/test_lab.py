@@ -137,6 +137,10 @@ def test_a_lab_outlives_the_process_that_started_it_until_it_is_taken_down(tmp_p
         assert [broker.condition for broker in found.brokers] == ["running"] * 3
         with pytest.raises(LabError, match="is up already"):
             commands.up(directory=tmp_path)
+        assert [b.condition for b in commands.stop([2], directory=tmp_path).brokers] == ["running", "down", "running"]
+        again = commands.restart([2], directory=tmp_path)
+        assert [broker.condition for broker in again.brokers] == ["running"] * 3
+        assert [b.pid for b in again.brokers if b.id != 2] == [b.pid for b in found.brokers if b.id != 2]
         said: list[str] = []
         result = commands.scenario("resurrected", directory=tmp_path, topic_prefix="lab-", say=said.append)
         assert [finding.topic for finding in result.expected] == ["lab-tombstone"]

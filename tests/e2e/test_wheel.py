@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from parallax.lab.cluster import Cluster
+from parallax.shipped import Choices, write_out
 
 TOP = Path(__file__).parents[2]
 SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "conf", "deploy", "dashboards", "docs")
@@ -74,15 +75,19 @@ def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path: Path) -> In
     return Installed(environment, folder)
 
 
-def test_from_the_wheel_alone_init_writes_what_check_accepts(kafka: Cluster, topic: str, installed: Installed) -> None:
+def test_from_the_wheel_alone_init_writes_what_check_accepts(
+    kafka: Cluster, topic: str, installed: Installed, tmp_path: Path
+) -> None:
     where = installed.run("python", "-c", "import parallax; print(parallax.__file__)").stdout
     assert where.startswith(str(installed.environment)), "the checkout's package is not what is tried"
     kafka.create_topic(topic, config={"cleanup.policy": "compact"})
     begun = installed.run("parallax", "init", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic)
     assert begun.returncode == 0, begun.stderr
-    for name in ("prometheus/parallax-rules.yaml", "alertmanager/alertmanager.yaml", "docs/runbook.md"):
-        assert (installed.folder / name).read_text() == next(TOP.glob(f"*/{name}"), TOP / name).read_text()
+    of_the_checkout = tmp_path / "of the checkout"
+    for file in write_out(of_the_checkout, Choices("h:1", (), "data"))[1:]:
+        assert (installed.folder / file.relative_to(of_the_checkout)).read_bytes() == file.read_bytes()
     assert len(list((installed.folder / "grafana").glob("*.json"))) == 3
+    assert (installed.folder / "docs/page-finding.png").is_file()
 
     looked = installed.run("parallax", "check", "-c", "parallax.yaml", "--format", "json")
     lines = json.loads(looked.stdout)

@@ -109,12 +109,13 @@ def test_a_report_says_what_it_has_written_as_text_or_as_a_document(storage: str
     assert json.loads(ended.stdout) == {"file": file, "findings": 1}
 
 
-@pytest.mark.parametrize("command", ["up", "status"])
+@pytest.mark.parametrize("command", ["up", "status", "stop", "restart"])
 def test_a_lab_is_lines_or_a_document(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     status = LabStatus("default", "4.2.1", "h:1", Path("/lab"), (BrokerStatus(1, "h:1", 7, "running"),))
     monkeypatch.setattr(f"parallax.lab.commands.{command}", lambda *_, **__: status)
-    assert "broker 1  h:1  running (pid 7)" in CliRunner().invoke(app, ["lab", command]).stdout
-    (broker,) = json.loads(CliRunner().invoke(app, ["lab", command, "--format", "json"]).stdout)["brokers"]
+    words = ["lab", command, *(["2"] if command == "stop" else [])]
+    assert "broker 1  h:1  running (pid 7)" in CliRunner().invoke(app, words).stdout
+    (broker,) = json.loads(CliRunner().invoke(app, [*words, "--format", "json"]).stdout)["brokers"]
     assert broker == {"id": 1, "address": "h:1", "pid": 7, "condition": "running"}
 
 

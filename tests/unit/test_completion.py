@@ -54,7 +54,7 @@ def completed(home: Path, *words: str) -> list[str]:
             },
         ),
         (("fi",), {"findings"}),
-        (("lab", ""), {"up", "down", "status", "config", "scenario"}),
+        (("lab", ""), {"up", "down", "stop", "restart", "status", "config", "scenario"}),
         (("findings", ""), {"list", "show", "explain", "acknowledge"}),
         (("guard", ""), {"status", "hold", "release"}),
         (("check", "--"), {"--config", "--format", "--help"}),

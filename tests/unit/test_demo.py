@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 from parallax import demo
 from parallax.cli import app
 from parallax.findings.finding import Finding
+from parallax.guard.holds import EventKind
+from parallax.guard.words import SAID
 from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 from parallax.views.binding import bind
 
@@ -141,3 +143,11 @@ def test_the_folder_of_an_earlier_demo_is_refused_before_anything_is_started(tmp
     ended = CliRunner().invoke(app, ["demo", "--data", str(tmp_path)])
     assert ended.exit_code == 2
     assert ended.output == f"parallax: --data: {tmp_path} is the storage of another job; give a new folder\n"
+
+
+def test_what_the_board_says_in_its_own_words_is_not_logged_as_well() -> None:
+    for event in ({"event": "finding"}, {"event": SAID[EventKind.HELD], "about": "guard"}):
+        with pytest.raises(structlog.DropEvent):
+            demo._not_told(None, "info", event)
+    other = {"event": "upkeep failed; it is tried again"}
+    assert demo._not_told(None, "info", other) == other

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parallax.commands.shared import Format, OutputFormat, one_line_errors
 from parallax.output import as_json
+from parallax.shell import Shell
+
+if TYPE_CHECKING:
+    from parallax.config import AlertingSettings
 
 
 @one_line_errors
@@ -32,7 +38,7 @@ def init(
     """
     import yaml
 
-    from parallax.config import validate
+    from parallax.config import load, validate
     from parallax.shipped import CONFIG, Choices, configuration, write_out
 
     choices = Choices(servers, tuple(topic or ()), storage or str((folder / "data").absolute()))
@@ -43,4 +49,35 @@ def init(
         return
     for file in written:
         typer.echo(str(file))
-    typer.echo(f"Next: parallax check -c {shlex.quote(str(written[0]))}", err=True)
+    typer.echo(_next(written, load(written[0]).alerting), err=True)
+
+
+def _next(written: Sequence[Path], alerting: AlertingSettings) -> str:
+    """What to do with what was written, in lines that can be pasted."""
+    shell, folder = Shell.of(None, written[0]), written[0].parent.absolute()
+    routes = shlex.quote(str(folder / "alertmanager" / "alertmanager.yaml"))
+    return f"""
+Next:
+  {shell.parallax("check")}
+  {shell.parallax("run")}
+
+For Prometheus, in prometheus.yml (a target that Prometheus can reach: see alerting.metrics_host):
+  rule_files:
+  - {_in_yaml(folder / "prometheus" / "parallax-rules.yaml")}
+  scrape_configs:
+  - job_name: parallax
+    static_configs:
+    - targets: ["{alerting.metrics_host}:{alerting.metrics_port}"]
+
+For Alertmanager, put your receivers into this file and start it with
+  --config.file={routes}
+Where you have a configuration, take over route, inhibit_rules and receivers from it, and add:
+  templates:
+  - {_in_yaml(folder / "alertmanager" / "parallax.tmpl")}
+
+For Grafana, import the JSON files of {folder / "grafana"}.
+What to do when an alert fires: {folder / "docs" / "runbook.md"}"""
+
+
+def _in_yaml(path: Path) -> str:
+    return json.dumps(str(path), ensure_ascii=False)

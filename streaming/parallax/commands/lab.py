@@ -90,6 +90,32 @@ def lab_down(name: LabName = "default", output: OutputFormat = Format.text) -> N
     typer.echo(f"lab {was.name} is down")
 
 
+@app.command("stop")
+@one_line_errors
+def lab_stop(
+    broker: Annotated[list[int], typer.Argument(help="The ids of brokers.")],
+    name: LabName = "default",
+    output: OutputFormat = Format.text,
+) -> None:
+    """Stop brokers in good order; what they hold stays, and `restart` starts them again."""
+    from parallax.lab import commands
+
+    _show_lab(commands.stop(broker, name=name), output)
+
+
+@app.command("restart")
+@one_line_errors
+def lab_restart(
+    broker: Annotated[list[int] | None, typer.Argument(help="The ids of brokers. Default: all.")] = None,
+    name: LabName = "default",
+    output: OutputFormat = Format.text,
+) -> None:
+    """Stop brokers in good order and start them again, one after the other; one that is down is only started."""
+    from parallax.lab import commands
+
+    _show_lab(commands.restart(broker or (), name=name), output)
+
+
 @app.command("status")
 @one_line_errors
 def lab_status(name: LabName = "default", output: OutputFormat = Format.text) -> None:

@@ -37,7 +37,7 @@ class Format(StrEnum):
 OutputFormat = Annotated[Format, typer.Option("--format", help="text or json.")]
 
 
-Config = Annotated[Path, typer.Option("-c", "--config", help="The settings file; see conf/parallax.yaml.")]
+Config = Annotated[Path, typer.Option("-c", "--config", help="The settings file; parallax init writes one.")]
 
 
 JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")]

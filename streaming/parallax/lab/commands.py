@@ -1,11 +1,11 @@
-"""What ``parallax lab`` does: up, down, status, scenario. Returns plain data; prints nothing."""
+"""What ``parallax lab`` does: up, down, stop, restart, status, scenario. Returns plain data; prints nothing."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,9 @@ def up(
     old = state.load(file)
     if old is not None:
         if any(broker.running for broker in old.brokers.values()):
-            raise LabError(f"lab {name} is up already ({old.bootstrap_servers}); stop it with: parallax lab down")
+            raise LabError(
+                f"lab {name} is up already ({old.bootstrap_servers}); stop it with: {_command('down', name)}"
+            )
         _remove(old, file)
     folder = file.with_suffix("")
     if folder.exists():
@@ -94,6 +96,45 @@ def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> Lab
     status_before = _status(name, cluster)
     _remove(cluster, file)
     return status_before
+
+
+def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
+    """Stop brokers in good order; what they hold stays.
+
+    Args:
+        brokers: their ids.
+        name: of the lab.
+        directory: where its state file is.
+
+    Raises:
+        LabError: there is no lab of that name, or no such broker.
+    """
+    cluster = _load(name, state.state_file(name, directory))
+    for number in _known(cluster, brokers, name):
+        cluster.stop_broker(number)
+    return _status(name, cluster)
+
+
+def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
+    """Stop brokers in good order and start them again, one after the other; one that is down is only started.
+
+    Args:
+        brokers: their ids; all by default.
+        name: of the lab.
+        directory: where its state file is.
+
+    Raises:
+        LabError: there is no lab of that name, or no such broker; or one ended, or did not join in time.
+    """
+    cluster = _load(name, state.state_file(name, directory))
+    for number in _known(cluster, brokers, name) or sorted(cluster.brokers):
+        cluster.stop_broker(number)
+        cluster.start_broker(number)
+        # With most of the controllers down none can join before the next is up.
+        if 2 * sum(broker.running for broker in cluster.brokers.values()) > len(cluster.brokers):
+            cluster.wait_ready()
+    cluster.wait_ready()
+    return _status(name, cluster)
 
 
 def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
@@ -160,15 +201,28 @@ def scenario(
     cluster = _load(name, state.state_file(name, directory))
     missing = [broker.id for broker in cluster.brokers.values() if _condition(broker.process) != "running"]
     if missing:
-        raise LabError(f"lab {name}: broker {missing[0]} does not run; start again with: parallax lab down, then up")
+        raise LabError(f"lab {name}: broker {missing[0]} does not run; start it with: {_command('restart', name)}")
     prefix = topic_prefix if topic_prefix is not None else f"{scenario_name}-{time.strftime('%H%M%S')}-"
     return chosen.run(cluster, producer=producer, topic_prefix=prefix, say=say, await_observed=await_observed)
+
+
+def _command(words: str, name: str) -> str:
+    """A command for a lab, as it is pasted."""
+    return f"parallax lab {words}" + ("" if name == state.DEFAULT_LAB else f" --name {name}")
+
+
+def _known(cluster: Cluster, brokers: Sequence[int], name: str) -> Sequence[int]:
+    for number in brokers:
+        if number not in cluster.brokers:
+            there = ", ".join(map(str, sorted(cluster.brokers)))
+            raise LabError(f"lab {name} has no broker {number}; name some of {there}")
+    return brokers
 
 
 def _load(name: str, file: Path) -> Cluster:
     cluster = state.load(file)
     if cluster is None:
-        raise LabError(f"no lab {name} is up ({file} is not there); start it with: parallax lab up")
+        raise LabError(f"no lab {name} is up ({file} is not there); start it with: {_command('up', name)}")
     return cluster
 
 
@@ -207,4 +261,4 @@ def _condition(process: psutil.Process | None) -> str:
     return "paused" if found == psutil.STATUS_STOPPED else "running"
 
 
-__all__ = ["BrokerStatus", "LabStatus", "down", "scenario", "settings", "status", "up"]
+__all__ = ["BrokerStatus", "LabStatus", "down", "restart", "scenario", "settings", "status", "stop", "up"]

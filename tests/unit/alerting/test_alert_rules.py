@@ -101,6 +101,10 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         assert set(alert["annotations"]) == said
         assert alert["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{name.lower()}")
         assert name.lower() in sections
+        for text in alert["annotations"].values():
+            words = "check|run|audit|pause|resume|report|show-record|findings|guard|storage"
+            commands = re.findall(rf"\bparallax (?:{words})\b[^.,:;`]*", re.sub(r"\{\{.*?\}\}", "X", text))
+            assert [one for one in commands if " -c CONFIG" not in one] == [], "it cannot be pasted"
         assert alert["annotations"]["resolved_summary"] != alert["annotations"]["summary"]
         templates = [text for text in alert["annotations"].values() if "query" in text]
         assert max(map(len, templates), default=0) < 320, f"{name}: nobody can review such a template"

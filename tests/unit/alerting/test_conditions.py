@@ -175,3 +175,12 @@ def test_what_makes_the_job_blind_is_told_after_its_time_and_ends_its_heartbeat_
     assert looking.after(CONDITIONS[name].wait_s + 5, series) == [name_of(name, {})]
     assert looking.after(OVER_S + 10, {}) == []
     assert looking.watch.is_working
+
+
+def test_a_broker_that_was_back_too_late_is_told_until_its_replicas_are_audited() -> None:
+    looking = Looking()
+    replicas = [(("broker_id", "2"), ("partition", str(number)), ("topic", "orders")) for number in (0, 1)]
+    late = name_of("ParallaxReplicaLate", {"broker_id": "2"})
+    assert looking.after(5, {"replica_late_timestamp_seconds": dict.fromkeys(replicas, 7.0)}) == [late]
+    assert looking.after(OVER_S + 5, {"replica_late_timestamp_seconds": {replicas[1]: 7.0}}) == [late]
+    assert looking.after(OVER_S + 5, {}) == []

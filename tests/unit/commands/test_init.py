@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import Result
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.config import load
-from parallax.shipped import root
+from parallax.shipped import PLACES, root
 
 TOP = Path(__file__).parents[3]
 
@@ -86,6 +94,84 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     ended = init(str(tmp_path / "file"))
     assert ended.exit_code == 2
     assert ended.stderr.count("\n") == 1
+
+
+def said_next(tmp_path: Path) -> str:
+    ended = init(str(tmp_path / "with a blank"))
+    assert ended.exit_code == 0
+    return ended.stderr
+
+
+def block(text: str, head: str) -> str:
+    """The indented lines behind a line."""
+    lines = text.partition(head)[2].splitlines()[1:]
+    return "\n".join(itertools.takewhile(lambda line: line.startswith("  "), lines)) + "\n"
+
+
+def test_it_says_what_to_add_to_prometheus_and_alertmanager(tmp_path: Path) -> None:
+    said = said_next(tmp_path)
+    to_add = yaml.safe_load(block(said, "For Prometheus"))
+    assert to_add["rule_files"] == [str(tmp_path / "with a blank/prometheus/parallax-rules.yaml")]
+    assert to_add["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:9464"]}]
+    templates = yaml.safe_load(block(said, "Where you have a configuration"))["templates"]
+    for name in (*to_add["rule_files"], *templates):
+        assert Path(name).is_file()
+    commands = shlex.split(block(said, "Next:") + block(said, "For Alertmanager"))
+    assert commands.count(str(tmp_path / "with a blank/parallax.yaml")) == 2
+    assert commands[-1] == f"--config.file={tmp_path / 'with a blank/alertmanager/alertmanager.yaml'}"
+    if shutil.which("promtool"):
+        (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(to_add))
+        subprocess.run(["promtool", "check", "config", str(tmp_path / "prometheus.yml")], check=True)
+    if shutil.which("amtool"):
+        subprocess.run(["amtool", "check-config", commands[-1].partition("=")[2]], check=True, capture_output=True)
+
+
+ABOUT_THE_REPOSITORY = {"design.md", "reliability.md", "benchmarks.md"}
+"""What they name is of the source: links lead there, commands are those of a checkout."""
+A_FILE = re.compile(r"(?<![\w./-])((?:[\w.-]+/)+[\w.-]+\.(?:yaml|yml|json|md|py|sh|tmpl|png|svg))\b")
+
+
+def test_every_file_that_a_written_text_names_or_links_to_is_there(tmp_path: Path) -> None:
+    init(str(tmp_path))
+    texts = {
+        file: file.read_text() for file in tmp_path.rglob("*") if file.suffix in (".md", ".yaml", ".json", ".tmpl")
+    }
+    linked = [
+        (file, to) for file, text in texts.items() for to in re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", text)
+    ]
+    assert ("runbook.md", "page-finding.png") in {(file.name, to) for file, to in linked}
+    assert [(file.name, to) for file, to in linked if file.suffix == ".md" and not (file.parent / to).exists()] == []
+    named = {
+        (file.name, to)
+        for file, text in texts.items()
+        if file.name not in ABOUT_THE_REPOSITORY
+        for to in A_FILE.findall(re.sub(r"\[[^]]*\]\(https://[^)]*\)|https?://\S+", "", text))
+    }
+    assert ("runbook.md", "alertmanager/alertmanager.yaml") in named
+    missing = {(file, to) for file, to in named if not (tmp_path / to).exists()}
+    assert {one for one in missing if not one[1].startswith("etc/")} == set()
+
+
+def test_every_file_that_a_commands_help_names_is_there(tmp_path: Path) -> None:
+    init(str(tmp_path))
+
+    def texts(command: Any) -> Iterator[str]:
+        yield from (command.help or "", *(getattr(one, "help", None) or "" for one in command.params))
+        for inner in getattr(command, "commands", {}).values():
+            yield from texts(inner)
+
+    found = list(texts(get_command(app)))
+    assert len(found) > 100
+    assert [name for text in found for name in A_FILE.findall(text) if not (tmp_path / name).exists()] == []
+
+
+def test_the_wheel_holds_what_is_written_out() -> None:
+    tree = ast.parse((TOP / "setup.py").read_text())
+    (made,) = (
+        one.value for one in tree.body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "SHIPPED"
+    )
+    assert set(ast.literal_eval(made)) == set(PLACES)
+    assert {f"include {pattern}" for pattern in PLACES} <= set((TOP / "MANIFEST.in").read_text().splitlines())
 
 
 def test_the_storage_path_has_a_default(tmp_path: Path) -> None:

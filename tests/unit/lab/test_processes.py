@@ -157,6 +157,17 @@ def test_a_lab_that_is_not_up_is_one_line_that_says_how_to_start_it(tmp_path: Pa
             ask(directory=tmp_path)
 
 
+def test_what_is_said_of_a_lab_names_it_in_the_command(cluster: Cluster, tmp_path: Path) -> None:
+    state.save(cluster, state.state_file("mine", tmp_path))
+    with pytest.raises(LabError, match=r"start it with: parallax lab restart --name mine$"):
+        commands.scenario("frozen", name="mine", directory=tmp_path)
+    with pytest.raises(LabError, match=r"start it with: parallax lab up --name other$"):
+        commands.status(name="other", directory=tmp_path)
+    for command in (commands.stop, commands.restart):
+        with pytest.raises(LabError, match=r"^lab mine has no broker 9; name some of 1, 2, 3$"):
+            command([9], name="mine", directory=tmp_path)
+
+
 def test_a_folder_that_no_lab_owns_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "default").mkdir()
     with pytest.raises(LabError, match="no lab is known to own it"):

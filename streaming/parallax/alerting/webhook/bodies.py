@@ -119,20 +119,33 @@ def _links(alert: Alert) -> dict[str, str]:
 
 def _slack(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
     """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks: text with Slack's own escapes."""
-    del settings, places
+    del settings
     lines = [f"*{message.status.upper()}* {_escaped(_title(message))}"]
     for alert in message.alerts[:_SLACK_ALERTS]:
         commands = (alert.annotations.get(name) for name in ("command", "record_command"))
-        to = [f"`{_escaped(command)}`" for command in commands if command]
+        to = [_code(command) for command in commands if command]
         to += [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
         lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert))}", " · ".join(to)))))
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:
-        lines.append(f"and {left} more: `parallax findings list`")
+        lines.append(f"and {left} more: {_code(places.shell.parallax('findings', 'list'))}")
     return [{"text": "\n".join(lines)}]
 
 
+_ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
+_NO_CODE = {**_ENTITIES, ord("`"): "\u02cb"}
+"""Slack has no escape for a backtick: what looks like one begins no code."""
+
+
 def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """A text as Slack shows it, whatever it holds."""
+    return text.translate(_NO_CODE)
+
+
+def _code(text: str) -> str:
+    """A text that can be copied from Slack as it is; one with a backtick is a block of its own, which may hold some."""
+    if "`" not in text:
+        return f"`{text.translate(_ENTITIES)}`"
+    return f"```{text.translate(_ENTITIES)}```" if "```" not in text else _escaped(text)
 
 
 _ACTIONS: Mapping[Status, str] = {

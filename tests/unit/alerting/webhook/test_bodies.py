@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from parallax.config import WebhookSettings
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.model import FindingStatus
+from parallax.shell import Shell
 from tests.samples import finding
 
 ALERTMANAGER = WebhookSettings.model_validate({"name": "hook", "url": "http://127.0.0.1/"})
@@ -121,6 +123,26 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
         "• (over) Broker 2 showed it. Healed: gone.",
         f"   `parallax findings explain a -c CONFIG` · `{record}`",
     ]
+
+
+def test_commands_for_slack_can_be_pasted_whatever_the_path_of_the_settings_holds() -> None:
+    def text(config: str) -> str:
+        places = Places(shell=Shell(config=config))
+        told = message(*(finding(f"f{number}") for number in range(12)), places=places)
+        return str(as_posted(told, SLACK, places)["text"])
+
+    assert text("/etc/a b.yaml").splitlines()[-1] == "and 2 more: `parallax findings list -c '/etc/a b.yaml'`"
+    assert "`parallax findings explain f0 -c '/etc/&lt;a&gt;.yaml'`" in text("/etc/<a>.yaml")
+    with_backtick = text("/etc/a`b.yaml")
+    assert "```parallax findings explain f0 -c '/etc/a`b.yaml'```" in with_backtick
+    assert "`" not in re.sub("```.*?```", "", with_backtick)
+    assert "`" not in text("/etc/a```b.yaml")
+
+
+def test_what_people_write_begins_no_code_in_slack() -> None:
+    known = acknowledged(finding("a"), "see `/etc` & <b>", "ann", finding("a").decided_at)
+    said = as_posted(message(known), SLACK)["text"]
+    assert "see \u02cb/etc\u02cb &amp; &lt;b&gt;" in said
 
 
 def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
