@@ -84,7 +84,8 @@ def _asked(finding: Finding) -> str:
 _OVER = {
     Resolution.PART: "It stands, as part of an incident, which is reported in its place: explain that one.",
     Resolution.EXPLAINED: "Another finding, named above, is about the same cause: explain that one.",
-    Resolution.HEALED: "It is over: the replicas agreed when they were asked. What consumers had read before stays as they read it.",
+    Resolution.HEALED: "It is over: the replicas agreed when they were asked. What consumers had read before stays as "
+    "they read it.",
 }
 
 
