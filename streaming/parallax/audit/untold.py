@@ -66,8 +66,9 @@ def reasons(unread: Iterable[UnreadRange], late: Iterable[int] | None) -> tuple[
         counts[span.reason] = max(counts[span.reason], by_view[span.reason, span.view])
         first.setdefault(span.reason, span)
     found += [
-        f"{counted(count, 'offset')} from {first[reason].start} on, {_WHY.get(reason, f'have no verdict ({reason})')}: "
-        "what was cleaned by then is not in the tables; audit the brokers"
+        f"{counted(count, 'offset')}, from {first[reason].start} on, "
+        f"{_WHY.get(reason, f'have no verdict ({reason})')}: what was cleaned by "
+        "then is not in the tables; audit the brokers"
         for reason, count in counts.items()
     ]
     return tuple(found)
