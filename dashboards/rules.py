@@ -27,6 +27,11 @@ def rules(parameters: Parameters) -> str:
     return written(_HEAD, Rules(parameters).document())
 
 
+def agreed(one: str, many: str) -> str:
+    """The word of an annotation that goes with the alert's value: one where that is 1, else the other."""
+    return f"{{{{ if eq $value 1.0 }}}}{one}{{{{ else }}}}{many}{{{{ end }}}}"
+
+
 class Rules(Alerts):
     """Makes the rules for some parameters."""
 
@@ -121,7 +126,8 @@ class Rules(Alerts):
                 lost,
                 "warning",
                 f"Logs of {WHERE}{FOR} have lost their beginning",
-                "{{ $value }} offsets ({{ $labels.isolation_level }}) are gone from the beginning of a log, or of all, "
+                f"{{{{ $value }}}} {agreed('offset', 'offsets')} ({{{{ $labels.isolation_level "
+                f"}}}}) {agreed('is', 'are')} gone from the beginning of a log, or of all, "
                 "although no cleanup policy is known to delete records. What they held is unknown.",
                 past=(
                     f"Logs of {WHERE}{FOR} had lost their beginning",
@@ -152,7 +158,8 @@ class Rules(Alerts):
                 f"max by (cluster, topic, reason) ({self._e.known('unauthorized_replicas')}) > 0",
                 "critical",
                 f"Parallax is not authorized to read {{{{ $labels.topic }}}}{FOR}",
-                "{{ $value }} replica(s) of {{ $labels.topic }} cannot be read; missing is {{ $labels.reason }}. "
+                f"{{{{ $value }}}} {agreed('replica', 'replicas')} of {{{{ $labels.topic }}}} "
+                f"cannot be read; missing is {{{{ $labels.reason }}}}. "
                 "What they hold is unknown until it is granted again.",
             ),
             # A replica that is away, or has not been read whole yet, has an alert of its own.
@@ -204,8 +211,12 @@ class Rules(Alerts):
                 f"max {by_broker} (0 - {left} > 0)",
                 "warning",
                 f"{broker} may have missed tombstones or end markers for good",
-                f"Since {{{{ $value | humanizeDuration }}}} {what}. Audit its topics when it is back, or have it copy "
-                "them again.",
+                f"Of a topic, {what}: its delete.retention.ms, less guard.clock_skew_ms, has "
+                f"passed since its replica was "
+                "last seen to lack nothing, {{ $value | humanizeDuration }} ago. "
+                "parallax_replica_removal_bound_timestamp_seconds says of which topics. Audit them when it is "
+                "back, or have "
+                "it copy them again.",
             ),
             self._lasting(
                 "ParallaxReplicaRemovalUnknown",
@@ -213,7 +224,8 @@ class Rules(Alerts):
                 lambda known: f"count {by_broker} ({known('replica_removal_bound_unknown', _NOT_COPYING)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
-                "{{ $value }} of its replicas are absent, and it is not known since when, or the settings of their "
+                f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent, and it is not "
+                f"known since when, or the settings of their "
                 "topics cannot be read.",
                 past=(
                     f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
@@ -225,8 +237,8 @@ class Rules(Alerts):
                 f"count {by_broker} ({self._e.known('replica_late_timestamp_seconds')})",
                 "warning",
                 f"{broker} was back too late",
-                "{{ $value }} of its replicas have copied records that may have been cleaned before. What they may "
-                "have missed is not known until an audit: parallax audit -c CONFIG.",
+                f"{{{{ $value }}}} of its replicas {agreed('has', 'have')} copied records that may have been cleaned before. "
+                "What they may have missed is not known until an audit: parallax audit -c CONFIG.",
             ),
         ]
 
@@ -390,7 +402,8 @@ class Rules(Alerts):
                 f"max by ({TARGET}) ({self._e.known('findings_skipped_rows')}) > 0",
                 "warning",
                 f"Parallax leaves out findings that a newer version wrote{FOR}",
-                "{{ $value }} row(s) of the tables findings and suspects hold a kind, rule or status that the running "
+                f"{{{{ $value }}}} {agreed('row', 'rows')} of the tables findings and suspects "
+                f"{agreed('holds', 'hold')} a kind, rule or status that the running "
                 "version does not know. They raise no alert.",
             ),
         ]

@@ -20,6 +20,7 @@ from parallax.check_receivers import receivers
 from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
 from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
+from parallax.counts import agreed, counted
 from parallax.errors import SetupError, one_line
 from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
@@ -75,7 +76,9 @@ def check(settings: Settings) -> Iterator[Line]:
         except ReplicaError as error:
             yield Line("cluster", Result.WRONG, one_line(error))
             return
-        yield Line("cluster", Result.FINE, f"its id is {client.cluster_id}, and it shows {len(known)} topics.")
+        yield Line(
+            "cluster", Result.FINE, f"its id is {client.cluster_id}, and it shows {counted(len(known), 'topic')}."
+        )
         yield from _addresses(client.clusters(), parse(settings.kafka).bootstrap)
         yield from _cluster(client, settings, known)
 
@@ -285,7 +288,15 @@ def _broker(
         return Line(f"broker {broker}", Result.UNKNOWN, problem), {}, None
     by = f" by {shown.tls}" if shown.tls else ""
     text = f"{address} answered{by} in {took:.0f} ms and speaks as Kafka {'.'.join(map(str, shown.version))} does"
-    return Line(f"broker {broker}", Result.FINE, f"{text}; {len(places)} of its replicas are watched."), answers, shown
+    return (
+        Line(
+            f"broker {broker}",
+            Result.FINE,
+            f"{text}; {len(places)} of its replicas {agreed(len(places), 'is', 'are')} watched.",
+        ),
+        answers,
+        shown,
+    )
 
 
 def _certificate(broker: int, ends: int) -> Line:
@@ -325,7 +336,9 @@ def _topics(
             yield Line(about, *_exposure(topic, given, outages))
         if mine := found.get(topic.name):
             count = len({one.producer_id for one in mine})
-            yield Line(about, Result.FINE, f"it is transactional; transactions of {count} producers are open now.")
+            yield Line(
+                about, Result.FINE, f"it is transactional; transactions of {counted(count, 'producer')} are open now."
+            )
         yield from lost.get(topic.name, ())
 
 
@@ -359,7 +372,9 @@ def _guard(
         yield Line("guard", Result.WRONG, f"guard.mode is {mode}. {problem}")
     if not wrong:
         yield Line(
-            "guard", Result.FINE, f"guard.mode is {mode}, and it has its rights on {len(names)} compacted topics."
+            "guard",
+            Result.FINE,
+            f"guard.mode is {mode}, and it has its rights on {counted(len(names), 'compacted topic')}.",
         )
 
 
@@ -413,7 +428,7 @@ def _outages(storage: str) -> Mapping[int, timedelta]:
 def _exposure(topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, timedelta]) -> tuple[Result, str]:
     hosting = {broker for partition in topic.partitions.values() for broker in partition.replicas}
     replicas = max((len(p.replicas) for p in topic.partitions.values()), default=0)
-    count = f"{len(topic.partitions)} partitions"
+    count = counted(len(topic.partitions), "partition")
     if given.get("remote.storage.enable") == "true":
         return Result.NOTE, f"{count}: what is in tiered storage is one copy for all replicas, so it stays unknown."
     if replicas < 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from parallax.check_line import Line, Result, some
+from parallax.counts import counted
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
@@ -17,7 +18,7 @@ def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> It
         if isinstance(answer, ReplicaError) and not isinstance(answer, Unauthorized):
             by_reason.setdefault(answer.problem, []).append(_name(place))
     for problem, names in by_reason.items():
-        count = f"{len(names)} of its {len(answers)} replicas cannot be read"
+        count = f"{len(names):,} of its {counted(len(answers), 'replica')} cannot be read"
         yield Line(f"broker {broker}", Result.WRONG, f"{count} ({some(sorted(names))}): {problem}.")
 
 
@@ -51,7 +52,7 @@ def log_directories(
         yield Line("log directories", Result.FINE, f"all {count} are online.")
     if unknown:
         (broker, why), *more = unknown.items()
-        others = f", and {len(more)} more brokers" if more else ""
+        others = f", and {counted(len(more), 'more broker')}" if more else ""
         text = f"whether one is offline is not known of broker {broker}{others} ({why.problem})."
         yield Line("log directories", Result.NOTE, text)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from parallax.check_line import Line, Result
 from parallax.config import Settings
+from parallax.counts import agreed, counted
 from parallax.findings.coordinators import verdicts
 from parallax.findings.hanging import Open, Standing, described, held_back, how_to_end, opened
 from parallax.model import TopicPartition
@@ -35,14 +36,23 @@ def lost_transactions(
             text = f"a transaction hangs: {described(one)}, and {becomes[one].why}. {held_back(one)}"
             lines.append(Line(f"topic {topic}", Result.WRONG, f"{text} {how_to_end(one, settings.kafka)}"))
         if more := by_standing.get(Standing.HANGS, [])[_NAMED:]:
-            lines.append(Line(f"topic {topic}", Result.WRONG, f"{len(more)} more transactions hang in it."))
+            lines.append(
+                Line(
+                    f"topic {topic}",
+                    Result.WRONG,
+                    f"{counted(len(more), 'more transaction')} {agreed(len(more), 'hangs', 'hang')} in it.",
+                )
+            )
         if hidden := by_standing.get(Standing.HIDDEN):
-            problem = "are listed by no coordinator: they hang, or DESCRIBE on their transactional ids is missing"
-            text = f"{len(hidden)} open transactions {problem}; grant it on all transactional ids, and check again."
+            listed = agreed(len(hidden), "is", "are")
+            problem = f"{listed} listed by no coordinator: hanging, or DESCRIBE on a transactional id is missing"
+            count = counted(len(hidden), "open transaction")
+            text = f"{count} {problem}; grant it on all transactional ids, and check again."
             lines.append(Line(f"topic {topic}", Result.WRONG, text))
         if unsure := by_standing.get(Standing.UNKNOWN):
             why = becomes[unsure[0]].why
-            text = f"whether {len(unsure)} open transactions hang is not known: {why}."
+            count = counted(len(unsure), "open transaction")
+            text = f"whether {count} {agreed(len(unsure), 'hangs', 'hang')} is not known: {why}."
             lines.append(Line(f"topic {topic}", Result.UNKNOWN, text))
     return said
 

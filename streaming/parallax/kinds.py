@@ -66,7 +66,7 @@ class Kind:
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
         many: the sentence on many keys, or transactions, at once, of a kind of which one cause may hit many. Fields:
-            broker, partition, count, lowest and highest (offsets).
+            broker, partition, count, counted (with its noun), lowest and highest (offsets).
         agreeing: how many probes in a row must prove it. More than one where it pages and rests on what a replica does
             not list at a moment, rather than on records and markers that it shows.
     """
@@ -123,8 +123,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="read data that was rolled back",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
-        many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {count} "
-        "transactions in all (records at offsets {lowest} to {highest}).",
+        many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {counted} "
+        "in all (records at offsets {lowest} to {highest}).",
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: Kind(
         rule=Rule.OUTCOME,
@@ -137,8 +137,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed never see that record",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
-        many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {count} "
-        "transactions in all (records at offsets {lowest} to {highest}).",
+        many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {counted} "
+        "in all (records at offsets {lowest} to {highest}).",
     ),
     FindingKind.OUTCOME_CONTRADICTS_MARKER: Kind(
         rule=Rule.OUTCOME,
@@ -152,7 +152,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         runbook="an-index-of-aborted-transactions-that-is-wrong",
         clears=Clears.OWN_END,
         many="Broker {broker} shows records of {partition} otherwise than the end markers of its own log say, of "
-        "{count} transactions in all (records at offsets {lowest} to {highest}): its index of aborted transactions is "
+        "{counted} in all (records at offsets {lowest} to {highest}): its index of aborted transactions is "
         "wrong there.",
     ),
     FindingKind.DELETED_RECORD_RESURRECTED: Kind(
@@ -193,7 +193,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="may read a value that is wrong, or miss one",
         runbook="values-that-differ",
         clears=Clears.NOBODY,
-        many="The replicas of {partition} do not show the same latest values for {count} keys (offsets {lowest} to "
+        many="The replicas of {partition} do not show the same latest values for {counted} (offsets {lowest} to "
         "{highest}).",
     ),
     FindingKind.CONTENT_MISMATCH: Kind(
@@ -243,7 +243,7 @@ UNLIKE_OUTCOMES = (
 """What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
 
 MANY_UNLIKE_OUTCOMES = (
-    ("The replicas of {partition} do not show records of {count} transactions alike (offsets {lowest} to {highest})."),
+    ("The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest})."),
     "may read them the wrong way round",
 )
 """The same of many transactions: ``many`` and ``consumers``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from parallax.alerting.page.ticket import write_report
 from parallax.findings.finding import current
-from parallax.findings.table import read_events
+from parallax.findings.table import FindingsTable, read_events
 from parallax.model import FindingStatus, UnknownReason
 from parallax.supervisor import QueryReport
 from tests.pages import BROKERS, HOSTILE, HOSTILE_NAME, PASSWORD, USERS, Job, coverage, finding, named_by, progress
@@ -381,6 +382,20 @@ def test_a_name_that_is_a_script_is_read_and_not_run(browser: Browser, tmp_path:
             assert page.title() != "taken"
             assert page.locator("img:not([role]), base, script:not([src]), [onerror]").count() == 0
             assert all(url.startswith(f"{address}/") for url in asked), asked
+
+
+def test_commands_of_a_finding_are_seen_whole(browser: Browser, tmp_path: Path) -> None:
+    """A line that is longer than its box wraps: what is cut at the edge looks like all there is."""
+    evidence = json.dumps({"leader": 1, "replicas": {"1": {}, "2": {}, "3": {}}})
+    FindingsTable(str(tmp_path)).append([finding("a" * 32, topic="orders-of-the-whole-world." * 8, evidence=evidence)])
+    file = tmp_path / "report.html"
+    write_report(str(tmp_path), (), file)
+    for page in opened(browser, viewport={"width": 1300, "height": 900}):
+        page.goto(file.as_uri())
+        boxes = page.locator("pre").all()
+        assert boxes
+        for box in boxes:
+            assert box.evaluate("e => e.scrollWidth <= e.clientWidth"), box.inner_text()
 
 
 def test_a_report_of_names_that_are_scripts_runs_and_loads_nothing(browser: Browser, tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_transactions_that_no_coordinator_lists_may_not_be_described(
 ) -> None:
     found = lines(monkeypatch, settings, open_producers=(7, 8), listed=(7,), may_describe=False)
     assert found["topic orders"].result is Result.WRONG
-    assert "they hang, or DESCRIBE on their transactional ids is missing" in found["topic orders"].text
+    assert "hanging, or DESCRIBE on a transactional id is missing" in found["topic orders"].text
     assert exit_code(list(found.values())) == 1
     line = lines(monkeypatch, settings, open_producers=(7,), listed=(7,))["topic orders"]
     assert (line.result, "transactional" in line.text) == (Result.FINE, True)
@@ -252,7 +252,7 @@ def test_each_replica_that_does_not_answer_is_named_with_why(
 ) -> None:
     offline = NotHosted("the replica's log folder is offline (KAFKA_STORAGE_ERROR)", broker=2)
     said = of_cluster(monkeypatch, settings, silent={2: offline})
-    assert f"wrong broker 2: 1 of its 1 replicas cannot be read (orders-0): {offline.problem}." in said
+    assert f"wrong broker 2: 1 of its 1 replica cannot be read (orders-0): {offline.problem}." in said
 
 
 def test_a_log_directory_that_is_offline_is_named_and_where_nobody_may_ask_that_is_said_once(
@@ -262,7 +262,7 @@ def test_a_log_directory_that_is_offline_is_named_and_where_nobody_may_ask_that_
     (line,) = [one for one in said if "offline" in one]
     assert line.startswith("wrong broker 2: offline log directories: /data2; ")
     (line,) = [one for one in of_cluster(monkeypatch, settings, tells_space=False) if "offline" in one]
-    assert line.startswith("note log directories: whether one is offline is not known of broker 1, and 1 more brokers")
+    assert line.startswith("note log directories: whether one is offline is not known of broker 1, and 1 more broker")
     assert "DESCRIBE on the cluster" in line
 
 
@@ -480,7 +480,7 @@ def test_each_right_of_the_guard_that_is_missing_is_named(
 ) -> None:
     guard: dict[str, Any] = {"mode": mode}
     (fine,) = rights(monkeypatch, tmp_path, guard)
-    assert fine == f"ok: guard.mode is {mode}, and it has its rights on 1 compacted topics."
+    assert fine == f"ok: guard.mode is {mode}, and it has its rights on 1 compacted topic."
     (fixed,) = rights(monkeypatch, tmp_path, guard, may_alter=False)
     assert "ALTER_CONFIGS on orders is missing" in fixed
     (spaceless,) = rights(monkeypatch, tmp_path, guard, tells_space=False)

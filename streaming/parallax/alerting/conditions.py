@@ -235,7 +235,9 @@ CONDITIONS: Mapping[str, Condition] = {
         _WARNING,
         "Broker {broker_id} may have missed tombstones or end markers for good",
         "Broker {broker_id} may have missed tombstones or end markers, and is back",
-        f"{_LACKS}. Audit its topics when it is back, or have it copy them again.",
+        f"{_LACKS}: the delete.retention.ms of a topic, less guard.clock_skew_ms, has passed since its replica was "
+        "last seen to lack nothing; parallax_replica_removal_bound_timestamp_seconds says of which. Audit them when "
+        "it is back, or have it copy them again.",
         left=f"Its replicas are compared again. {_NOT_PROVEN}",
     ),
     "ParallaxReplicaLate": Condition(

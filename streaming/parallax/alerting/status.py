@@ -16,6 +16,7 @@ from parallax.alerting.conditions import STALLED_S
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Replica, Snapshot
 from parallax.compare.suspect import Coverage
+from parallax.counts import agreed, counted
 from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import span_text
 from parallax.source.feedback import ALL
@@ -181,7 +182,7 @@ def status_of(snapshot: Snapshot, past: Past, stale_after_s: float) -> Status:
     steps = () if past.has_started else steps_of(snapshot, past)
     reasons = tuple(_reasons(snapshot, problems, past, is_starting=bool(steps)))
     known = len(snapshot.findings.acknowledged)
-    acknowledged = f"{known:,} acknowledged finding{'s' if known > 1 else ''}"
+    acknowledged = counted(known, "acknowledged finding")
     notes = [*([acknowledged] if known else []), *_notes(snapshot)]
     since = past.since
     is_whole = True
@@ -232,7 +233,7 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
     left = _left(snapshot)
     read = sum(initial.values())
     compared = sum(place in snapshot.coverage for place in initial)
-    of_all = f" of {len(initial):,} partitions"
+    of_all = f" of {counted(len(initial), 'partition')}"
     return (
         Step("Load the findings", snapshot.findings_loaded),
         Step("Start Spark and the queries", bool(queries) and all(query.up for query in queries.values())),
@@ -306,7 +307,7 @@ def _findings_text(snapshot: Snapshot) -> str:
     count = len(snapshot.findings.open)
     exposed = sum(finding.exposed for finding in snapshot.findings.open)
     seen = f", {exposed:,} seen by consumers" if exposed else ""
-    return f"{count:,} open finding{'s' if count > 1 else ''}{seen}"
+    return f"{counted(count, 'open finding')}{seen}"
 
 
 def _reasons(snapshot: Snapshot, problems: tuple[str, ...], past: Past, *, is_starting: bool) -> Iterator[str]:
@@ -323,7 +324,7 @@ def _reasons(snapshot: Snapshot, problems: tuple[str, ...], past: Past, *, is_st
     if is_starting:
         return
     if waiting := sum(snapshot.findings.pending.values()):
-        yield f"{waiting:,} difference{'s are' if waiting > 1 else ' is'} being checked"
+        yield f"{counted(waiting, 'difference')} {agreed(waiting, 'is', 'are')} being checked"
     yield from _uncompared(snapshot)
 
 
@@ -335,10 +336,10 @@ def _unread(snapshot: Snapshot) -> Iterator[str]:
         yield f"another cluster answers at {_some(set(snapshot.mismatches))}"
     away = [str(broker) for broker, answers in sorted(snapshot.reachable.items()) if not answers]
     if away:
-        yield f"broker{'s' if len(away) > 1 else ''} {', '.join(away)} {'do' if len(away) > 1 else 'does'} not answer"
+        yield f"{agreed(len(away), 'broker', 'brokers')} {', '.join(away)} {agreed(len(away), 'does', 'do')} not answer"
     if silent := _silent(snapshot):
         where = ", ".join(map(str, sorted({broker for _, _, broker in silent})))
-        yield f"{len(silent):,} replica{'s' if len(silent) > 1 else ''} cannot be read on broker {where}"
+        yield f"{counted(len(silent), 'replica')} cannot be read on broker {where}"
     yield from (f"reading is paused: {one}" for one in paused_in_words(snapshot.paused))
     if hanging := {called(one.one.place) for one in snapshot.hanging}:
         what = "transactions hang" if len(snapshot.hanging) > 1 else "a transaction hangs"
@@ -363,7 +364,7 @@ def _silent(snapshot: Snapshot) -> list[Replica]:
 def _uncompared(snapshot: Snapshot) -> Iterator[str]:
     late = sum(n > BEHIND for coverage in snapshot.coverage.values() for n in behind(coverage).values())
     if late:
-        yield f"{late:,} replica{'s are' if late > 1 else ' is'} more than {BEHIND:,} offsets behind"
+        yield f"{counted(late, 'replica')} {agreed(late, 'is', 'are')} more than {BEHIND:,} offsets behind"
     lag = _lag(snapshot)
     if lag > LAGGING_S:
         yield f"reading is {roughly(lag)} behind the brokers"
@@ -427,9 +428,10 @@ def _remaining(left: int, past: Past | None, now: float) -> str:
     if not left or past is None or past.first_left is None:
         return ""
     at, first = past.first_left
+    what = f"{counted(left, 'offset')} {agreed(left, 'is', 'are')} left"
     if first <= left or now - at < 10:
-        return f"; {left:,} offsets are left"
-    return f"; {left:,} offsets are left, which takes about {roughly(left * (now - at) / (first - left))}"
+        return f"; {what}"
+    return f"; {what}, which takes about {roughly(left * (now - at) / (first - left))}"
 
 
 def roughly(seconds: float) -> str:

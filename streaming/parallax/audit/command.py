@@ -17,6 +17,7 @@ from parallax.audit.cluster import select
 from parallax.audit.progress import Shown
 from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import MAX_BYTES, ConfigError, Settings
+from parallax.counts import counted
 from parallax.errors import SetupError, is_text
 from parallax.model import TopicPartition
 from parallax.output import console, error_line, output, waiting
@@ -103,7 +104,8 @@ def _dry_run(
     dry.write(found, flags.output, to)
     if found.exit_code:
         reasons = next(iter(found.unknown.values()), ("no reason was given",))
-        line = f"no replica of the {found.partitions} partitions can be read: {reasons[0]}"
+        count = counted(found.partitions, "partition")
+        line = f"no replica can be read, of {count}: {reasons[0]}"
         print(error_line(line, flags.output), file=sys.stderr)  # noqa: T201 - the one line of an error
     return found.exit_code
 

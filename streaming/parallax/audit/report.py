@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from rich.text import Text
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.counts import counted
 from parallax.findings.finding import Finding
 from parallax.findings.report import as_document, short_id
 from parallax.model import IsolationLevel
@@ -127,7 +128,7 @@ def _summary(report: AuditReport) -> str:
     read = sum(report.read_bytes.values())
     seconds = report.ended_at - report.started_at
     where = f"{size_text(read)} read from the brokers" if report.source == "brokers" else "read from the tables"
-    return f"{len(report.partitions)} partitions: {results}; {where} in {seconds:.0f} s."
+    return f"{counted(len(report.partitions), 'partition')}: {results}; {where} in {seconds:.0f} s."
 
 
 def size_text(size: float) -> str:

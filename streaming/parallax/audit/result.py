@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from parallax.audit.plan import PartitionPlan
 from parallax.compare.suspect import Suspect, UnreadRange
+from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding
 from parallax.model import IsolationLevel, ReadEvent, TopicPartition
 
@@ -114,37 +115,45 @@ class Compared:
         if self.broken:
             found.append(self.broken)
         if self.deferred:
-            found.append(f"{self.deferred} offsets were left out at the cap of compare.state_cap_bytes; raise it")
+            found.append(
+                f"{counted(self.deferred, 'offset')} {agreed(self.deferred, 'was', 'were')} left out at the cap of "
+                "compare.state_cap_bytes; raise it"
+            )
         if self.skipped:
             found.append(
-                f"{self.skipped} offsets have no verdict: no replica could be read there (a broken batch), or nothing "
+                f"{counted(self.skipped, 'offset')} {agreed(self.skipped, 'has', 'have')} no verdict: "
+                "no replica could be read there (a broken batch), or nothing "
                 "that is left says how a transaction ended (its end marker was emptied, or none was read)"
             )
         if self.missing_head:
             found.append(
-                f"a log begins {self.missing_head} offsets above another although no cleanup policy is known to delete "
+                f"a log begins {counted(self.missing_head, 'offset')} above another although no cleanup policy "
+                "is known to delete "
                 "records"
             )
         if self.retained_unlike:
             found.append(
-                f"a log begins {self.retained_unlike} offsets above another; the cleanup policy deletes records, so "
+                f"a log begins {counted(self.retained_unlike, 'offset')} above another; the cleanup policy deletes "
+                "records, so "
                 "that retention or a loss may have done it"
             )
         if self.undecided:
             found.append(
-                f"{self.undecided} records beyond the last stable offsets are not on every replica: audit again once "
+                f"{counted(self.undecided, 'record')} beyond the last stable offsets "
+                f"{agreed(self.undecided, 'is', 'are')} not on every replica: audit again once "
                 "the open transactions have ended"
             )
         found += self._doubts()
         if self.overflow:
             found.append("more suspects than one audit looks into; the rest were not probed")
         if self.waiting:
-            found.append(f"{self.waiting} differences cannot be judged before a replica that is behind has caught up")
+            one = counted(self.waiting, "difference")
+            found.append(f"{one} cannot be judged before a replica that is behind has caught up")
         if self.disputes:
             some = ", ".join(map(str, self.disputes[:_EXAMPLES]))
             found.append(
-                f"the outcome of {len(self.disputes)} records differs (offsets {some}) and cannot be judged: a replica "
-                "that showed it was not read far enough for its end markers"
+                f"the outcome of {counted(len(self.disputes), 'record')} differs (offsets {some}) and cannot be "
+                "judged: a replica that showed it was not read far enough for its end markers"
             )
         return found
 
@@ -153,8 +162,9 @@ class Compared:
             return []
         some = ", ".join(map(str, self.unlike[:_EXAMPLES])) + (", ..." if len(self.unlike) > _EXAMPLES else "")
         text = (
-            f"{len(self.unlike)} offsets ({some}) are on some replicas and not on others; cleanup.policy does not "
-            "compact now, and nothing that was recorded says whether it did before: they may have been compacted, or "
+            f"{counted(len(self.unlike), 'offset')} ({some}) "
+            f"{agreed(len(self.unlike), 'is', 'are')} on some replicas and not on others; cleanup.policy does not "
+            "compact now, and nothing that was recorded says whether it did before: each may have been compacted, or "
             "lost"
         )
         return [text]
@@ -319,7 +329,7 @@ def _unproven(suspects: Sequence[Suspect], undecided: Mapping[str, str]) -> list
         for s in suspects[:_EXAMPLES]
     ]
     if len(suspects) > _EXAMPLES:
-        found.append(f"{len(suspects) - _EXAMPLES} more unproven suspects")
+        found.append(counted(len(suspects) - _EXAMPLES, "more unproven suspect"))
     return found
 
 

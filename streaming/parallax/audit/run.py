@@ -24,6 +24,7 @@ from parallax.audit.untold import late_replicas
 from parallax.audit.untold import reasons as untold
 from parallax.compare.suspect import Coverage, Suspect, UnreadRange
 from parallax.config import Settings
+from parallax.counts import counted
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -332,7 +333,7 @@ class Audit:
         hasher = ContentHasher(bytes.fromhex(self._key))
         gone: set[str] = set()
         for replica, mine in sift.many(suspects).items():
-            self._watcher.stage(f"looking {len(mine)} suspects up on broker {replica[1]}")
+            self._watcher.stage(f"looking {counted(len(mine), 'suspect')} up on broker {replica[1]}")
             keys = [(s.accusation.key_hash_hi, s.accusation.key_hash_lo) for s in mine]
             pace = Pace(TokenBucket(self._rate) if self._rate is not None else None, None)
             try:
@@ -353,7 +354,7 @@ class Audit:
         gathered = self._gathered
         suspects = self._sifted(list({suspect.suspect_id: suspect for suspect in gathered.suspects}.values()))
         if suspects:
-            self._watcher.stage(f"probing {len(suspects)} suspects")
+            self._watcher.stage(f"probing {counted(len(suspects), 'suspect')}")
         confirmed = self._confirm(suspects)
         by_place: dict[TopicPartition, list[Suspect]] = {}
         for suspect in suspects:

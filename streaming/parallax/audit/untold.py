@@ -13,6 +13,7 @@ import pyarrow as pa
 import structlog
 
 from parallax.compare.suspect import UnreadRange
+from parallax.counts import counted
 from parallax.errors import one_line
 from parallax.model import TopicPartition, UnknownReason
 from parallax.views.tables import LATE_REPLICAS, rust_uri
@@ -67,8 +68,9 @@ def reasons(unread: Iterable[UnreadRange], late: Iterable[int] | None) -> tuple[
         counts[span.reason] = max(counts[span.reason], by_view[span.reason, span.view])
         first.setdefault(span.reason, span)
     found += [
-        f"{count} offsets, from {first[reason].start} on, {_WHY.get(reason, f'have no verdict ({reason})')}: what was "
-        "cleaned by then is not in the tables; audit the brokers"
+        f"{counted(count, 'offset')}, from {first[reason].start} on, "
+        f"{_WHY.get(reason, f'have no verdict ({reason})')}: what was cleaned by "
+        "then is not in the tables; audit the brokers"
         for reason, count in counts.items()
     ]
     return tuple(found)

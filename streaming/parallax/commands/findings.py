@@ -17,6 +17,7 @@ from parallax.commands.shared import (
     format_of,
     one_line_errors,
 )
+from parallax.counts import counted
 from parallax.model import FindingKind, FindingStatus
 from parallax.output import as_json
 
@@ -156,4 +157,4 @@ def report(
     if output_format is Format.json:
         typer.echo(as_json({"file": output, "findings": count}))
         return
-    typer.echo(f"{output}: {count} finding{'' if count == 1 else 's'}")
+    typer.echo(f"{output}: {counted(count, 'finding')}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from parallax.counts import agreed, counted
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.claim import Recorded as Shown
@@ -198,4 +199,6 @@ def unknown_rest(recorded: TransactionRecords) -> str | None:
     """Return what cannot be said of a transaction's other records; None where all of them are asked about."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
-    return f"{recorded.left_out} more records of the transaction were not asked about" if recorded.left_out else None
+    left = recorded.left_out
+    was = agreed(left, "was", "were")
+    return f"{counted(left, 'more record')} of the transaction {was} not asked about" if left else None

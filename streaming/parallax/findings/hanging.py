@@ -10,6 +10,7 @@ from enum import StrEnum
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.replica.types import ProducerState, TransactionListing
+from parallax.shell import Shell
 
 
 class Standing(StrEnum):
@@ -133,11 +134,8 @@ def abort_command(one: Open, kafka: Mapping[str, str]) -> str:
         one: the transaction.
         kafka: the settings' section of that name.
     """
-    command = ["kafka-transactions.sh", "--bootstrap-server", kafka.get("bootstrap.servers", "")]
-    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
-        command += ["--command-config", "client.properties"]
-    command += ["abort", "--topic", one.place.topic, "--partition", str(one.place.partition)]
-    return shlex.join([*command, "--start-offset", str(one.start_offset)])
+    place = shlex.join(["--topic", one.place.topic, "--partition", str(one.place.partition)])
+    return f"kafka-transactions.sh {Shell.of(kafka).brokers()} abort {place} --start-offset {one.start_offset}"
 
 
 def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:

@@ -470,9 +470,15 @@ class Incidents:
             if self._report_at(proven) > now:
                 continue
             event = self._event(proven, at)
-            proven.writing = True
             known = proven.event
-            events.append((known is not None and event.stands and worsened(event, known)) or event)
+            if event.stands and known is not None and known.status is FindingStatus.ACKNOWLEDGED:
+                # Single findings that it counts already become part of it; somebody knows of all that it says.
+                worse = worsened(event, known)
+                events += [worse] if worse is not None else []
+                proven.writing, proven.retry_at = worse is not None, now + self._retry_s
+            else:
+                events.append(event)
+                proven.writing = True
             if event.stands:
                 part = list(self._singles.get(group, {}).values())[:_ABSORBED]
                 events += [part_of_incident(single, event.finding_id, at) for single in part]

@@ -8,6 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
+from parallax.counts import agreed
 from parallax.findings.acknowledgement import worsened
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
@@ -715,7 +716,7 @@ def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:
 
 def _same_cause(causes: Mapping[str, Cause]) -> str:
     named = " and ".join(f"{name} ({cause.kind})" for name, cause in causes.items())
-    return f"the same cause as finding{'s' if len(causes) > 1 else ''} {named}"
+    return f"the same cause as {agreed(len(causes), 'finding', 'findings')} {named}"
 
 
 def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:

@@ -175,7 +175,7 @@ def _in_words(finding: Finding) -> str:
     asked = asked_in_words(asked_at(finding))
     said.append(f"First suspected {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}, {asked}.")
     if finding.is_incident:
-        said.append(f"It counts {tally_of(finding).count:,} {counted_in_words(group_of(finding))}.")
+        said.append(f"It counts {counted_in_words(group_of(finding), tally_of(finding).count)}.")
         if some := _examples(finding):
             said.append(f"For example at offsets {some}.")
     elif (key := key_text(finding)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from parallax.counts import agreed, counted
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
@@ -177,15 +178,15 @@ def incident(
         broker=group.broker,
         partition=partition,
         count=f"{count:,}",
+        counted=counted_in_words(group, count),
         lowest=lowest,
         highest=highest,
-        what=counted_in_words(group),
     )
     if status is FindingStatus.UNSETTLED:
         return sentence
     sentence = f"{sentence} A probe has proven it of each."
     if waiting:
-        sentence = f"{sentence} {waiting:,} more are suspected and not proven."
+        sentence = f"{sentence} {waiting:,} more {agreed(waiting, 'is', 'are')} suspected and not proven."
     if status is FindingStatus.SPREAD:
         return f"{sentence} All replicas show the same by now: nothing is left to compare with."
     if group.broker == NOBODY:
@@ -195,14 +196,15 @@ def incident(
 
 
 _UNSETTLED_MANY = (
-    "The replicas of {partition} show the same again for {count} {what} of which they did not (offsets {lowest} to "
+    "The replicas of {partition} show the same again for {counted} of which they did not (offsets {lowest} to "
     "{highest}), and nothing has proven which of them was right. Compare them with the system that wrote them."
 )
 
 
-def counted_in_words(group: Group) -> str:
-    """Return what an incident counts, in the plural."""
-    return "transactions" if group.is_of_transactions else "keys"
+def counted_in_words(group: Group, number: int | None = None) -> str:
+    """What an incident counts, with a number of them; in the plural where none is given."""
+    what = "transaction" if group.is_of_transactions else "key"
+    return f"{what}s" if number is None else counted(number, what)
 
 
 def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
@@ -221,10 +223,8 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
     if group.broker != NOBODY:
         was = f"Broker {group.broker} showed many {what} of {partition} wrongly."
     how = "Not healed" if not_healed else "Healed"
-    return (
-        f"{was} {how}: none of the {what} of {partition} was shown wrongly any more ({each or 'healed'}).",
-        resolution,
-    )
+    none = f"none of the {what} of {partition} was shown wrongly any more ({each or 'healed'}), {asked_in_words(at)}"
+    return f"{was} {how}: {none}.", resolution
 
 
 _MISLED = "consumers that had read it before were misled, and later ones were not."

@@ -127,15 +127,6 @@ def parse(kafka: Mapping[str, str]) -> Options:
     )
 
 
-def protocol_of(kafka: Mapping[str, str]) -> str:
-    """``security.protocol``, or what the addresses say in its place (``SASL_SSL://host:port``).
-
-    Raises:
-        BadOption: it is none of Kafka's, or the addresses say otherwise.
-    """
-    return _protocol(_canonical(kafka))
-
-
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
     """The files that options name, by option: whoever connects to a broker reads them, on whatever machine.
 

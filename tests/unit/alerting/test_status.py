@@ -80,10 +80,10 @@ def test_a_job_that_has_just_begun_is_starting_and_says_how_far_it_is(monitor: M
 def test_how_long_the_initial_reading_takes_is_told_by_its_pace(monitor: Monitor) -> None:
     monitor.state.update_progress([progress(broker=b, high_watermark=1000, last_stable_offset=1000) for b in BROKERS])
     monitor.read(100)
-    assert monitor.says().steps[3].detail == "0 of 1 partitions; 5,400 offsets are left"
+    assert monitor.says().steps[3].detail == "0 of 1 partition; 5,400 offsets are left"
     monitor.clock.now += 60
     monitor.read(400)
-    assert monitor.says().steps[3].detail == "0 of 1 partitions; 3,600 offsets are left, which takes about 2 min"
+    assert monitor.says().steps[3].detail == "0 of 1 partition; 3,600 offsets are left, which takes about 2 min"
     monitor.read(1000)
     assert monitor.says().steps[3].is_done
 

@@ -176,7 +176,7 @@ def test_outcomes_that_differ_are_reported_where_the_markers_could_not_be_read()
     found = audited(readings, (1, 1))
     assert found.kinds == []
     assert found.compared.disputes == (0,)
-    assert any("outcome of 1 records differs" in reason for reason in found.compared.reasons())
+    assert any("outcome of 1 record differs" in reason for reason in found.compared.reasons())
 
 
 def test_a_last_stable_offset_that_stands_still_from_look_to_look_is_frozen() -> None:

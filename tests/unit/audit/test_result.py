@@ -78,7 +78,7 @@ def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
             Compared(stopped=(Stopped(2, 0, -1, 10, NO_MORE),)),
             "broker 2 was not read as read_uncommitted (it shows no more); offset 10 was the end",
         ),
-        (Compared(waiting=1), "1 differences cannot be judged"),
+        (Compared(waiting=1), "1 difference cannot be judged"),
         (Compared(disputes=(5, 6)), "outcome of 2 records differs (offsets 5, 6)"),
         (Compared(deferred=9), "9 offsets were left out at the cap of compare.state_cap_bytes"),
         (

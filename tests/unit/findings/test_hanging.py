@@ -161,10 +161,12 @@ def test_what_is_said_names_what_it_holds_back_and_what_ends_it() -> None:
     assert "a transaction of producer 7 is open from offset 5 on, last written to at 1970-01-01 00:00:01 UTC" in text
     assert "read_committed consumers of orders-0 get nothing from offset 5 on" in text
     assert text.endswith(
-        "kafka-transactions.sh --bootstrap-server one:9092,two:9092 --command-config client.properties abort "
+        "kafka-transactions.sh --bootstrap-server one:9092,two:9092 --command-config admin.properties abort "
         "--topic orders --partition 0 --start-offset 5"
     )
     assert "--command-config" not in abort_command(ONE, {"bootstrap.servers": "one:9092"})
+    said = abort_command(ONE, {"bootstrap.servers": "SASL_SSL://one:9092"})
+    assert "--bootstrap-server one:9092 --command-config admin.properties abort" in said
 
 
 def test_a_time_that_a_producer_made_up_is_not_when_it_began() -> None:

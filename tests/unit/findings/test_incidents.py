@@ -15,7 +15,7 @@ from parallax.findings.answers import Answers, KeyShown, OpenTransaction, Record
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.happenings import Answered, Append, News
-from parallax.findings.incident import tally_of
+from parallax.findings.incident import is_part_of_incident, tally_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
 from tests.unit.findings.test_lifecycle import claim as transaction
@@ -747,6 +747,21 @@ class TestWhatIsReported:
         life.settle(wrong_where(lambda key: key < 50 or key >= 100))
         life.after(2 * 10 * RECHECK_S, wrong_where(lambda key: key < 50 or key >= 100))
         assert life.counts == [150]
+
+    def test_that_is_acknowledged_takes_a_single_finding_of_what_it_counts_in_and_stays_acknowledged(self) -> None:
+        alone = Flood()
+        alone.suspect(lost(7))
+        alone.settle(resurrected)
+        life = flood(range(100), at_once=100)
+        event = replace(acknowledged(life.open[0], "known", "me", life.moment.at), sequence=99)
+        life.do(News([event]))
+        life.do(News([replace(alone.open[0], sequence=100)]))
+        for _ in range(3):
+            life.after(10 * RECHECK_S, resurrected)
+        statuses = [f.status for f in life.machine.standing() if f.is_incident]
+        assert statuses == [FindingStatus.ACKNOWLEDGED]
+        assert life.open == []
+        assert [is_part_of_incident(e) for e in life.table if e.finding_id == alone.open[0].finding_id] == [True]
 
     def test_comes_back_when_they_are_wrong_again(self) -> None:
         life = flood(range(100), at_once=100)

@@ -1,0 +1,19 @@
+"""Counts in texts for people: one thing is told in the singular."""
+
+from __future__ import annotations
+
+
+def agreed(number: int, one: str, many: str) -> str:
+    """The word that goes with a number: ``is`` with 1, ``are`` with any other."""
+    return one if number == 1 else many
+
+
+def counted(number: int, noun: str, many: str | None = None) -> str:
+    """A number with its noun: ``1 replica``, ``2,000 replicas``.
+
+    Args:
+        number: how many.
+        noun: for one.
+        many: for any other number; with an s behind the noun by default.
+    """
+    return f"{number:,} {agreed(number, noun, f'{noun}s' if many is None else many)}"
