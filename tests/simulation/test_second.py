@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from parallax.evidence import room
-from parallax.evidence.lineage import Belongs, Lineage
+from parallax.evidence.lineage import Lineage
+from parallax.evidence.log import Belongs
 from parallax.judge import freezes, judging, keys
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.transactions import Transactions

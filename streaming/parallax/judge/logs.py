@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from parallax.evidence.atoms import End, Fact, Place
-from parallax.evidence.lineage import Belongs
+from parallax.evidence.log import Belongs
 from parallax.judge.case import Case
 from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 
