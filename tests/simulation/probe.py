@@ -30,8 +30,8 @@ from parallax.findings.questions import Reading, driven, questions, reading
 from parallax.findings.requests import (
     Aborted,
     Coordinators,
+    EndOfEpoch,
     Ends,
-    EpochEnd,
     Keys,
     Marks,
     Points,
@@ -191,7 +191,7 @@ def _stretch(replica: Replica, _wants: Wants, request: Stretch) -> StretchShown:
     return StretchShown(request.end, visible, newest)
 
 
-def _epoch_end(replica: Replica, _wants: Wants, request: EpochEnd) -> tuple[int, int] | None:
+def _epoch_end(replica: Replica, _wants: Wants, request: EndOfEpoch) -> tuple[int, int] | None:
     return replica.epoch_end(request.epoch)
 
 
@@ -201,7 +201,7 @@ _ANSWERS: dict[type, Callable[[Replica, Wants, Any], Any]] = {
     Points: _points,
     Aborted: _aborted,
     Stretch: _stretch,
-    EpochEnd: _epoch_end,
+    EndOfEpoch: _epoch_end,
 }
 
 

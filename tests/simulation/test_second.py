@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from parallax.evidence import room
-from parallax.evidence.lineage import Belongs, Lineage
+from parallax.evidence.lineage import Lineage
+from parallax.evidence.log import Belongs
 from parallax.judge import freezes, judging, keys
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.transactions import Transactions
@@ -46,6 +47,8 @@ OWN = [
     (2100000057, "where an epoch ends, said by a leader whose log is gone"),
     (640816, "the same record, written again by another leader"),
     (641051, "the same value, written again by another leader"),
+    (2100001738, "a record written again by another leader, in a transaction"),
+    (2000004695, "a record that may have been written again by another leader, and be cleaned"),
     (2000702071, "a log that was cut and filled again in an older epoch"),
 ]
 """Histories that a look was once mistaken in."""

@@ -66,6 +66,21 @@ class EpochEnd(NamedTuple):
     epoch: int
     end: int
 
+    def reaches(self, upto: int, epoch: int) -> bool:
+        """Whether a log that answers so is still the one that was read up to an offset in an epoch."""
+        return self.epoch == epoch and self.end >= upto
+
+
+def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
+    """Whether a log is seen to have an entry of an epoch itself, by its answers about that one and the one before.
+
+    A log that begins with a newer epoch answers of each older one as if it had that (`LeaderEpochFileCache`): it is a
+    copy of one whose first epochs had been cleaned. A log that has it names a lower end for the epoch before. Of an
+    epoch without one before, its own answer counts.
+    """
+    end, before = ends.get(epoch), ends.get(epoch - 1)
+    return end is not None and end.epoch == epoch and (before is None or before.end < end.end)
+
 
 class Reading(NamedTuple):
     """A replica was read from one offset to another, without a hole, at a time.
@@ -139,15 +154,10 @@ class Look:
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether its log is seen to have an entry of an epoch itself.
-
-        A log that begins with a newer epoch answers of each older one as if it had that (`LeaderEpochFileCache`). One
-        that has it names a lower end for the epoch before.
-        """
+        """Whether its log is seen to have an entry of an epoch itself; of the first one, only a batch says so."""
         if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch:
             return True
-        end, before = self.ends.get(epoch), self.ends.get(epoch - 1)
-        return end is not None and end.epoch == epoch and before is not None and before.end < end.end
+        return epoch - 1 in self.ends and has_entry(self.ends, epoch)
 
     def goes_on(self, upto: int, epoch: int) -> bool:
         """Whether its log is still the one that was read up to an offset in an epoch.
@@ -158,4 +168,4 @@ class Look:
         if epoch < 0 or upto > self.log_end:
             return False
         found = self.ends.get(epoch)
-        return found is not None and found.epoch == epoch and found.end >= upto
+        return found is not None and found.reaches(upto, epoch)

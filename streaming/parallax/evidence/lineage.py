@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from parallax.evidence.atoms import NEVER, Look, Place
 from parallax.evidence.ledger import Ledger
-
-
-class Belongs(StrEnum):
-    """Whether a place is of the log that stands."""
-
-    YES = "yes"
-    NO = "no"
-    PERHAPS = "perhaps"
+from parallax.evidence.log import Belongs
 
 
 class Lineage:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from parallax.evidence.atoms import NEVER, Reading
 from parallax.evidence.ledger import Ledger
-from parallax.evidence.lineage import Belongs, Lineage
+from parallax.evidence.lineage import Lineage
+from parallax.evidence.log import Belongs
 
 Span = tuple[int, int]
 """Offsets from the first one to the second, without that."""

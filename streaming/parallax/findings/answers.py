@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from parallax.evidence.atoms import Place
+from parallax.evidence.log import Belongs, Log, Logs
 from parallax.model import NOBODY, UNKNOWN
 
 _NOT_LISTED = "no coordinator lists the producer: its transactional id has expired, or DESCRIBE on it is not granted"
@@ -35,6 +37,11 @@ class RecordShown:
     content_hash: str = ""
     key_size: int = UNKNOWN
     value_size: int = UNKNOWN
+
+    @property
+    def place(self) -> Place:
+        """Where it lies."""
+        return Place(self.offset, self.leader_epoch)
 
     @property
     def is_plain(self) -> bool:
@@ -135,6 +142,20 @@ class ReplicaAnswer:
     epoch_ends: Mapping[int, int | None] = field(default_factory=dict)
     epochs_known: frozenset[int] = frozenset()
     epochs_at: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Log:
+        """What it says of its log's leader epochs."""
+        held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
+        shown = None if self.key is None else self.key.visible
+        return Log(
+            self.log_end_offset, self.epoch_ends, self.epochs_known, held if shown is None else {*held, shown.place}
+        )
+
+    def at(self, offset: int) -> RecordShown | MarkerShown | None:
+        """What it holds at an offset that it was asked for: a record, or an end marker."""
+        marker = next((one for one in self.markers if one.offset == offset), None)
+        return marker or self.uncommitted.get(offset)
 
     @property
     def is_empty(self) -> bool:
@@ -273,18 +294,24 @@ class Answers:
     pivot: int = NOBODY
     assigned: tuple[int, ...] = ()
 
+    def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
+        """The logs of some that answered; ``is_whole``: nobody is away."""
+        return Logs({answer.broker: answer.log for answer in of}, self.leader, frozenset(self.isr), is_whole)
+
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
         """Whether the leader lacks what a truncated log lost of a leader epoch: that ends there in its log, or below.
 
         Or the truncated log is in sync, and of a newer epoch from there on, as the leader's is then. The leader itself
         may not know where that began, if it copied a log whose first records of the epoch had been cleaned.
         """
-        theirs, own = (self.replicas.get(broker) for broker in (self.leader, truncated))
-        end = None if own is None else own.epoch_ends.get(epoch)
-        if theirs is None or own is None or end is None:
+        answered = [answer for answer in self.replicas.values() if answer.error is None]
+        logs = self.logs(answered, is_whole=len(answered) == len(self.replicas))
+        own = logs.logs.get(truncated)
+        end = None if own is None else own.ends.get(epoch)
+        if own is None or end is None:
             return False
-        is_in_sync = truncated in self.isr
-        return (is_in_sync and end < own.log_end_offset) or (theirs.epoch_ends.get(epoch, end + 1) or 0) <= end
+        place = Place(end, epoch)
+        return logs.leader_lacks(place) or (truncated in logs.in_sync and own.of(place) is Belongs.NO)
 
     def leader_begins_as_late(self, as_broker: int) -> bool:
         """Whether the leader's log begins where another replica's does, or above; or holds nothing."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
+from parallax.evidence.atoms import Place
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text, id_of
 
@@ -431,25 +432,25 @@ class Claim:
         return Rule.OUTCOME if is_outcome else KINDS[kind].rule
 
     @property
-    def proofs(self) -> tuple[tuple[int, int], ...]:
-        """Offset and leader epoch of all that was recorded and that together proves the claim, as far as known.
+    def proofs(self) -> tuple[Place, ...]:
+        """The places of all that was recorded and that together proves the claim, as far as known.
 
         The end marker that the accused lacks, or the record that it lacks or has superseded; with its end marker, if
         that is what makes a deletion sure.
         """
         known = self.recorded
         if self.kind in TRANSACTION_KINDS:
-            places = [(self.marker_offset, known.leader_epoch)]
+            places = [Place(self.marker_offset, known.leader_epoch)]
         elif self.kind in KEY_KINDS:
-            places = [(self.offset, known.leader_epoch), (self.marker_offset, known.end_epoch)]
+            places = [Place(self.offset, known.leader_epoch), Place(self.marker_offset, known.end_epoch)]
         else:
             places = []
         return tuple(place for place in places if min(place) >= 0)
 
-    def end_on(self, broker: int) -> tuple[int, int] | None:
-        """Offset and leader epoch of the end marker that gave the outcome which a broker showed; None if not known."""
+    def end_on(self, broker: int) -> Place | None:
+        """The place of the end marker that gave the outcome which a broker showed; None if not known."""
         offset, _, epoch = self.recorded.ends.get(broker, "").partition(":")
-        return (int(offset), int(epoch)) if offset.isdigit() and epoch.isdigit() else None
+        return Place(int(offset), int(epoch)) if offset.isdigit() and epoch.isdigit() else None
 
     @property
     def first_offset(self) -> int:

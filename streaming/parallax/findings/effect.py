@@ -17,7 +17,7 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.claim import Recorded as Shown
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
-from parallax.findings.decide.case import end_shown
+from parallax.findings.decide.lineage import end_shown
 from parallax.findings.decide.own_end import needs_the_keys
 from parallax.findings.requests import Transaction, TransactionRecords
 from parallax.kinds import TRANSACTION_KINDS

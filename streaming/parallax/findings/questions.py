@@ -43,6 +43,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from parallax.evidence.atoms import EpochEnd, has_entry
 from parallax.findings.answers import (
     Answers,
     CoordinatorAnswer,
@@ -59,8 +60,8 @@ from parallax.findings.requests import (
     Aborted,
     Ask,
     Coordinators,
+    EndOfEpoch,
     Ends,
-    EpochEnd,
     Keys,
     KeysShown,
     Marks,
@@ -346,11 +347,11 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     of_keys = _offsets_of_keys(committed.records)
     keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset, of_keys)) if wants.keys else KeysShown()
     cleaned: Marks | None = (yield Ends()) if wants.keys else None
-    ends: dict[int, tuple[int, int] | None] = {}
+    ends: dict[int, EpochEnd | None] = {}
     for epoch in sorted(wants.epochs | {epoch - 1 for epoch in wants.epochs if epoch > 0}):
-        end = yield EpochEnd(epoch)
+        end = yield EndOfEpoch(epoch)
         if not isinstance(end, str):
-            ends[epoch] = end
+            ends[epoch] = None if end is None else EpochEnd(*end)
     answer = ReplicaAnswer(
         broker=broker,
         high_watermark=marks.high_watermark,
@@ -366,8 +367,8 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         markers=uncommitted.markers,
         open_transactions=opened,
         open_error=open_error,
-        epoch_ends={e: None if end is None else end[1] for e, end in ends.items() if e in wants.epochs},
-        epochs_known=frozenset(epoch for epoch in ends if epoch in wants.epochs and _knows(ends, epoch)),
+        epoch_ends={e: None if end is None else end.end for e, end in ends.items() if e in wants.epochs},
+        epochs_known=frozenset(epoch for epoch in ends if epoch in wants.epochs and has_entry(ends, epoch)),
         epochs_at=uncommitted.epochs,
     )
     key_bytes = {**committed.key_bytes, **uncommitted.key_bytes, **keys.key_bytes}
@@ -381,16 +382,6 @@ def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
         for offset, record in records.items():
             found.setdefault(record.key_hash, set()).add(offset)
     return found
-
-
-def _knows(ends: Mapping[int, tuple[int, int] | None], epoch: int) -> bool:
-    """Whether a log knows a leader epoch itself: where the epoch before it ends, it begins.
-
-    One that knows no epoch as old answers with the epoch that it was asked for, and with the end of all older ones
-    (LeaderEpochFileCache.endOffsetFor): a copy of a log whose first epochs had been cleaned.
-    """
-    end, before = ends[epoch], ends.get(epoch - 1)
-    return end is not None and end[0] == epoch and (before is None or before[1] < end[1])
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from parallax.config import FindingSettings
+from parallax.evidence.atoms import EpochEnd
 from parallax.findings.answers import MarkerShown, OpenTransaction, RecordShown
 from parallax.findings.history import KeyHistory
 from parallax.findings.index import Indexes, learnt
@@ -17,8 +18,8 @@ from parallax.findings.pointing import Held, Known, Replaced, Stretch, StretchSh
 from parallax.findings.questions import driven
 from parallax.findings.requests import (
     Aborted,
+    EndOfEpoch,
     Ends,
-    EpochEnd,
     Keys,
     KeysShown,
     Marks,
@@ -103,7 +104,7 @@ def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoc
         found = around.client.end_offset_for_epoch(broker, *place, epoch, timeout_ms=around.settings.probe_timeout_ms)
     except BrokerTooOld:
         return True
-    return found is not None and found[0] == epoch and found[1] >= read_to
+    return found is not None and EpochEnd(*found).reaches(read_to, epoch)
 
 
 class ReplicaProbe:
@@ -129,7 +130,7 @@ class ReplicaProbe:
             Points: self._points,
             Aborted: self._aborted,
             Keys: self._keys,
-            EpochEnd: self._epoch_end,
+            EndOfEpoch: self._epoch_end,
             Held: self._held,
             Stretch: self._stretch,
             Replaced: self._replaced,
@@ -206,7 +207,7 @@ class ReplicaProbe:
         self._pace.received(len(answer.records))
         return tuple((int(pid), int(first)) for pid, first in np.asarray(answer.aborted).reshape(-1, 2))
 
-    def _epoch_end(self, request: EpochEnd) -> tuple[int, int] | str | None:
+    def _epoch_end(self, request: EndOfEpoch) -> tuple[int, int] | str | None:
         try:
             return self._around.client.end_offset_for_epoch(
                 self._broker, *self._wants.place, request.epoch, timeout_ms=self._timeout_ms

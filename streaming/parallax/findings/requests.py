@@ -253,7 +253,7 @@ class KeysShown:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochEnd:
+class EndOfEpoch:
     """Up to where the log is of a leader epoch or an older one (OffsetsForLeaderEpoch).
 
     Answered by the largest epoch up to that one that the log knows and where that ends; by None where the log knows
@@ -263,4 +263,4 @@ class EpochEnd:
     epoch: int
 
 
-Request = Ends | Producers | Points | Aborted | Keys | EpochEnd
+Request = Ends | Producers | Points | Aborted | Keys | EndOfEpoch

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from parallax.evidence.atoms import Fact, Look, Place
 from parallax.evidence.ledger import Ledger
-from parallax.evidence.lineage import Belongs, Lineage
+from parallax.evidence.lineage import Lineage
+from parallax.evidence.log import Belongs
 from parallax.evidence.room import Room, Span, in_time
 from parallax.judge.transactions import Transactions
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from parallax.evidence.atoms import End, Look, Place
-from parallax.evidence.lineage import Belongs
+from parallax.evidence.log import Belongs
 from parallax.judge.case import Case
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdict, World

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from parallax.evidence.atoms import End, Fact, Place
-from parallax.evidence.lineage import Belongs
+from parallax.evidence.log import Belongs
 from parallax.judge.case import Case
 from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 
@@ -14,7 +13,8 @@ from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 def records(case: Case) -> Iterator[Verdict | Undecided]:
     """The verdicts about single offsets, and what nobody can say of one.
 
-    - A replica that shows a record which is not of the log that stands is wrong, unless the one that is there is alike.
+    - A replica that shows a record which is not of the log that stands is wrong if what is there is not alike. Where
+      nobody was shown what is there, one that is alike may have come and gone: that is unknown.
     - Replicas that show two contents at one place (a disk changed bytes) differ. So do those that show two places at
       one offset, if nobody can say which of the two stands.
     - In a topic that is not compacted, a replica that lacks a record which stands, above its log start, is wrong,
@@ -28,20 +28,42 @@ def records(case: Case) -> Iterator[Verdict | Undecided]:
     for broker, look in case.looks.items():
         for place, fact in look.facts.items():
             is_cut = place.offset >= case.start and case.lineage.of(place) is Belongs.NO
-            if is_cut and not _is_alike(fact, case.facts.get(place.offset)):
-                newer = [Place(place.offset, epoch) for epoch in case.ledger.at[place.offset]]
-                proof = Proof.of([World(frozenset({broker}))], {broker}, newer)
-                yield Verdict(
-                    about=About.RECORD, proof=proof, accused=broker, offset=place.offset, producer=fact.producer
-                )
+            if not is_cut or _is_alike(fact, case.facts.get(place.offset)):
+                continue
+            if place.offset not in case.facts and _may_have_gone(case, fact):
+                yield Undecided(About.RECORD, broker, ((place.offset, place.offset + 1),), offset=place.offset)
+                continue
+            newer = [Place(place.offset, epoch) for epoch in case.ledger.at[place.offset]]
+            proof = Proof.of([World(frozenset({broker}))], {broker}, newer)
+            yield Verdict(about=About.RECORD, proof=proof, accused=broker, offset=place.offset, producer=fact.producer)
     yield from _unlike(case)
     if not case.partition.compacted:
         yield from _lost(case)
 
 
 def _is_alike(fact: Fact, stands: Fact | None) -> bool:
-    """Whether what stands at a fact's offset is the same to consumers, written twice by two leaders."""
-    return stands is not None and replace(stands, place=fact.place) == fact
+    """Whether what stands at a fact's offset is the same to consumers, written twice by two leaders.
+
+    Consumers are shown a record's key and value, and not who wrote it; how it ended is a verdict of its own.
+    """
+    if stands is None or fact.end is not stands.end:
+        return False
+    if fact.end is not None:
+        return fact.producer == stands.producer
+    return (fact.key, fact.value) == (stands.key, stands.value)
+
+
+def _may_have_gone(case: Case, fact: Fact) -> bool:
+    """Whether a fact like this one may have stood at its offset, and be cleaned.
+
+    There is room for it, or it is a record that was superseded: then it may have gone before anybody came by.
+    """
+    if case.room.between(fact.offset - 1, fact.offset + 1):
+        return True
+    if not case.partition.compacted or fact.end is not None:
+        return False
+    newer = (f for f in case.facts.values() if f.end is None and f.key == fact.key and f.offset > fact.offset)
+    return case.room.between(fact.offset, case.top) or any(newer)
 
 
 def _unlike(case: Case) -> Iterator[Verdict]:

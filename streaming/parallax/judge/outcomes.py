@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from parallax.evidence.atoms import End, Fact, Look
-from parallax.evidence.lineage import Belongs
+from parallax.evidence.log import Belongs
 from parallax.judge.case import Case
 from parallax.judge.transactions import Group
 from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdict, World

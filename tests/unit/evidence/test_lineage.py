@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parallax.evidence.atoms import NEVER, Place, Reading
-from parallax.evidence.lineage import Belongs
+from parallax.evidence.log import Belongs
 from tests.unit.evidence.scene import Scene, record
 
 CUT = ((0, 0), (1, 6))

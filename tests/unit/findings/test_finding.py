@@ -68,7 +68,7 @@ def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_f
     own: dict[int, int | None], leading: dict[int, int | None], exposed: bool
 ) -> None:
     decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
-    replicas = {1: ReplicaAnswer(1, epoch_ends=leading), 2: ReplicaAnswer(2, epoch_ends=own)}
+    replicas = {b: ReplicaAnswer(b, epoch_ends=e, log_end_offset=100) for b, e in ((1, leading), (2, own))}
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
 
 
@@ -78,7 +78,7 @@ def test_what_was_truncated_is_missed_on_the_leader_that_a_log_of_a_newer_epoch_
 ) -> None:
     decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
     own = ReplicaAnswer(2, epoch_ends={4: 20}, log_end_offset=log_end)
-    replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}), 2: own}
+    replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}, log_end_offset=50), 2: own}
     assert is_exposed(2, decision, Answers(replicas, leader=1, isr=isr)) is exposed
 
 

@@ -16,8 +16,8 @@ from parallax.findings.requests import (
     Aborted,
     Ask,
     Coordinators,
+    EndOfEpoch,
     Ends,
-    EpochEnd,
     Keys,
     KeysShown,
     Marks,
@@ -373,7 +373,7 @@ def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, epoch_end: An
                 return ((7, 10), (9, 3))
             case Keys():
                 return KeysShown({KEY: shown}, {KEY: b"k"})
-            case EpochEnd():
+            case EndOfEpoch():
                 plain = epoch_end == () or request.epoch != 7
                 return (request.epoch, request.epoch + 100) if plain else epoch_end
         shown_there = {o: RecordShown(o, "none", key_hash="") for o in request.offsets}
@@ -508,7 +508,7 @@ def test_a_log_that_begins_with_a_newer_epoch_does_not_know_the_one_that_it_answ
     before: Any, known: set[int]
 ) -> None:
     def answer(request: Any) -> Any:
-        if isinstance(request, EpochEnd):
+        if isinstance(request, EndOfEpoch):
             return (7, 9) if request.epoch == 7 else before
         return Marks(50, 40, 0, 60) if isinstance(request, Ends) else PointsShown()
 
@@ -528,7 +528,7 @@ def test_the_epoch_of_what_is_left_at_a_claims_places_is_part_of_its_answer() ->
 def test_the_end_of_the_epoch_before_is_asked_as_well_where_there_is_one(epoch: int, asked_about: list[int]) -> None:
     claim = replace(VALUE, recorded=Recorded(leader_epoch=epoch))
     asked, read = requests_of(claim, Marks(50, 40, 0, 60))
-    assert [a.epoch for a in asked if isinstance(a, EpochEnd)] == asked_about
+    assert [a.epoch for a in asked if isinstance(a, EndOfEpoch)] == asked_about
     assert read.answer.epoch_ends == {epoch: epoch + 100}
 
 

@@ -24,6 +24,12 @@ def test_the_same_record_written_again_by_another_leader_misleads_nobody() -> No
     assert said(scene, "record") == set()
 
 
+def test_a_record_of_a_cut_log_is_unknown_where_one_that_is_alike_may_have_come_and_gone() -> None:
+    scene = Scene(9, in_sync=frozenset({1, 3})).shows(1, epochs=HERE).shows(2, record(5)).shows(3, epochs=HERE)
+    assert said(scene, "record") == set()
+    assert ("record", 2, 5) in {(one.about, one.broker, one.offset) for one in scene.judged.undecided}
+
+
 def test_two_contents_of_one_place_have_no_direction() -> None:
     scene = Scene(9).shows(1, record(5, "a")).shows(2, record(5, "b")).shows(3)
     assert said(scene, "record") == {(None, frozenset({1, 2}), frozenset(), False)}

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
+from parallax.evidence.log import Logs
+from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.sides import NO_VALUE, VALUE, against, standing
-from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 Sides = Mapping[str, Iterable[int]]
@@ -152,6 +152,11 @@ class Case:
     end_replaced: bool = False
 
     @property
+    def logs(self) -> Logs:
+        """The logs of all that answered."""
+        return self.answers.logs((self.accused, *self.others), is_whole=not self.absent)
+
+    @property
     def is_only_one(self) -> bool:
         """Whether the partition has no other replica than the accused."""
         return not self.others and not self.absent
@@ -229,150 +234,6 @@ def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
     """The first offset that a replica does not show to its consumers."""
     is_committed = isolation is IsolationLevel.READ_COMMITTED
     return answer.last_stable_offset if is_committed else answer.high_watermark
-
-
-def has_marker(answer: ReplicaAnswer, offset: int) -> bool:
-    """Whether a replica shows an end marker at the offset."""
-    return any(marker.offset == offset for marker in answer.markers)
-
-
-def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
-    """The end marker that a claim is about, as a replica shows it; None where it shows none of that producer there.
-
-    Nor is one of another leader epoch that one: it is of a log in which it has taken that one's place.
-    """
-    epoch = claim.recorded.leader_epoch if claim.kind in TRANSACTION_KINDS else UNKNOWN
-    for marker in answer.markers:
-        is_another = UNKNOWN not in (epoch, marker.leader_epoch) and marker.leader_epoch != epoch
-        if (marker.offset, marker.producer_id) == (claim.marker_offset, claim.producer_id) and not is_another:
-            return marker
-    return None
-
-
-def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds a record, or another producer's end marker, where the claim's end marker was read."""
-    mark = claim.marker_offset
-    return mark in answer.uncommitted or any(
-        m.offset == mark and m.producer_id != claim.producer_id for m in answer.markers
-    )
-
-
-def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds an end marker or another producer's record where the transaction has one of its own.
-
-    Its log was replaced by another one, as after an unclean election: what it says of the producer is of other
-    transactions.
-    """
-    for place in (claim.offset, claim.transaction_start_offset):
-        held = answer.uncommitted.get(place)
-        if has_marker(answer, place) or (held is not None and held.producer_id != claim.producer_id):
-            return True
-    return False
-
-
-def is_of_another_epoch(answer: ReplicaAnswer, offset: int, epoch: int) -> bool:
-    """Whether a replica's log is of another leader epoch where a record of this one was shown at an offset.
-
-    Leader epochs only grow along a log. Where a newer one begins at the offset or below, another leader has written
-    there, and what was shown is none of that log, however long that is by now. Nor is it where the log goes on beyond
-    the offset and has come to no epoch as new. False where the replica was not asked, or does not say.
-    """
-    if epoch not in answer.epoch_ends:
-        return False
-    end = answer.epoch_ends[epoch]
-    if answer.log_end_offset <= offset:
-        # It may only be behind, unless it is of a newer epoch from below its own end on.
-        return end is not None and end < answer.log_end_offset
-    return end is None or end <= offset
-
-
-def is_truncated(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | None = None) -> bool:
-    """Whether a record of a leader epoch is no witness against a replica: it may be of a log that was truncated.
-
-    The log of that replica says so, or another's in which a newer epoch begins at the offset or below: it may have
-    copied that one when the first records of its newer epoch had been cleaned. Nor is it a witness where none of the
-    logs that may be the partition's is seen to have held it (`_has_held`).
-
-    Args:
-        case: the claim with its answers.
-        offset: of the record.
-        epoch: leader epoch of the record.
-        accused: whom it would be a witness against; the claim's pivot if not given.
-    """
-    mine = accused or case.accused
-    if is_replaced(case, offset, epoch, mine):
-        return True
-    known = [a for a in (case.accused, *case.others) if epoch in a.epoch_ends]
-    standing = {mine.broker, case.answers.leader, *case.answers.isr}
-    those = [a for a in known if a.broker in standing]
-    return bool(known) and not any(_has_held(a, offset, epoch, sure=bool(case.absent)) for a in those)
-
-
-def is_replaced(case: Case, offset: int, epoch: int, accused: ReplicaAnswer) -> bool:
-    """Whether a log shows that another leader has written where a record of a leader epoch was: see `is_truncated`."""
-    if is_of_another_epoch(accused, offset, epoch):
-        return True
-    known = [a for a in (case.accused, *case.others) if a.epoch_ends.get(epoch) is not None]
-    return any(is_of_another_epoch(a, offset, epoch) for a in known)
-
-
-def is_proof_replaced(case: Case) -> bool:
-    """Whether some of what was recorded and proves the claim is none of the log that stands: see `is_replaced`.
-
-    Nor is it where the leader's log ends there, or below: before anybody was shown it, it was in the leader's.
-    """
-    leading = [a for a in (case.accused, *case.others) if a.broker == case.answers.leader]
-    return any(
-        is_replaced(case, offset, epoch, case.accused) or any(a.log_end_offset <= offset for a in leading)
-        for offset, epoch in case.claim.proofs
-    )
-
-
-def is_proof_truncated(case: Case) -> bool:
-    """Whether some of what was recorded and proves the claim is, or may be, of a truncated log: see `is_truncated`."""
-    return is_proof_replaced(case) or any(is_truncated(case, *proof) for proof in case.claim.proofs)
-
-
-def is_proof_gone(case: Case) -> bool:
-    """Whether every log that answered is of a newer epoch where what proves the claim was recorded."""
-    everyone = (case.accused, *case.others)
-    return any(all(is_of_another_epoch(answer, *proof) for answer in everyone) for proof in case.claim.proofs)
-
-
-def all_have_held(case: Case, offset: int, epoch: int) -> bool:
-    """Whether every replica is seen to hold the log in which there was a record of a leader epoch at an offset.
-
-    Leader epochs only grow along a log, and one leader writes all that is of an epoch: two logs that hold it there are
-    one up to there. Nobody may be away, for the log that stands may be another.
-    """
-    everyone = (case.accused, *case.others)
-    return not case.absent and all(_has_held(a, offset, epoch, sure=True) for a in everyone)
-
-
-def _has_held(answer: ReplicaAnswer, offset: int, epoch: int, *, sure: bool) -> bool:
-    """Whether a log has held a record of a leader epoch at an offset, though the cleaner may have taken it.
-
-    A log that knows the epoch has, up to where the next one begins in it. That is too high where the first records of
-    the next epoch were cleaned before it copied them, which another replica may know better. So if ``sure``, nothing
-    less than a batch of that epoch there or above counts.
-    """
-    end = answer.epoch_ends.get(epoch)
-    if epoch not in answer.epochs_known or end is None or end <= offset:
-        return False
-    shown = None if answer.key is None else answer.key.visible
-    is_last = end >= answer.log_end_offset
-    is_shown = shown is not None and (shown.offset, shown.leader_epoch) == (offset, epoch)
-    return not sure or is_last or is_shown or answer.epochs_at.get(offset) == epoch
-
-
-def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
-    """Whether a replica lists the claim's producer as having aborted what it wrote at an offset.
-
-    The list of a log that was replaced names other transactions: one that ended at the very offset is listed as well
-    (``TransactionIndex.collectAbortedTxns`` takes those whose last offset is not below the one that is fetched).
-    """
-    listed = any(pid == claim.producer_id and first <= offset for pid, first in answer.aborted)
-    return listed and not is_another_log(claim, answer)
 
 
 def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from parallax.findings.answers import ABORTED, COMMITTED, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, end_shown, is_another_log, is_of_another_epoch, lists_as_aborted
+from parallax.findings.decide.case import Case
+from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log, lists_as_aborted
 from parallax.model import UNKNOWN, FindingKind
 
 
@@ -58,17 +59,6 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
             truth[answer.broker] = live
     truth.pop(case.accused.broker, None)
     return truth
-
-
-def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker by which a replica had ended the transaction was truncated with its log.
-
-    What it has held itself is of an epoch that its log knows, unless all of that epoch was truncated.
-    """
-    end = claim.end_on(answer.broker)
-    if end is None or end[1] not in answer.epoch_ends:
-        return False
-    return end[1] not in answer.epochs_known or is_of_another_epoch(answer, *end)
 
 
 def recorded_end(claim: Claim) -> str | None:

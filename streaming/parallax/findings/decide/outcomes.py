@@ -7,21 +7,11 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import (
-    Case,
-    Decision,
-    Resolution,
-    broker_list,
-    end_shown,
-    is_another_log,
-    names,
-    verb,
-)
+from parallax.findings.decide.case import Case, Decision, Resolution, broker_list, names, verb
 from parallax.findings.decide.endings import (
     by_outcome,
     ended_by,
     ended_now,
-    has_lost_its_end,
     kind_of,
     live_outcome,
     live_outcomes,
@@ -30,6 +20,7 @@ from parallax.findings.decide.endings import (
     recorded_end,
 )
 from parallax.findings.decide.key_values import FAR, Differing, behind, gone_everywhere, latest_differs
+from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS

@@ -12,14 +12,12 @@ from parallax.findings.decide.case import (
     Resolution,
     Sides,
     Verdict,
-    end_shown,
-    holds_another_end,
-    is_of_another_epoch,
     names,
     values_as_far_as_read,
 )
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
+from parallax.findings.decide.lineage import end_shown, has_cut_the_end
 from parallax.findings.decide.spread import WRONG
 from parallax.model import FindingKind
 
@@ -114,16 +112,8 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
         return False
     marker = end_shown(claim, accused)
     if marker is None:
-        return shown is None or has_cut_its_end(claim, accused)
+        return shown is None or has_cut_the_end(claim, accused)
     return shown is None or ended_by(marker.type) == shown.outcome
-
-
-def has_cut_its_end(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the log of the accused shows that the claim's end marker was truncated.
-
-    By what lies there now, or since a newer leader epoch begins there or below, though the log be shorter by now.
-    """
-    return holds_another_end(claim, accused) or any(is_of_another_epoch(accused, *proof) for proof in claim.proofs)
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:

@@ -12,8 +12,9 @@ and been cleaned with it, between two looks.
 
 from __future__ import annotations
 
-from parallax.findings.decide.case import Case, end_shown
+from parallax.findings.decide.case import Case
 from parallax.findings.decide.key_values import latest_differs
+from parallax.findings.decide.lineage import end_shown
 from parallax.model import UNKNOWN
 
 

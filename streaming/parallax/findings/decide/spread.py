@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, end_shown, is_proof_gone
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
+from parallax.findings.decide.lineage import end_shown, is_proof_gone
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind

@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from parallax.findings.answers import Answers, OpenTransaction, ReplicaAnswer
+from parallax.evidence.atoms import Place
+from parallax.evidence.log import Belongs
+from parallax.findings.answers import Answers, MarkerShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide.case import (
     Case,
     Decision,
     Resolution,
     Verdict,
-    all_have_held,
     broker_list,
-    end_shown,
-    has_marker,
-    holds_another_end,
-    is_another_log,
-    is_proof_replaced,
-    is_proof_truncated,
-    lists_as_aborted,
     names,
 )
+from parallax.findings.decide.lineage import end_shown, is_another_log, lists_as_aborted, rests_on
 from parallax.findings.decide.outcomes import ended
 from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
@@ -39,7 +34,7 @@ def transaction(case: Case) -> Decision:
             return contradicted_before(case)
         if not has_cleaned_its_end(case):
             return contradiction(case)
-    elif _is_marker_truncated(case):
+    elif rests_on(case) is not Belongs.YES:
         return _of_a_truncated_log(case)
     if claim.producer_id == UNKNOWN:
         return _nameless(case)
@@ -83,11 +78,6 @@ def _is_cut_away(case: Case) -> bool:
     return accused.last_stable_offset <= claim.first_offset and (is_another or case.end_replaced)
 
 
-def _is_marker_truncated(case: Case) -> bool:
-    """Whether the end marker that the claim is about is of a log that was truncated, or may be."""
-    return _is_marker_replaced(case) or is_proof_truncated(case)
-
-
 def _has_truncated_its_end(case: Case) -> bool:
     """Whether the end marker that a replica contradicted, and shows no more, is of a log that was truncated.
 
@@ -95,16 +85,8 @@ def _has_truncated_its_end(case: Case) -> bool:
     """
     if end_shown(case.claim, case.accused) is not None:
         return False
-    return _is_marker_replaced(case) or (not case.absent and _is_marker_truncated(case))
-
-
-def _is_marker_replaced(case: Case) -> bool:
-    """Whether a log shows that the end marker was truncated.
-
-    By its leader epoch, or by what a replica holds in its place: the tail of the log may be of an older epoch.
-    """
-    in_its_place = (holds_another_end(case.claim, answer) for answer in (case.accused, *case.others))
-    return is_proof_replaced(case) or any(in_its_place)
+    belongs = rests_on(case)
+    return belongs is Belongs.NO or (belongs is Belongs.PERHAPS and not case.absent)
 
 
 def _of_a_truncated_log(case: Case) -> Decision:
@@ -114,7 +96,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
     cannot be asked may have. Where it is replaced, what a finding had proven by it is proven of no log any more: that
     all show the same then is no loss that has spread.
     """
-    mark, is_gone = case.claim.marker_offset, _is_marker_replaced(case)
+    mark, is_gone = case.claim.marker_offset, rests_on(case) is Belongs.NO
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded())
     case_without = replace(case, claim=claim, end_read=mark, end_replaced=is_gone)
     decision = transaction(case_without)
@@ -123,7 +105,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
     if decision.verdict is Verdict.CONFIRMED and decision.kind in OPEN_KINDS and is_gone:
         # Who shows the marker has ended the transaction in that log, and is no witness of another one.
-        others = [a for a in case.others if not has_marker(a, mark)]
+        others = [a for a in case.others if not isinstance(a.at(mark), MarkerShown)]
         return transaction(replace(case_without, others=others))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in OPEN_KINDS:
         return decision
@@ -350,7 +332,7 @@ def _ended_before(case: Case, held: OpenTransaction) -> bool:
     if before is None or case.claim.recorded.uncompacted:
         return False
     is_past = case.accused.high_watermark >= before.below and before.start <= held.start_offset < before.to
-    return is_past and all_have_held(case, before.last, before.epoch)
+    return is_past and case.logs.all_hold(Place(before.last, before.epoch))
 
 
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:

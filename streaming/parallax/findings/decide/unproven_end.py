@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parallax.findings.decide.case import Case, Decision, Verdict, is_another_log
+from parallax.findings.decide.case import Case, Decision, Verdict
+from parallax.findings.decide.lineage import is_another_log
 from parallax.findings.decide.outcomes import ended
 from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed
-from parallax.findings.decide.case import Case, Decision, Resolution, is_proof_gone, names, values_shown
+from parallax.findings.decide.case import Case, Decision, Resolution, names, values_shown
 from parallax.findings.decide.content import held_at, replacing_epoch
+from parallax.findings.decide.lineage import is_proof_gone
 from parallax.kinds import KEY_KINDS, KINDS, Family
 from parallax.model import UNKNOWN, FindingKind
 

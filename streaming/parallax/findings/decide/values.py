@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from parallax.evidence.log import Belongs
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import (
@@ -13,17 +14,13 @@ from parallax.findings.decide.case import (
     Resolution,
     Verdict,
     broker_list,
-    has_marker,
-    is_proof_replaced,
-    is_proof_truncated,
-    is_truncated,
-    lists_as_aborted,
     names,
     shows_deleted,
     values_as_far_as_read,
     values_shown,
     verb,
 )
+from parallax.findings.decide.lineage import holds_another_record, is_proof_replaced, lists_as_aborted, rests_on
 from parallax.findings.decide.outcomes import unlike_outcomes
 from parallax.findings.sides import standing
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
@@ -139,7 +136,7 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
     if _is_recorded_as_deleted(case):
         return _resurrected(case, live, None)
     decision = _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
-    is_deleted = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and not _is_of_a_replaced_log(case)
+    is_deleted = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and rests_on(case) is Belongs.YES
     if is_deleted and (_all_show_a_value(case.others) or _is_of_the_only_one_left(case)):
         return replace(decision, resolution=Resolution.SPREAD)
     return decision
@@ -155,7 +152,7 @@ def _is_recorded_as_deleted(case: Case) -> bool:
         and case.claim.is_surely_committed
         and not case.live_only
         and bool(case.absent)
-        and not _is_of_a_replaced_log(case)
+        and rests_on(case) is Belongs.YES
     )
 
 
@@ -201,9 +198,9 @@ def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswe
     """The accused shows the very value, and others, which have passed it, an older one: one of them has lost it."""
     reason = f"broker {case.accused.broker} shows the key's value of offset {live.offset}; {names(older)}, past it, "
     reason += "an older one"
-    sure = live.is_plain and not _is_of_a_replaced_log(case)
+    sure = live.is_plain and rests_on(case) is Belongs.YES
     match older:
-        case [stale] if sure and not is_truncated(case, live.offset, live.leader_epoch, stale):
+        case [stale] if sure and case.logs.counts(live.place, stale.broker):
             return _shows_an_older_value(case, reason, stale)
         case _:
             return _without_direction(case, reason)
@@ -243,8 +240,8 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     if not waited and accused.last_stable_offset < furthest:
         return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
     sure = theirs.is_plain or (waited and case.claim.is_surely_committed)
-    sure = sure and not is_truncated(case, theirs.offset, theirs.leader_epoch)
-    if sure and not _is_of_a_replaced_log(case):
+    sure = sure and case.logs.counts(theirs.place, accused.broker)
+    if sure and rests_on(case) is Belongs.YES:
         return _shows_an_older_value(case, reason, accused)
     if case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and case.claim.is_surely_committed:
         # Whether the newer value was committed or not: the tombstone that was read lies between the two.
@@ -268,17 +265,6 @@ def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Deci
     return _without_direction(case, reason)
 
 
-def _is_of_a_replaced_log(case: Case) -> bool:
-    """Whether a replica holds something else where the claim's record was: which of the two logs stands is not known.
-
-    Seen only while what took the record's place has not been cleaned.
-    """
-    claim = case.claim
-    if is_proof_truncated(case):
-        return True
-    return any(_holds_another(claim, answer) for answer in (case.accused, *case.others))
-
-
 def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> Decision:
     """The accused shows a value that another has deleted: it is wrong, if a tombstone proves it.
 
@@ -293,10 +279,10 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     else:
         what = f"broker {other.broker} shows {'nothing' if shown is None else f'a tombstone at offset {shown.offset}'}"
     reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
-    stands = shown is not None and not is_truncated(case, shown.offset, shown.leader_epoch)
+    stands = shown is not None and case.logs.counts(shown.place, accused.broker)
     sure = recorded or (shown is not None and stands and (shown.is_plain or _is_claimed(claim, shown)))
     # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
-    if sure and not _is_of_a_replaced_log(case):
+    if sure and rests_on(case) is Belongs.YES:
         return case.confirmed(
             reason, FindingKind.DELETED_RECORD_RESURRECTED, accused=accused.broker, sides=values_shown(case)
         )
@@ -423,7 +409,7 @@ def _undecided_key(case: Case, reason: str) -> Decision:
     unread = [
         a
         for a in case.others
-        if not (lacks and _holds_another(case.claim, a))
+        if not (lacks and holds_another_record(case.claim, a))
         and (
             a.key is None
             or not (a.key.complete or a.key.complete_from <= case.claim.offset)
@@ -435,15 +421,6 @@ def _undecided_key(case: Case, reason: str) -> Decision:
         why = next((a.key_error for a in unread if a.key_error), "it is behind, or ahead of the accused")
         return case.pending(f"{names(unread)} could not be compared: {why}")
     return case.unproven(reason)
-
-
-def _holds_another(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds an end marker or another key's record where the one that is claimed was read to be.
-
-    Its log was replaced by another one, as after an unclean election: it lacks the record as well.
-    """
-    held = answer.uncommitted.get(claim.offset)
-    return has_marker(answer, claim.offset) or (held is not None and held.key_hash != claim.key_text)
 
 
 def _missing_offset(case: Case) -> Decision:

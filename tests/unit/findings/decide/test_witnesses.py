@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
+from parallax.findings.answers import MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
-from parallax.findings.decide.case import Case, is_of_another_epoch, is_truncated
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
 
@@ -19,93 +18,6 @@ EPOCH = 4
 
 
 KNOWN = frozenset({EPOCH})
-
-
-def known(broker: int, end: int, **fields: Any) -> ReplicaAnswer:
-    """A replica whose log has held records of the epoch."""
-    return replica(broker, epoch_ends={EPOCH: end}, epochs_known=KNOWN, **fields)
-
-
-@pytest.mark.parametrize(
-    ("end", "log_end", "another"),
-    [
-        (20, 100, True),
-        (21, 100, False),
-        (100, 100, False),
-        (None, 100, True),
-        (None, 20, False),
-        (20, 20, False),
-        (15, 20, True),
-    ],
-    ids=[
-        "a newer one begins there",
-        "begins above",
-        "is the last",
-        "none as new",
-        "it is behind",
-        "it ends there",
-        "a newer one begins before its end",
-    ],
-)
-def test_a_log_is_another_where_a_newer_epoch_begins_at_the_offset_or_below(
-    end: int | None, log_end: int, another: bool
-) -> None:
-    asked = replica(2, epoch_ends={EPOCH: end}, log_end_offset=log_end)
-    assert is_of_another_epoch(asked, 20, EPOCH) is another
-    assert not is_of_another_epoch(asked, 20, EPOCH + 1), "it was not asked for"
-
-
-def test_another_log_tells_of_a_newer_epoch_that_was_cleaned_before_the_accused_copied_it() -> None:
-    def judged(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
-        case = Case(claim(FindingKind.MARKER_MISSING), accused, [other], [], Answers({}), False)
-        return is_truncated(case, 20, EPOCH)
-
-    above, below = known(2, 30), known(1, 15)
-    assert judged(above, below)
-    assert judged(below, above)
-    assert not judged(above, above)
-    assert not judged(above, replica(1, epoch_ends={EPOCH: None})), "it may be behind the others"
-
-
-class TestWhoHasHeldIt:
-    """What is recorded at 20 of epoch 4 counts against the accused only where a log that may stand has held it."""
-
-    unknowing = replica(2, epoch_ends={EPOCH: 30})
-
-    def counts(self, *replicas: ReplicaAnswer, leader: int = 1, isr: tuple[int, ...] = ()) -> bool:
-        asked = [r for r in replicas if r.error is None]
-        absent = [r for r in replicas if r.error is not None]
-        around = Answers({}, leader=leader, isr=isr)
-        return not is_truncated(
-            Case(claim(FindingKind.MARKER_MISSING), asked[0], asked[1:], absent, around, False), 20, 4
-        )
-
-    def test_a_log_that_knows_only_an_older_and_a_newer_epoch_has_not(self) -> None:
-        assert not self.counts(self.unknowing, replace(self.unknowing, broker=1))
-
-    def test_the_accused_the_leader_or_one_in_sync_bear_witness_and_no_other(self) -> None:
-        assert self.counts(known(2, 30))
-        assert self.counts(self.unknowing, known(1, 30))
-        assert self.counts(self.unknowing, known(3, 30), isr=(1, 3))
-        assert not self.counts(self.unknowing, known(3, 30), isr=(1, 2))
-        assert not self.counts(self.unknowing, known(1, 20, log_end_offset=20)), "its log ends there"
-
-    @pytest.mark.parametrize(
-        ("fields", "counts"),
-        [({"epochs_at": {20: EPOCH}}, True), ({"epochs_at": {20: EPOCH + 1}}, False), ({}, False)],
-        ids=["a batch of the epoch above", "of a newer one", "none read"],
-    )
-    def test_where_one_is_not_reached_that_may_know_better_a_batch_of_the_epoch_is_wanted(
-        self, fields: Any, counts: bool
-    ) -> None:
-        assert self.counts(known(2, 30, **fields), silent(1)) is counts
-        assert self.counts(known(2, 30, **fields), replica(1))
-        assert self.counts(known(2, 100, **fields), silent(1)), "the log goes on in that epoch"
-
-    def test_a_record_that_is_shown_is_one_of_its_epoch(self) -> None:
-        shown = record(20, leader_epoch=EPOCH)
-        other = replace(shows(1, shown), epoch_ends={EPOCH: 30}, epochs_known=KNOWN)
-        assert self.counts(self.unknowing, other, silent(3))
 
 
 class TestTransaction:
