@@ -151,6 +151,23 @@ def test_a_replica_that_stands_still_is_seen_and_said(page: Page) -> None:
     assert len(heights) > 1
 
 
+def test_the_lanes_of_a_partition_show_who_stands_behind(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    job = Job(tmp_path)
+    job.follow()
+    ends = {"high_watermark": 1_000_000, "log_end_offset": 1_000_000, "last_stable_offset": 1_000_000}
+    job.state.update_progress([progress(broker=b, **ends) for b in BROKERS[:2]])
+    job.state.update_progress([progress(broker=3, **ends | {"last_stable_offset": 999_500})])
+    with job.served() as address:
+        for page in opened(browser, base_url=address, color_scheme=scheme):
+            page.goto("/topics/orders/0")
+            shown = page.get_by_role("img", name=re.compile("last stable offset 999,500, 500 behind the furthest"))
+            expect(shown).to_be_visible()
+            expect(shown.get_by_text("999,500, 500 behind")).to_be_visible()
+            assert shown.locator(".lag").count() == 1
+            violations = Axe().run(page)
+            assert violations.violations_count == 0, violations.generate_report()
+
+
 def test_every_link_is_reached_by_the_keyboard_and_seen_to_be(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("Tab")

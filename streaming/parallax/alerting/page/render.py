@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
+from parallax.alerting.page.offset_lanes import drawn_lanes
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.page.topic_map import Topic, topic_map
 from parallax.alerting.state import Snapshot
@@ -242,6 +243,7 @@ class Renderer:
             "partition.html",
             status=status,
             one=found[0],
+            lanes=drawn_lanes(found[0]),
             audit=said,
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             timelines=timelines,
