@@ -237,8 +237,8 @@ class Rules(Alerts):
                 f"count {by_broker} ({self._e.known('replica_late_timestamp_seconds')})",
                 "warning",
                 f"{broker} was back too late",
-                f"{{{{ $value }}}} of its replicas {agreed('has', 'have')} copied records that may have been cleaned before. "
-                "What they may have missed is not known until an audit: parallax audit -c CONFIG.",
+                f"{{{{ $value }}}} of its replicas {agreed('has', 'have')} copied records that may have been cleaned "
+                "before. What they may have missed is not known until an audit: parallax audit -c CONFIG.",
             ),
         ]
 

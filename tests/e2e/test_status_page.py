@@ -14,14 +14,27 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from parallax.alerting.page.glance import CALM, State
 from parallax.alerting.page.ticket import write_report
 from parallax.findings.finding import current
 from parallax.findings.table import FindingsTable, read_events
-from parallax.model import FindingStatus, UnknownReason
+from parallax.model import FindingStatus, MissingRight, UnknownReason
 from parallax.supervisor import QueryReport
-from tests.pages import BROKERS, HOSTILE, HOSTILE_NAME, PASSWORD, USERS, Job, coverage, finding, named_by, progress
+from tests.pages import (
+    BROKERS,
+    HOSTILE,
+    HOSTILE_NAME,
+    PASSWORD,
+    USERS,
+    Job,
+    broker,
+    coverage,
+    finding,
+    named_by,
+    progress,
+)
 
 expect.set_options(timeout=60_000)
 
@@ -122,7 +135,7 @@ def test_a_partition_with_a_finding_is_two_steps_from_the_first_page(page: Page)
     page.goto("/")
     expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
     row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="orders"))
-    expect(row.get_by_text("1 diverged")).to_be_visible()
+    expect(row.get_by_text("1 of 3 diverged")).to_be_visible()
     row.get_by_role("link", name="orders").click()
     page.get_by_role("rowheader", name="0", exact=True).get_by_role("link").click()
     expect(page.get_by_role("heading", name="orders, partition 0")).to_be_visible()
@@ -137,6 +150,23 @@ def test_a_replica_that_stands_still_is_seen_and_said(page: Page) -> None:
     expect(stable).to_have_attribute("aria-label", re.compile("broker 3: 110, has stood there since"))
     heights = {round(box["y"]) for line in stable.locator("polyline").all() if (box := line.bounding_box())}
     assert len(heights) > 1
+
+
+def test_the_lanes_of_a_partition_show_who_stands_behind(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    job = Job(tmp_path)
+    job.follow()
+    ends = {"high_watermark": 1_000_000, "log_end_offset": 1_000_000, "last_stable_offset": 1_000_000}
+    job.state.update_progress([progress(broker=b, **ends) for b in BROKERS[:2]])
+    job.state.update_progress([progress(broker=3, **ends | {"last_stable_offset": 999_500})])
+    with job.served() as address:
+        for page in opened(browser, base_url=address, color_scheme=scheme):
+            page.goto("/topics/orders/0")
+            shown = page.get_by_role("img", name=re.compile("last stable offset 999,500, 500 behind the furthest"))
+            expect(shown).to_be_visible()
+            expect(shown.get_by_text("999,500, 500 behind")).to_be_visible()
+            assert shown.locator(".lag").count() == 1
+            violations = Axe().run(page)
+            assert violations.violations_count == 0, violations.generate_report()
 
 
 def test_every_link_is_reached_by_the_keyboard_and_seen_to_be(page: Page) -> None:
@@ -162,11 +192,14 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, address: 
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         assert (
-            page.locator("table.stack").evaluate_all("all => all.filter(t => t.offsetWidth > innerWidth).length") == 0
+            page.locator("table.stack, table.map td").evaluate_all(
+                "all => all.filter(t => t.getBoundingClientRect().right > innerWidth).length"
+            )
+            == 0
         )
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/0"])
+@pytest.mark.parametrize("path", ["/topics/orders", "/topics/orders/0"])
 def test_on_a_phone_each_cell_of_a_table_is_seen_and_has_its_heading(browser: Browser, address: str, path: str) -> None:
     for page in opened(browser, base_url=address, viewport=PHONE):
         page.goto(path)
@@ -181,6 +214,66 @@ def test_on_a_phone_each_cell_of_a_table_is_seen_and_has_its_heading(browser: Br
         assert found.violations_count == 0, found.generate_report()
 
 
+def tile(page: Page, topic: str, broker: int) -> Locator:
+    """What stands about a topic on a broker."""
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=topic, exact=True))
+    return row.get_by_role("cell").nth(broker - 1)
+
+
+def test_each_tile_of_the_map_leads_to_its_topic_and_is_named_to_a_screen_reader(page: Page) -> None:
+    page.goto("/?name=orders")
+    assert page.get_by_role("columnheader").all_text_contents() == [
+        "Topic",
+        *(f"Broker {broker}" for broker in BROKERS),
+        "Offsets without a verdict",
+    ]
+    expect(tile(page, "orders", 3)).to_have_text("3 ✗ 1 of 3 diverged")
+    expect(tile(page, "orders", 1)).to_have_text("1 ✓ consistent")
+    # The link of the topic lies over its whole line.
+    tile(page, "orders", 2).click(force=True)
+    expect(page.get_by_role("heading", name="orders", level=1)).to_be_visible()
+
+
+def in_every_state(job: Job) -> None:
+    """A topic for each state that a replica can be in, named by it."""
+    job.state.update_progress([progress("loading", 0, b) for b in BROKERS])
+    for state in set(State) - {State.LOADING}:
+        job.follow(state)
+    job.find(finding(topic="diverged"))
+    job.state.update_refusals([("unauthorized", 0, 3)], MissingRight.READ, "not authorized")
+    ahead = [broker(b, read_uncommitted=100 if b == 3 else 100_000) for b in BROKERS]
+    job.state.update_coverage([coverage("behind", brokers=ahead)])
+    job.state.update_coverage([coverage("unknown", unknown={UnknownReason.SKIPPED: (7, 7)})])
+    job.state.update_coverage([coverage("not_fully_compared", unknown={UnknownReason.BEFORE_FIRST_READING: (7, 7)})])
+
+
+def test_states_are_told_apart_without_colour_and_what_is_harmless_is_no_alarm(
+    browser: Browser, tmp_path: Path, scheme: str
+) -> None:
+    job = Job(tmp_path)
+    in_every_state(job)
+    with job.served() as address:
+        for page in opened(browser, base_url=address, color_scheme=scheme):
+            page.goto("/")
+            states = set(State) - {State.UNREACHABLE}
+            shown = {state: tile(page, state, 3) for state in states}
+            signs = {str(one.locator("i").text_content()).removeprefix("3 ") for one in shown.values()}
+            assert len(signs) == len(states)
+            colours = {state: one.evaluate("one => getComputedStyle(one).color") for state, one in shown.items()}
+            alarms = {page.evaluate(_RESOLVED.format(name)) for name in ("bad", "warn", "back")}
+            assert {state for state, colour in colours.items() if colour in alarms} == states - CALM
+            violations = Axe().run(page)
+            assert violations.violations_count == 0, violations.generate_report()
+
+
+def test_the_map_is_filtered_by_a_link_and_the_filter_stands_in_the_address(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="3 not fully compared").click()
+    assert page.url.endswith("/?state=not_fully_compared#topics")
+    expect(page.get_by_role("rowheader")).to_have_text(["topic-07"])
+    expect(page.get_by_role("combobox", name="State")).to_have_value("not_fully_compared")
+
+
 def test_ten_thousand_partitions_do_not_freeze_it(page: Page) -> None:
     page.goto("/")
     expect(page.get_by_text("29,996 consistent")).to_be_visible()
@@ -191,6 +284,42 @@ def test_ten_thousand_partitions_do_not_freeze_it(page: Page) -> None:
     assert page.locator("*").count() < 5_000
     page.get_by_role("link", name="Next").click()
     expect(page.get_by_text("101 to 200 of 9900")).to_be_visible()
+
+
+def test_the_page_of_ten_thousand_partitions_opens_in_under_a_second(page: Page) -> None:
+    opened = []
+    # What is busy beside it says nothing about the page.
+    for _ in range(8):
+        page.goto("/")
+        took, size = page.evaluate(_OPENED)
+        assert size < 10_000
+        opened.append(took)
+        if took < 1_000:
+            return
+    raise AssertionError(f"milliseconds until it was open: {opened}")
+
+
+_OPENED = """(([one]) => [one.loadEventStart, one.encodedBodySize])(performance.getEntriesByType("navigation"))"""
+
+
+def test_what_is_in_view_stays_where_it_is_when_the_page_follows(browser: Browser, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    for number in range(100):
+        job.follow(f"topic-{number:02}")
+    with job.served() as address:
+        for page in opened(browser, base_url=address, viewport=PHONE):
+            page.clock.install()
+            page.goto("/")
+            row = page.get_by_role("link", name="topic-60")
+            row.evaluate("one => one.scrollIntoView({block: 'start'})")
+            before = row.bounding_box()
+            job.find(finding(topic="topic-99"))
+            page.clock.run_for(10_500)
+            expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
+            after = row.bounding_box()
+            assert before is not None
+            assert after is not None
+            assert abs(after["y"] - before["y"]) < 2
 
 
 def test_it_follows_what_happens_without_being_loaded_again(browser: Browser, tmp_path: Path) -> None:

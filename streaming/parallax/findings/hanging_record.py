@@ -28,8 +28,8 @@ def recorded(storage: str) -> tuple[Hanging, ...]:
         return () if document is None else _HANGING.validate_python(document)
     except refusals(ValueError, TypeError, RecursionError) as error:
         log.warning(
-            "which transactions hung cannot be read, so those that still do are reported again",
-            file=f"{FOLDER}/{_FILE}",
+            "which transactions hung cannot be read; those that still do are reported again",
+            path=f"{FOLDER}/{_FILE}",
             error=one_line(error),
         )
         return ()

@@ -283,7 +283,8 @@ class HangingThread:
         except refusals() as error:
             if not self._is_unrecorded:
                 self._is_unrecorded = True
-                log.warning("which transactions hang could not be put on record", error=one_line(error))
+                text = "which transactions hang could not be put on record; after a restart they are reported again"
+                log.warning(text, error=one_line(error))
         else:
             self._recorded, self._is_unrecorded = found, False
 

@@ -236,7 +236,7 @@ class TestASuspect:
         life = Life().confirmed(claim(kind=COMMITTED_WRONGLY, recorded=recorded), answering=agree)
         assert life.statuses == ["resolved"]
         assert json.loads(life.last.evidence)["sides"] == {"aborted": [1], "committed": [2]}
-        assert "does not hold it any more" in life.last.summary
+        assert "did not hold it any more" in life.last.summary
         assert life.machine.standing() == []
         assert life.machine.status().confirmed_total == {}
 

@@ -1,15 +1,15 @@
 """What stands about each replica at a glance; pure functions of what the job knows.
 
-A replica has one state: the first that applies, in the order of `State`. What was not compared is unknown, never
-consistent.
+A replica has one state: the first that applies, in the order of `State`. What was not compared is never consistent:
+it is unknown, or, where no fault keeps it from being compared, not fully compared.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from parallax.alerting.listing import FindingState, state_of
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
@@ -24,6 +24,18 @@ from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, Unkn
 _LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"
 
+HARMLESS = frozenset(
+    {
+        UnknownReason.BEFORE_FIRST_READING,
+        UnknownReason.RETENTION_GAP,
+        UnknownReason.RETENTION_DIFFERS,
+        UnknownReason.UNJUDGED,
+        UnknownReason.UNDECIDED,
+    }
+)
+"""Why offsets may have no verdict though nothing is wrong: they were written before the first reading, were cleaned
+before anybody was in time, or wait for what is written after them."""
+
 
 class State(StrEnum):
     """What stands about a replica, the gravest first."""
@@ -34,9 +46,18 @@ class State(StrEnum):
     BEHIND = "behind"
     UNKNOWN = "unknown"
     LOADING = "loading"
+    NOT_FULLY_COMPARED = "not_fully_compared"
+    """All that was compared agrees; the rest has no verdict for a reason of `HARMLESS`."""
     CONSISTENT = "consistent"
 
+    @property
+    def text(self) -> str:
+        """It in words."""
+        return self.replace("_", " ")
 
+
+CALM = frozenset({State.LOADING, State.NOT_FULLY_COMPARED, State.CONSISTENT})
+"""What nobody has to look after."""
 ORDER = {state: i for i, state in enumerate(State)}
 """The gravest first."""
 
@@ -91,25 +112,30 @@ class Partition:
         return min((r.state for r in self.replicas.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """All partitions of one topic.
-
-    Attributes:
-        brokers: by broker, how many of its replicas are in which state.
-        partitions: how many there are.
-        unknown: by reason, how many offsets of both views have no verdict.
-    """
-
-    name: str
-    state: State
-    brokers: Mapping[int, Mapping[State, int]]
-    partitions: int
-    unknown: Mapping[UnknownReason, int]
-
-
 def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
     """Every partition that the job knows of, or those of one topic, the gravest first."""
+    made = [_partition(snapshot, one) for one in verdicts(snapshot, only)]
+    made = _with_absences(made, snapshot)
+    return sorted(made, key=lambda p: (ORDER[p.state], p.place))
+
+
+class Verdicts(NamedTuple):
+    """What stands about the replicas of one partition.
+
+    Attributes:
+        replicas: by broker, its state and one phrase why; that is empty where nothing is to be said.
+        unknown: by reason, how many offsets of both views have no verdict.
+        findings: that stand, the gravest first.
+    """
+
+    place: TopicPartition
+    replicas: Mapping[int, tuple[State, str]]
+    unknown: Mapping[UnknownReason, int]
+    findings: Sequence[Finding]
+
+
+def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
+    """What stands about each partition that the job knows of, or about those of one topic."""
     found: dict[TopicPartition, set[int]] = {}
     for topic, partition, broker in snapshot.replicas.keys() | snapshot.refused.keys():
         if only in (None, topic) and (partition, broker) != WHOLE_TOPIC:
@@ -121,12 +147,8 @@ def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
     for finding in standing_findings(snapshot):
         standing_now.setdefault(finding.place, []).append(finding)
     late = {place for place, seconds in overdue(snapshot).items() if seconds > LAGGING_S}
-    made = [
-        _partition(snapshot, place, brokers, standing_now.get(place, ()), is_overdue=place in late)
-        for place, brokers in found.items()
-    ]
-    made = _with_absences(made, snapshot)
-    return sorted(made, key=lambda p: (ORDER[p.state], p.place))
+    for place, brokers in found.items():
+        yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), is_overdue=place in late)
 
 
 def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partition]:
@@ -146,15 +168,6 @@ def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partit
     ]
 
 
-def topics(made: Iterable[Partition]) -> list[Topic]:
-    """The topics of partitions, the gravest first."""
-    by_name: dict[str, list[Partition]] = {}
-    for one in made:
-        by_name.setdefault(one.place.topic, []).append(one)
-    summed = [_topic(name, own) for name, own in by_name.items()]
-    return sorted(summed, key=lambda t: (ORDER[t.state], t.name))
-
-
 def refused_topics(snapshot: Snapshot) -> dict[str, str]:
     """Topics of which not even the partitions may be seen, and the right that is missing."""
     return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
@@ -167,29 +180,16 @@ def standing_findings(snapshot: Snapshot) -> list[Finding]:
     return [*still_open, *snapshot.findings.acknowledged]
 
 
-def _topic(name: str, own: Collection[Partition]) -> Topic:
-    brokers: dict[int, Counter[State]] = {}
-    unknown: Counter[UnknownReason] = Counter()
-    for partition in own:
-        if partition.unknown:
-            unknown.update(partition.unknown)
-        for broker, replica in partition.replicas.items():
-            brokers.setdefault(broker, Counter())[replica.state] += 1
-    state = min((partition.state for partition in own), key=ORDER.__getitem__)
-    return Topic(name, state, brokers, len(own), unknown)
-
-
-def _partition(
+def _verdicts(
     snapshot: Snapshot,
     place: TopicPartition,
-    brokers: Iterable[int],
-    findings: Iterable[Finding],
+    brokers: Collection[int],
+    findings: Sequence[Finding],
     *,
     is_overdue: bool,
-) -> Partition:
+) -> Verdicts:
     coverage = snapshot.coverage.get(place)
     unknown = _unknown(coverage)
-    accused = {broker for finding in findings for broker in _named(finding)}
     states = _blind(snapshot, place, brokers)
     states |= _compared(
         coverage,
@@ -199,11 +199,17 @@ def _partition(
         is_loading=not snapshot.initially_read.get(place, True),
         is_overdue=is_overdue,
     )
-    states |= dict.fromkeys(accused.intersection(brokers), (State.DIVERGED, ""))
-    made = {broker: _replica(snapshot, place, broker, *states[broker]) for broker in sorted(brokers)}
+    for finding in findings:
+        states |= dict.fromkeys(_named(finding).intersection(brokers), (State.DIVERGED, ""))
+    return Verdicts(place, states, unknown, findings)
+
+
+def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:
+    place, coverage = one.place, snapshot.coverage.get(one.place)
+    made = {broker: _replica(snapshot, place, broker, *one.replicas[broker]) for broker in sorted(one.replicas)}
     compared = None if coverage is None or min(coverage.compared_up_to) < 0 else coverage.compared_up_to
     leader, isr = snapshot.leadership.get(place, (None, None))
-    return Partition(place, made, unknown, compared, tuple(findings), leader, isr)
+    return Partition(place, made, one.unknown, compared, tuple(one.findings), leader, isr)
 
 
 def _named(finding: Finding) -> frozenset[int]:
@@ -246,20 +252,26 @@ def _compared(
         if is_overdue:
             return dict.fromkeys(brokers, (State.UNKNOWN, _NOTHING))
         return dict.fromkeys(brokers, (State.LOADING, _LOADING))
+    if is_loading and sees_all and _passes(unknown):
+        return dict.fromkeys(brokers, (State.LOADING, _LOADING))
     gaps = behind(coverage)
-    waits = is_loading and sees_all and unknown.keys() <= PASSING
     if sees_all and not is_overdue and max(gaps.values(), default=0) <= BEHIND:
         # The last offsets are on their way.
         unknown = {reason: n for reason, n in unknown.items() if reason is not UnknownReason.NOT_READ_YET}
     rest = State.CONSISTENT, ""
-    if waits:
-        rest = State.LOADING, _LOADING
-    elif unknown:
-        rest = State.UNKNOWN, ", ".join(f"{n:,} {words(reason)}" for reason, n in unknown.items())
+    if unknown:
+        is_calm = unknown.keys() <= HARMLESS and not is_overdue
+        state = State.NOT_FULLY_COMPARED if is_calm else State.UNKNOWN
+        rest = state, ", ".join(f"{n:,} {words(reason)}" for reason, n in unknown.items())
     elif min(coverage.compared_up_to) < 0 and any(b.log_start_offset != b.high_watermark for b in coverage.brokers):
         rest = State.UNKNOWN, _NOTHING
     late = {b: (State.BEHIND, f"{n:,} offsets behind the furthest replica") for b, n in gaps.items() if n > BEHIND}
     return {broker: late.get(broker, rest) for broker in brokers}
+
+
+def _passes(unknown: Mapping[UnknownReason, int]) -> bool:
+    """Whether reading on settles some of what has no verdict, or all has one, and nothing is wrong with the rest."""
+    return unknown.keys() <= PASSING | HARMLESS and (not unknown or not unknown.keys().isdisjoint(PASSING))
 
 
 def _unknown(coverage: Coverage | None) -> dict[UnknownReason, int]:

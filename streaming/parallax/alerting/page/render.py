@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,8 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from parallax.alerting.page import glance
-from parallax.alerting.page.glance import Partition, State, Topic
+from parallax.alerting.page.glance import Partition, State
+from parallax.alerting.page.offset_lanes import drawn_lanes
 from parallax.alerting.page.timeline import Line
+from parallax.alerting.page.topic_map import Topic, topic_map
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import Condition, Stage, Status, roughly
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
@@ -29,6 +30,9 @@ from parallax.shell import ANYWHERE, Shell
 from parallax.views.pause import in_words as paused_in_words
 
 PER_PAGE = 100
+TOPICS_PER_PAGE = 300
+TOPICS_IN_WORDS = 20
+"""Of those that somebody has to look after; of more, the map says by sign and colour what it is."""
 MOST_FINDINGS = 100
 _SIGNS = {
     State.DIVERGED: "✗",
@@ -37,6 +41,7 @@ _SIGNS = {
     State.BEHIND: "…",
     State.UNKNOWN: "?",
     State.LOADING: "↻",
+    State.NOT_FULLY_COMPARED: "◐",
     State.CONSISTENT: "✓",
 }
 """A state is told by its word, by its sign and by its colour."""
@@ -86,23 +91,29 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[Row]):
-    """One page of a table."""
+    """One page of a table.
+
+    Attributes:
+        next: the first row of the next page; None where this is the last.
+    """
 
     rows: Sequence[Row]
     total: int
     page: int
     name: str
     state: str
+    per_page: int = PER_PAGE
+    next: Row | None = None
 
     @property
     def pages(self) -> int:
         """How many there are."""
-        return max(1, -(-self.total // PER_PAGE))
+        return max(1, -(-self.total // self.per_page))
 
     @property
     def first(self) -> int:
         """Number of the first row, from 1."""
-        return (self.page - 1) * PER_PAGE + 1
+        return (self.page - 1) * self.per_page + 1
 
     @property
     def last(self) -> int:
@@ -115,23 +126,24 @@ class Shown(Generic[Row]):
         return "?" + urlencode({name: value for name, value in given.items() if value})
 
 
-def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str]) -> Shown[Row]:
+def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str], per_page: int = PER_PAGE) -> Shown[Row]:
     """The page of a table that is wanted."""
     found = [
         row
         for row in rows
         if wanted.name.lower() in name_of(row).lower() and (not wanted.state or wanted.state in _states_of(row))
     ]
-    page = min(wanted.page, max(1, -(-len(found) // PER_PAGE)))
-    part = found[(page - 1) * PER_PAGE : page * PER_PAGE]
-    return Shown(part, len(found), page, wanted.name, wanted.state)
+    page = min(wanted.page, max(1, -(-len(found) // per_page)))
+    first, end = (page - 1) * per_page, page * per_page
+    following = found[end] if end < len(found) else None
+    return Shown(found[first:end], len(found), page, wanted.name, wanted.state, per_page, following)
 
 
-def _states_of(row: Topic | Partition | Finding) -> set[str]:
+def _states_of(row: Topic | Partition | Finding) -> Collection[str]:
     if isinstance(row, Finding):
         return {row.status}
     if isinstance(row, Topic):
-        return {state for counts in row.brokers.values() for state in counts}
+        return row.states
     return {replica.state for replica in row.replicas.values()}
 
 
@@ -172,12 +184,7 @@ class Renderer:
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
         """The first page, which begins with what stands in one line."""
-        partitions = glance.partitions(snapshot)
-        topics = glance.topics(partitions)
-        states = Counter(replica.state for one in partitions for replica in one.replicas.values())
-        unknown: Counter[Any] = Counter()
-        for topic in topics:
-            unknown.update(topic.unknown)
+        topics = topic_map(glance.verdicts(snapshot))
         standing = glance.standing_findings(snapshot)
         heartbeat = snapshot.heartbeat
         return self.page(
@@ -189,8 +196,8 @@ class Renderer:
             loaded=snapshot.findings_loaded,
             compared_any=bool(snapshot.coverage),
             most=MOST_FINDINGS,
-            states={state: states[state] for state in State if states[state]},
-            unknown=unknown,
+            states=topics.states,
+            unknown=topics.unknown,
             pending=sum(snapshot.findings.pending.values()),
             compared="" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
             refused=glance.refused_topics(snapshot),
@@ -202,8 +209,9 @@ class Renderer:
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
             paused=paused_in_words(snapshot.paused),
-            brokers=sorted({broker for topic in topics for broker in topic.brokers}),
-            table=shown(topics, wanted, lambda topic: topic.name),
+            brokers=topics.brokers,
+            in_words=TOPICS_IN_WORDS,
+            table=shown(topics.topics, wanted, lambda topic: topic.name, TOPICS_PER_PAGE),
         )
 
     def findings(self, known: Iterable[Finding], status: Status, wanted: Wanted) -> str:
@@ -246,6 +254,7 @@ class Renderer:
             "partition.html",
             status=status,
             one=found[0],
+            lanes=drawn_lanes(found[0]),
             audit=said,
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             timelines=timelines,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parallax.alerting.page.glance import Partition, State, partitions, refused_topics, topics
+from parallax.alerting.page.glance import Partition, State, partitions, refused_topics
 from parallax.alerting.page.render import Renderer, Wanted
-from parallax.alerting.status import BEHIND, Status, Watch
+from parallax.alerting.status import BEHIND, Status, Watch, words
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.holds import Event, EventKind, Hold, Phase
@@ -55,11 +55,23 @@ def test_what_is_read_for_the_first_time_is_loading(tmp_path: Path) -> None:
     assert states(job) == [State.LOADING] * 3
 
 
-def test_what_was_cleaned_before_it_was_read_is_unknown_and_not_loading(tmp_path: Path) -> None:
+def test_what_was_cleaned_before_it_was_read_is_not_fully_compared_and_not_loading(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.state.update_progress([progress(broker=b) for b in BROKERS])
     job.state.update_coverage([coverage(unknown={UnknownReason.RETENTION_GAP: (60, 60)})])
-    assert states(job) == [State.UNKNOWN] * 3
+    assert states(job) == [State.NOT_FULLY_COMPARED] * 3
+
+
+def test_while_some_of_it_is_still_read_for_the_first_time_it_is_loading(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    ends = {"high_watermark": 20_100, "last_stable_offset": 20_100, "log_end_offset": 20_100}
+    job.state.update_progress([progress(broker=b, **ends) for b in BROKERS])
+    unknown = {UnknownReason.RETENTION_GAP: (60, 60), UnknownReason.NOT_READ_YET: (20_000, 20_000)}
+    at_first = [broker(1, **ends, read_uncommitted=20_100, read_committed=20_100), broker(2, **ends), broker(3, **ends)]
+    job.state.update_coverage([coverage(unknown=unknown, brokers=at_first)])
+    assert states(job) == [State.LOADING] * 3, "that one broker is read sooner than another is how a start goes"
+    job.state.update_coverage([coverage(unknown=unknown | {UnknownReason.SKIPPED: (1, 1)}, brokers=at_first)])
+    assert states(job) == [State.UNKNOWN, State.BEHIND, State.BEHIND]
 
 
 def test_while_a_broker_is_away_nothing_is_only_loading(tmp_path: Path) -> None:
@@ -69,10 +81,29 @@ def test_while_a_broker_is_away_nothing_is_only_loading(tmp_path: Path) -> None:
     assert states(job) == [State.UNKNOWN, State.UNKNOWN, State.UNREACHABLE]
 
 
-def test_offsets_without_a_verdict_make_every_replica_unknown_and_say_why(job: Job) -> None:
-    job.state.update_coverage([coverage(unknown={UnknownReason.BEFORE_FIRST_READING: (1000, 500)})])
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (UnknownReason.BEFORE_FIRST_READING, State.NOT_FULLY_COMPARED),
+        (UnknownReason.RETENTION_GAP, State.NOT_FULLY_COMPARED),
+        (UnknownReason.RETENTION_DIFFERS, State.NOT_FULLY_COMPARED),
+        (UnknownReason.UNJUDGED, State.NOT_FULLY_COMPARED),
+        (UnknownReason.UNDECIDED, State.NOT_FULLY_COMPARED),
+        (UnknownReason.LOG_START_DIFFERS, State.UNKNOWN),
+        (UnknownReason.DEFERRED, State.UNKNOWN),
+        (UnknownReason.SKIPPED, State.UNKNOWN),
+        (UnknownReason.UNAUTHORIZED, State.UNKNOWN),
+        (UnknownReason.REPLICA_SET_UNKNOWN, State.UNKNOWN),
+    ],
+)
+def test_offsets_without_a_verdict_keep_every_replica_from_being_consistent(
+    job: Job, reason: UnknownReason, state: State
+) -> None:
+    job.state.update_coverage([coverage(unknown={reason: (1000, 500)})])
+    assert states(job) == [state] * 3
+    assert only(job).replicas[2].why == f"1,500 {words(reason)}"
+    job.state.update_coverage([coverage(unknown={reason: (1000, 500), UnknownReason.SKIPPED: (1, 0)})])
     assert states(job) == [State.UNKNOWN] * 3
-    assert only(job).replicas[2].why == "1,500 before first reading"
 
 
 def test_what_is_on_its_way_is_no_reason_to_doubt_the_rest(job: Job) -> None:
@@ -145,16 +176,12 @@ def test_diverged_is_said_before_all_else(job: Job) -> None:
     assert states(job)[2] is State.DIVERGED
 
 
-def test_the_gravest_topics_and_partitions_come_first(job: Job) -> None:
+def test_the_gravest_partitions_come_first(job: Job) -> None:
     job.follow("audited", 3)
     job.follow("zebra", 2)
     job.find(finding(topic="zebra", partition=1))
     found = partitions(job.state.snapshot())
     assert [tuple(one.place) for one in found][:2] == [("zebra", 1), ("audited", 0)]
-    assert [topic.name for topic in topics(found)] == ["zebra", "audited", "orders"]
-    zebra = topics(found)[0]
-    assert zebra.partitions == 2
-    assert zebra.brokers[3] == {State.DIVERGED: 1, State.CONSISTENT: 1}
 
 
 def test_one_topic_can_be_asked_for(job: Job) -> None:
@@ -166,4 +193,3 @@ def test_nothing_stands_where_nothing_is_followed(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.state.update_findings(FindingsStatus())
     assert partitions(job.state.snapshot()) == []
-    assert topics([]) == []

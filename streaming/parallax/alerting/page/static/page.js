@@ -26,18 +26,25 @@ async function refresh() {
   setTimeout(refresh, EVERY_MS);
 }
 
+// What is in view stays where it is, whatever came or went above it; at the top of the page the news is in view.
 function take(page) {
-  const focused = document.activeElement && document.activeElement.getAttribute("href");
+  const links = () => [...document.querySelectorAll("main a, main [id]")];
+  const nameOf = (one) => one.id || one.getAttribute("href");
+  const at = document.activeElement;
+  const isSeen = (one) => one.getBoundingClientRect().top >= 0 && one.getBoundingClientRect().top < innerHeight;
+  const focused = at.closest("main a") && nameOf(at);
+  const held = scrollY > 0 && ((focused && isSeen(at) && at) || links().find(isSeen));
+  const [name, top] = held ? [nameOf(held), held.getBoundingClientRect().top] : [];
   const scrolled = [...document.querySelectorAll(".scroll")].map((part) => part.scrollLeft);
-  for (const part of ["main", "time"]) {
-    document.querySelector(part).replaceWith(page.querySelector(part));
-  }
+  const [old, made] = [document, page].map((one) => [...one.querySelector("main").children]);
+  if (old.length === made.length) old.forEach((part, i) => part.isEqualNode(made[i]) || part.replaceWith(made[i]));
+  else document.querySelector("main").replaceWith(page.querySelector("main"));
+  document.querySelector("time").replaceWith(page.querySelector("time"));
   document.title = page.title;
   document.querySelectorAll(".scroll").forEach((part, i) => { part.scrollLeft = scrolled[i] || 0; });
-  if (focused) {
-    const same = [...document.querySelectorAll("a")].find((a) => a.getAttribute("href") === focused);
-    if (same) same.focus({ preventScroll: true });
-  }
+  const same = (wanted) => links().find((one) => nameOf(one) === wanted);
+  if (focused && !document.contains(at) && same(focused)) same(focused).focus({ preventScroll: true });
+  if (name && same(name)) scrollBy({ top: same(name).getBoundingClientRect().top - top, behavior: "instant" });
 }
 
 function say(text) {

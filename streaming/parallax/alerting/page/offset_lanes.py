@@ -1,0 +1,152 @@
+"""The lanes of a partition: what each replica's log holds and how far it was read and compared, as one drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from parallax.alerting.page.glance import CALM, Partition, Replica
+from parallax.model import IsolationLevel
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 900, 150, 180, 22, 26, 12
+_AHEAD = 0.25
+"""Share of the width for what lies below the offsets in question, where the logs are much longer than these."""
+
+_LEAST = 100
+"""Offsets that the wider part of the scale has at least: a gap of one or two is none to be drawn large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One view of one replica; offsets are None where they are not known.
+
+    Attributes:
+        start: log start offset.
+        end: one past the last offset that a consumer of this view may see: high watermark or last stable offset.
+        high_watermark: of the replica.
+        read: next offset that Parallax reads.
+        compared: offset below which all replicas have been compared.
+        behind: how many offsets ``end`` is behind that of the furthest replica.
+        is_calm: nobody has to look after the replica: to be some offsets behind is how replication goes.
+    """
+
+    broker: int
+    isolation: IsolationLevel
+    start: int
+    end: int
+    high_watermark: int
+    read: int | None
+    compared: int | None
+    behind: int
+    is_calm: bool
+
+    @property
+    def text(self) -> str:
+        """In words, for who does not see the drawing."""
+        name = "last stable offset" if self.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
+        said = [f"log start offset {self.start:,}", f"{name} {self.end:,}"]
+        if self.behind:
+            said[-1] += f", {self.behind:,} behind the furthest replica"
+        said.append("not read yet" if self.read is None else f"read up to {self.read:,}")
+        said.append("nothing compared" if self.compared is None else f"compared up to {self.compared:,}")
+        return f"Broker {self.broker} as {self.isolation.name.lower()}: {', '.join(said)}."
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where offsets lie between 0 and 1: evenly from ``focus`` to ``end``; what lies below it is drawn together."""
+
+    start: int
+    focus: int
+    end: int
+
+    def at(self, offset: int) -> float:
+        """The place of an offset; one that lies outside is at the border."""
+        low = _AHEAD if self.focus > self.start else 0.0
+        if offset < self.focus:
+            return low * max(0, offset - self.start) / (self.focus - self.start) if low else 0.0
+        return low + (1 - low) * min(1.0, (offset - self.focus) / max(1, self.end - self.focus))
+
+
+def lanes(partition: Partition) -> list[Lane]:
+    """The lanes of a partition, two for each replica of which any offsets are known."""
+    made = []
+    for level in IsolationLevel:
+        ends = {b: _end(replica, level) for b, replica in partition.replicas.items()}
+        furthest = max((end for end in ends.values() if end is not None), default=0)
+        compared = partition.compared_up_to[level] if partition.compared_up_to else None
+        for broker, replica in partition.replicas.items():
+            start, end, mark = replica.log_start_offset, ends[broker], replica.high_watermark
+            if start is not None and end is not None and mark is not None:
+                read = replica.read_committed if level is IsolationLevel.READ_COMMITTED else replica.read_uncommitted
+                made.append(
+                    Lane(broker, level, start, end, mark, read, compared, furthest - end, replica.state in CALM)
+                )
+    return sorted(made, key=lambda lane: (lane.broker, lane.isolation))
+
+
+def scale(shown: Sequence[Lane]) -> Scale:
+    """The scale on which lanes can be told apart: a gap of some offsets is seen also at the end of a long log."""
+    start, end = min(lane.start for lane in shown), max(lane.high_watermark for lane in shown)
+    marks = [mark for lane in shown for mark in (lane.end, lane.read, lane.compared) if mark is not None]
+    low = min(marks)
+    span = max(end - low, _LEAST)
+    focus = end - span - span // 4
+    is_far = low < end and focus - start > end - focus
+    return Scale(start, focus if is_far else start, end)
+
+
+def drawn_lanes(partition: Partition) -> Markup:
+    """The lanes as an image with a text; empty where no offsets are known."""
+    shown = lanes(partition)
+    if not shown:
+        return Markup("")
+    on = scale(shown)
+    height = _TOP + _LANE * len(shown) + 16
+    said = escape("Offsets of each replica. " + " ".join(lane.text for lane in shown))
+    parts = [_lane(lane, on, _TOP + _LANE * i) for i, lane in enumerate(shown)]
+    parts += [_text(_LEFT, 12, f"{on.start:,}", "start"), _text(_WIDTH - _RIGHT, 12, f"{on.end:,}", "end")]
+    if on.focus > on.start:
+        x = _x(on, on.focus)
+        parts.append(f'<path class="focus" d="M{x:.1f} 16V{height - 16}"/>')
+        parts.append(_text(x, 12, f"{on.focus:,}", "middle"))
+    box = f'<svg class="timeline lanes" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{said}">'
+    return Markup(box + "".join(parts) + "</svg>")  # noqa: S704 - numbers and escaped text
+
+
+def _end(replica: Replica, level: IsolationLevel) -> int | None:
+    return replica.last_stable_offset if level is IsolationLevel.READ_COMMITTED else replica.high_watermark
+
+
+def _lane(lane: Lane, on: Scale, y: int) -> str:
+    furthest = lane.end + lane.behind
+    parts = [
+        _text(_LEFT - 8, y + _BAR - 1, f"{lane.broker} {lane.isolation.name.lower()}", "end"),
+        _bar("log", on, lane.start, lane.high_watermark, y, _BAR),
+        _bar("held", on, lane.start, lane.end, y, _BAR),
+        _bar("lag" if lane.is_calm else "lag alarm", on, lane.end, furthest, y, _BAR) if lane.behind else "",
+        _bar("done", on, lane.start, min(lane.compared or 0, lane.end), y + _BAR // 2, _BAR // 2),
+        f'<path class="mark" d="M{_x(on, lane.end):.1f} {y - 3}v{_BAR + 6}"/>',
+    ]
+    if lane.read is not None:
+        x = _x(on, lane.read)
+        parts.append(f'<path class="read" d="M{x - 4:.1f} {y - 5}h8l-4 6z"/>')
+    behind = f", {lane.behind:,} behind" if lane.behind else ""
+    parts.append(_text(_WIDTH - _RIGHT + 8, y + _BAR - 1, f"{lane.end:,}{behind}", "start"))
+    return "".join(parts)
+
+
+def _bar(name: str, on: Scale, start: int, end: int, y: int, height: int) -> str:
+    x, width = _x(on, start), _x(on, end) - _x(on, start)
+    return f'<rect class="{name}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}"/>' if width > 0 else ""
+
+
+def _x(on: Scale, offset: int) -> float:
+    return _LEFT + on.at(offset) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{text}</text>'

@@ -1,0 +1,127 @@
+"""The map of topics by brokers: what stands about each topic on each broker, the worst first; pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from parallax.alerting.page.glance import CALM, ORDER, State, Verdicts
+from parallax.model import UnknownReason
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The replicas of one topic on one broker.
+
+    Attributes:
+        states: how many of them are in which state, the gravest first; never empty.
+    """
+
+    states: Mapping[State, int]
+
+    @property
+    def state(self) -> State:
+        """The gravest of theirs."""
+        return next(iter(self.states))
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nobody has to look after any of them."""
+        return self.state in CALM
+
+    @property
+    def text(self) -> str:
+        """In words, as in ``1 of 3 diverged``; other states follow only where somebody has to look after them."""
+        count = sum(self.states.values())
+        if len(self.states) == 1:
+            return self.state.text
+        told = [state for state in self.states if state not in CALM or state is self.state]
+        return ", ".join(f"{self.states[state]:,} of {count:,} {state.text}" for state in told)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """All partitions of one topic.
+
+    Attributes:
+        cells: by broker; those that hold no replica of it have none.
+        partitions: how many there are.
+        unknown: by reason, how many offsets of both views have no verdict.
+    """
+
+    name: str
+    cells: Mapping[int, Cell]
+    partitions: int
+    unknown: Mapping[UnknownReason, int]
+
+    @property
+    def state(self) -> State:
+        """The gravest of its cells; unknown where there are none."""
+        return min((cell.state for cell in self.cells.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nobody has to look after any of its replicas."""
+        return self.state in CALM
+
+    @property
+    def states(self) -> frozenset[State]:
+        """All that its replicas are in."""
+        return frozenset(state for cell in self.cells.values() for state in cell.states)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMap:
+    """Topics by brokers.
+
+    Attributes:
+        topics: the worst first, then by name.
+        brokers: that hold a replica of any.
+        states: how many replicas of all topics are in which state, the gravest first.
+        unknown: by reason, how many offsets of all topics have no verdict.
+    """
+
+    topics: tuple[Topic, ...]
+    brokers: tuple[int, ...]
+    states: Mapping[State, int]
+    unknown: Mapping[UnknownReason, int]
+
+
+def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
+    """The map of all partitions.
+
+    Args:
+        verdicts: what stands about each partition (`parallax.alerting.page.glance.verdicts`).
+    """
+    partitions: Counter[str] = Counter()
+    unknown: dict[str, Counter[UnknownReason]] = {}
+    counts: dict[str, dict[int, dict[State, int]]] = {}
+    for one in verdicts:
+        name = one.place.topic
+        partitions[name] += 1
+        if one.unknown:
+            unknown.setdefault(name, Counter()).update(one.unknown)
+        of_topic = counts.setdefault(name, {})
+        for broker, (state, _) in one.replicas.items():
+            of_broker = of_topic.setdefault(broker, {})
+            of_broker[state] = of_broker.get(state, 0) + 1
+    topics = [
+        Topic(name, {b: Cell(_in_order(counts[name][b])) for b in sorted(counts[name])}, count, unknown.get(name, {}))
+        for name, count in partitions.items()
+    ]
+    topics.sort(key=lambda topic: (ORDER[topic.state], topic.name))
+    states: Counter[State] = Counter()
+    for topic in topics:
+        for cell in topic.cells.values():
+            for state, count in cell.states.items():
+                states[state] += count
+    every: Counter[UnknownReason] = Counter()
+    for own in unknown.values():
+        every.update(own)
+    brokers = {broker for topic in topics for broker in topic.cells}
+    return TopicMap(tuple(topics), tuple(sorted(brokers)), _in_order(states), every)
+
+
+def _in_order(states: Mapping[State, int]) -> Mapping[State, int]:
+    return states if len(states) == 1 else {state: states[state] for state in sorted(states, key=ORDER.__getitem__)}
