@@ -17,7 +17,7 @@ from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Replica, Snapshot
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
-from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReason
+from parallax.model import PASSING, FindingKind, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import span_text
 from parallax.source.feedback import ALL
 from parallax.views.pause import in_words as paused_in_words
@@ -264,12 +264,14 @@ def behind(coverage: Coverage) -> dict[int, int]:
 def overdue(snapshot: Snapshot) -> dict[TopicPartition, float]:
     """By partition, how many seconds it has waited at the same offset for verdicts that should come by themselves.
 
-    A replica that cannot be read, and a transaction that hangs, are reasons of their own, and have alerts of their own:
-    their partitions are left out.
+    A replica that cannot be read or stands still, and a transaction that hangs, are reasons of their own, and have
+    alerts of their own: their partitions are left out.
     """
     if ALL in snapshot.paused:
         return {}
     known = {one.one.place for one in snapshot.hanging}
+    stands = (*snapshot.findings.open, *snapshot.findings.acknowledged)
+    known |= {finding.place for finding in stands if finding.kind is FindingKind.READ_COMMITTED_FROZEN}
     known |= {TopicPartition(*replica[:2]) for replica in snapshot.replicas if not _is_read(snapshot, replica)}
     found: dict[TopicPartition, float] = {}
     for (place, _), seconds in snapshot.waiting_s.items():

@@ -16,7 +16,7 @@ from parallax.findings.hanging_watch import Hanging
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.timekeeper import Absences
-from parallax.model import FindingStatus, IsolationLevel, MissingRight, TopicPartition, UnknownReason
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, MissingRight, TopicPartition, UnknownReason
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, coverage, finding, progress
 
@@ -257,6 +257,13 @@ def test_what_waits_for_a_broker_that_is_away_is_told_of_by_that_alone(healthy: 
         healthy.compared(unknown={UnknownReason.NOT_READ_YET: (3, 3)}, waits_from=(97, 97))
         healthy.clock.now += 30
     assert healthy.says().reasons == ("broker 3 does not answer",)
+
+
+def test_what_waits_behind_a_replica_that_stands_still_is_told_of_by_the_finding_alone(healthy: Monitor) -> None:
+    frozen = replace(finding(), kind=FindingKind.READ_COMMITTED_FROZEN)
+    healthy.state.update_findings(FindingsStatus(acknowledged=(frozen,)))
+    said = waited(healthy, 2 * LAGGING_S, unknown={UnknownReason.NOT_READ_YET: (0, 3)}, waits_from=(-1, 97))
+    assert (said.condition, said.reasons) == (Condition.FINDINGS, ())
 
 
 def test_while_a_transaction_hangs_nothing_beyond_it_can_be_told(healthy: Monitor) -> None:
