@@ -556,7 +556,7 @@ _RIGHTS = (
     ("DESCRIBE", AclOperation.DESCRIBE, ResourceType.TOPIC),
     ("READ", AclOperation.READ, ResourceType.TOPIC),
     ("DESCRIBE_CONFIGS", AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
-    ("DESCRIBE on their transactional ids", AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    ("DESCRIBE on a transactional id", AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
 )
 """What is needed, in an order in which none brings the next with it."""
 
