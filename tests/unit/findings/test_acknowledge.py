@@ -62,7 +62,7 @@ def test_an_acknowledgement_is_an_event_with_its_reason_and_who_said_so(storage:
     assert (event.kind, event.broker, event.suspect_id) == (OTHER.kind, OTHER.broker, OTHER.suspect_id)
     said = json.loads(event.evidence)["acknowledgement"]
     assert (said["reason"], said["by"]) == ("the topic goes away tomorrow", "ann")
-    assert event.summary.endswith("Acknowledged by ann: the topic goes away tomorrow")
+    assert event.summary.endswith("Acknowledged by ann: the topic goes away tomorrow.")
     assert event.stands
     assert not event.is_open
 

@@ -112,7 +112,8 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
     assert (
         firing.splitlines()[0]
-        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (and 1 more finding)"
+        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab)"
+        " (and 1 more finding)"
     )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a -c CONFIG`" in firing
