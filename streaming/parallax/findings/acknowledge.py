@@ -1,8 +1,8 @@
 """What ``parallax findings acknowledge`` does: records that a person knows of findings and wants no more alarm.
 
-It appends an event of each to the findings table, in one commit, beside the job that may be running (`parallax.findings.table` says how two
-processes share it). The job's manager reads the event within seconds: the finding stands, and is told as acknowledged
-until it is over or worse (`parallax.findings.acknowledgement`).
+It appends an event of each to the findings table, in one commit, beside the job that may be running
+(`parallax.findings.table` says how two processes share it). The job's manager reads them within seconds: a finding
+stands, and is told as acknowledged until it is over or worse (`parallax.findings.acknowledgement`).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_what_does_not_stand_or_is_acknowledged_is_refused(storage: str) -> None
     table.append([replace(ONE, status=FindingStatus.RESOLVED), dismissed])
     with pytest.raises(AcknowledgeError, match="is resolved already"):
         acknowledge(storage, ONE.finding_id, "known")
-    with pytest.raises(FindingNotNamedError, match="the id of no finding"):
+    with pytest.raises(FindingNotNamedError, match="is no finding: the suspect was dismissed"):
         acknowledge(storage, dismissed.finding_id, "known")
     acknowledge(storage, TWO.finding_id, "known")
     with pytest.raises(AcknowledgeError, match="is acknowledged already"):
