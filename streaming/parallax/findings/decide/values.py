@@ -418,7 +418,9 @@ def _undecided_key(case: Case, reason: str) -> Decision:
         )
     ]
     if unread:
-        why = next((a.key_error for a in unread if a.key_error), "it is behind, or ahead of the accused")
+        why = next(
+            (a.key_error for a in unread if a.key_error), f"it is behind broker {case.accused.broker}, or ahead of it"
+        )
         return case.pending(f"{names(unread)} could not be compared: {why}")
     return case.unproven(reason)
 
