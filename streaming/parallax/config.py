@@ -277,7 +277,9 @@ class FindingSettings(_Section):
 
     probe_timeout_ms: int = Field(3000, ge=100, le=_MAX_MS)
     probe_retry_ms: int = Field(1000, ge=10, le=_MAX_MS)
-    recheck_interval_s: float = Field(30.0, gt=0, le=_MAX_S, description="How often open findings are probed again.")
+    recheck_interval_s: float = Field(
+        30.0, gt=0, le=_MAX_S, description="How often findings that stand are probed again."
+    )
     max_scan_bytes: int = Field(
         64 << 20, ge=1 << 16, le=MAX_BYTES, description="Bytes that one probe may read from a replica."
     )

@@ -1,8 +1,10 @@
-"""Who runs a command, for what is put on record."""
+"""Who runs a command, and what people write, for what is put on record."""
 
 from __future__ import annotations
 
 import getpass
+
+_ENDS = (".", "!", "?", "…", "。")
 
 
 def user() -> str:
@@ -11,3 +13,8 @@ def user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
+
+
+def ended(text: str) -> str:
+    """What somebody wrote, as the end of a sentence: other sentences may follow it."""
+    return text if text.endswith(_ENDS) else f"{text}."

@@ -469,7 +469,7 @@ def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Pat
             expect(page.get_by_text("It is acknowledged.")).to_be_visible()
     event = current(read_events(job.storage))[NAME]
     assert event.status is FindingStatus.ACKNOWLEDGED
-    assert event.summary.endswith("Acknowledged by ann: the disk is being replaced")
+    assert event.summary.endswith("Acknowledged by ann: the disk is being replaced.")
 
 
 def test_another_site_cannot_make_a_browser_acknowledge(browser: Browser, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_an_acknowledgement_is_a_line(storage: str) -> None:
 def test_or_a_document(storage: str, is_before: bool) -> None:
     words, option = ["acknowledge", "aaaa", "--reason", "known"], ["--format", "json"]
     ended = findings(storage, *(option + words if is_before else words + option))
-    assert json.loads(ended.stdout)["status"] == "acknowledged"
+    assert [one["status"] for one in json.loads(ended.stdout)] == ["acknowledged"]
 
 
 def test_a_report_says_what_it_has_written_as_text_or_as_a_document(storage: str, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def _said(one: PartitionResult, shell: Shell) -> Iterator[str]:
     for finding in one.ended:
         yield f"finding {short_id(finding)} (on record; over by what the replicas answer now): {finding.summary}"
     for reason in one.reasons:
-        yield f"unknown: {reason}"
+        yield f"unknown{'' if one.result is Result.UNKNOWN else ' as well'}: {reason}"
 
 
 def _standing(finding: Finding, one: PartitionResult) -> str:
@@ -124,7 +124,9 @@ def _row(one: PartitionResult) -> list[str | Text]:
 
 def _summary(report: AuditReport) -> str:
     counts = {result: sum(p.result is result for p in report.partitions) for result in Result}
-    results = ", ".join(f"{count} {result}" for result, count in counts.items())
+    in_part = sum(p.result is Result.DIVERGED and bool(p.reasons) for p in report.partitions)
+    also = {Result.DIVERGED: f" (something is unknown of {in_part} of them)"} if in_part else {}
+    results = ", ".join(f"{count} {result}{also.get(result, '')}" for result, count in counts.items())
     read = sum(report.read_bytes.values())
     seconds = report.ended_at - report.started_at
     where = f"{size_text(read)} read from the brokers" if report.source == "brokers" else "read from the tables"

@@ -10,7 +10,7 @@ from parallax.audit.plan import PartitionPlan
 from parallax.compare.suspect import Suspect, UnreadRange
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding
-from parallax.model import IsolationLevel, ReadEvent, TopicPartition
+from parallax.model import NOBODY, IsolationLevel, ReadEvent, TopicPartition
 
 NO_MORE = "it shows no more"
 """Why a reader ended early that met no failure: its replica is behind, or its last stable offset stands still."""
@@ -325,12 +325,16 @@ def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
 
 def _unproven(suspects: Sequence[Suspect], undecided: Mapping[str, str]) -> list[str]:
     found = [
-        f"unproven suspect: {s.kind} on broker {s.broker} at offset {s.accusation.offset}: {undecided[s.suspect_id]}"
+        f"unproven suspect: {s.kind} {_where(s.broker)} at offset {s.accusation.offset}: {undecided[s.suspect_id]}"
         for s in suspects[:_EXAMPLES]
     ]
     if len(suspects) > _EXAMPLES:
         found.append(counted(len(suspects) - _EXAMPLES, "more unproven suspect"))
     return found
+
+
+def _where(broker: int) -> str:
+    return "without direction" if broker == NOBODY else f"on broker {broker}"
 
 
 __all__ = [

@@ -123,21 +123,22 @@ def explain(
 @one_line_errors
 def acknowledge(
     context: typer.Context,
-    finding: FindingId,
+    finding: Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or the beginning of each.")],
     reason: Annotated[str, typer.Option(help="Why no more alarm is wanted; it is recorded.")],
     config: JobConfig = None,
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Record that a finding is known: its alert ends, and it comes back only if it becomes worse."""
-    from parallax.findings.acknowledge import acknowledge as record
+    """Record that findings are known: each stands, and its alert goes on, suppressed, until it is over or worse."""
+    from parallax.findings.acknowledge import acknowledge_all
     from parallax.findings.report import as_document
 
-    done = record(Target.of(context, config, data).storage, finding, reason)
+    done = acknowledge_all(Target.of(context, config, data).storage, finding, reason)
     if format_of(context, output) == "json":
-        typer.echo(as_json(as_document(done)))
+        typer.echo(as_json([as_document(one) for one in done]))
         return
-    typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
+    for one in done:
+        typer.echo(f"acknowledged: {one.finding_id} ({one.kind} in {one.topic}-{one.partition})")
 
 
 @one_line_errors

@@ -61,7 +61,7 @@ class Found:
         place: the partition.
         offset: asked about.
         where: who hosts and leads the partition.
-        answers: by broker, in the order of the assignment.
+        answers: by broker, in the order of their ids.
     """
 
     place: TopicPartition
@@ -92,7 +92,7 @@ def look(settings: Settings, place: TopicPartition, offset: int, brokers: Sequen
         raise ConfigError(f"--offset: must be at most {LARGEST_OFFSET}")
     with closing(ReplicaClient(with_cluster(settings).kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         where = _where(client.metadata([place.topic]), place, brokers)
-        asked = [broker for broker in where.replicas if not brokers or broker in brokers]
+        asked = [broker for broker in sorted(where.replicas) if not brokers or broker in brokers]
         return Found(place, offset, where, {broker: at_offset(client, broker, place, offset) for broker in asked})
 
 

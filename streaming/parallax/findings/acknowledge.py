@@ -1,8 +1,8 @@
-"""What ``parallax findings acknowledge`` does: records that a person knows of a finding and wants no more alarm.
+"""What ``parallax findings acknowledge`` does: records that a person knows of findings and wants no more alarm.
 
-It appends one event to the findings table, beside the job that may be running (`parallax.findings.table` says how two
-processes share it). The job's manager reads the event within seconds: the finding stands, and is told as acknowledged
-until it is over or worse (`parallax.findings.acknowledgement`).
+It appends an event of each to the findings table, in one commit, beside the job that may be running
+(`parallax.findings.table` says how two processes share it). The job's manager reads them within seconds: a finding
+stands, and is told as acknowledged until it is over or worse (`parallax.findings.acknowledgement`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -34,17 +34,30 @@ class AcknowledgeError(Exception):
 def acknowledge(
     storage: str, wanted: str, reason: str, *, by: str | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> Finding:
-    """Record that a finding is acknowledged.
+    """Record that a finding is acknowledged; `acknowledge_all` has what it takes and raises."""
+    (event,) = acknowledge_all(storage, [wanted], reason, by=by, sleep=sleep)
+    return event
+
+
+def acknowledge_all(
+    storage: str,
+    wanted: Sequence[str],
+    reason: str,
+    *,
+    by: str | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Finding]:
+    """Record that findings are acknowledged, all of them or none.
 
     Args:
         storage: ``storage.path`` of the job.
-        wanted: the finding's id, or the beginning of it where no other finding's id begins so.
+        wanted: the id of each, or the beginning of it where no other finding's id begins so.
         reason: why; kept in the event's summary and evidence.
         by: who; the user of this process by default.
         sleep: waits some seconds before the event is appended again; for tests.
 
     Returns:
-        The event as it was appended.
+        The events as they were appended, one of each finding, in the order that they were named in.
 
     Raises:
         AcknowledgeError: no reason, or a finding that is resolved or acknowledged already.
@@ -58,9 +71,10 @@ def acknowledge(
     table = FindingsTable(storage, create=False, strict=True)
     events = table.load()
     for _ in range(_ATTEMPTS):
-        event = acknowledged(_found(current(events), wanted), said, by or user(), datetime.now(UTC))
+        standing, at = current(events), datetime.now(UTC)
+        found = {finding.finding_id: finding for finding in (_found(standing, one) for one in wanted)}
         try:
-            (appended,) = table.append([event])
+            appended = table.append([acknowledged(one, said, by or user(), at) for one in found.values()])
         except AppendedMeanwhile:
             sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - spreads attempts, guards nothing
             events += table.news()

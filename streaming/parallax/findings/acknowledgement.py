@@ -14,6 +14,7 @@ from parallax.findings.finding import Finding, evidence_of, has_spread, is_block
 from parallax.findings.incident import tally_of
 from parallax.kinds import TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.people import ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Acknowledgement:
 
 def in_words(by: str, reason: str) -> str:
     """Who has acknowledged a finding, and why, in one sentence; its summary ends with it."""
-    return f"Acknowledged by {by}: {reason}"
+    return f"Acknowledged by {by}: {ended(reason)}"
 
 
 def acknowledgement_of(finding: Finding) -> Acknowledgement | None:

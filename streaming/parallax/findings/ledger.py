@@ -54,7 +54,8 @@ class Ledger:
     """Fed with every event in order."""
 
     def __init__(self) -> None:
-        self.open = 0
+        self.stand = 0
+        """How many findings stand, acknowledged or not."""
         self.confirmed: dict[Label, int] = {}
         self.dismissed = 0
         self.resolved = 0
@@ -215,7 +216,7 @@ class Ledger:
         self._note_end(event)
         known = self._standing.get(event.finding_id)
         was_open = known is not None and known.is_open
-        self.open += int(event.is_open) - int(was_open)
+        self.stand += int(event.stands) - int(known is not None and known.stands)
         if event.status is FindingStatus.RESOLVED:
             self.resolved += not is_part_of_incident(event)
         elif event.is_open and (known is None or not was_open or _says_otherwise(known, event)):

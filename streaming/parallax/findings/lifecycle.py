@@ -51,10 +51,10 @@ from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
 _GROUP = 256
 """Claims of one replica of one partition that are probed together at most."""
 _BACKOFF_MAX_S = 60.0
-_CALM_OPEN = 100
-"""With more open findings than this the interval between looks at each grows in proportion."""
+_CALM_STANDING = 100
+"""With more findings than this the interval between looks at each grows in proportion."""
 _RESOLVED_FACTOR = 10
-"""A resolved or acknowledged finding is looked at this many times more rarely than an open one."""
+"""A resolved finding is looked at this many times more rarely than one that stands."""
 _EXPLAINED_FOR = timedelta(days=30)
 """For how long one that was explained is looked at when the job is started, however long that was down."""
 _FAILED = "the probe failed; see the log"
@@ -395,8 +395,8 @@ class Lifecycle:
         return not (was_explained(finding) and has_cause)
 
     def _interval(self, finding: Finding | None) -> float:
-        seconds = self._settings.recheck_interval_s * max(1.0, self._ledger.open / _CALM_OPEN)
-        return seconds * (_RESOLVED_FACTOR if finding is not None and not finding.is_open else 1)
+        seconds = self._settings.recheck_interval_s * max(1.0, self._ledger.stand / _CALM_STANDING)
+        return seconds * (_RESOLVED_FACTOR if finding is not None and not finding.stands else 1)
 
     def _put_off(self, task: Task, reason: str, now: Moment, *, soon: bool = False) -> None:
         """Probe again later, after twice the time for each try; a finding after its interval, unless it is soon."""

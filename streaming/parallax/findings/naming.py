@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, leans_on
 from parallax.model import FindingStatus
 
 _SHORTEST_PREFIX = 4
@@ -13,7 +13,7 @@ _NAMED = 5
 
 
 class FindingNotNamedError(Exception):
-    """An id that names no finding, or several; one line that says what to do."""
+    """An id that names no finding, or several; one line that says what to do, of a dismissed suspect why it is none."""
 
 
 def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
@@ -27,8 +27,11 @@ def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
         FindingNotNamedError: there is none, or there are several.
     """
     prefix = wanted.strip().lower()
-    matching = [f for i, f in standing.items() if i.startswith(prefix) and f.status is not FindingStatus.DISMISSED]
+    there = [f for i, f in standing.items() if i.startswith(prefix)]
+    matching = [f for f in there if f.status is not FindingStatus.DISMISSED]
     matching = [f for f in matching if f.finding_id == prefix] or matching
+    if not matching and len(there) == 1 and len(prefix) >= min(_SHORTEST_PREFIX, len(there[0].finding_id)):
+        raise FindingNotNamedError(f"{wanted!r} is no finding: the suspect was dismissed. {_dismissed(there[0])}")
     if not matching or len(prefix) < min(_SHORTEST_PREFIX, *(len(f.finding_id) for f in matching)):
         raise FindingNotNamedError(
             f"{wanted!r} is the id of no finding; give at least its first {_SHORTEST_PREFIX} characters, as "
@@ -37,6 +40,12 @@ def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
     if len(matching) > 1:
         raise FindingNotNamedError(f"{wanted!r} is the beginning of several ids: {_listed(matching)}; give more of it")
     return matching[0]
+
+
+def _dismissed(suspect: Finding) -> str:
+    """Why a suspect was dismissed, and what to name in its place: the findings that say the same."""
+    instead = " or ".join(leans_on(suspect))
+    return f"{suspect.summary.removesuffix('.')}{f'; name {instead} instead' if instead else ''}"
 
 
 def _listed(findings: Sequence[Finding]) -> str:

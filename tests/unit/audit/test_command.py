@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,15 @@ def test_the_table_says_what_was_compared_and_why_the_rest_is_unknown() -> None:
     assert "orders-0: finding f (new: not on record): Broker 2 lacks it." in text
     assert "orders-1: unknown: broker 2: refused" in text
     assert "2 partitions: 0 consistent, 1 diverged, 1 unknown; 2.0 KiB read from the brokers in 9 s." in text
+
+
+def test_what_is_unknown_of_a_partition_that_has_diverged_is_counted_beside_it() -> None:
+    out = io.StringIO()
+    both = replace(REPORT.partitions[0], reasons=("unproven suspect: record_missing",))
+    write(replace(REPORT, partitions=(both, REPORT.partitions[1])), "text", out)
+    text = out.getvalue()
+    assert "orders-0: unknown as well: unproven suspect: record_missing" in text
+    assert "0 consistent, 1 diverged (something is unknown of 1 of them), 1 unknown; " in text
 
 
 def test_the_document_is_for_programs() -> None:

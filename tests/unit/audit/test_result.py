@@ -12,7 +12,7 @@ from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import NO_MORE, AuditReport, Compared, PartitionResult, Result, Stopped, judge, merged
 from parallax.compare.suspect import Accusation, Suspect
 from parallax.findings.finding import Finding
-from parallax.model import FindingKind, Rule
+from parallax.model import NOBODY, FindingKind, Rule
 from tests import samples
 
 PLAN = PartitionPlan("orders", 0, "id", TopicTraits(), (1, 2, 3), (10, 10))
@@ -65,6 +65,12 @@ def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
     one = judge(PLAN, WHOLE, [SUSPECT], {SUSPECT.suspect_id: "broker 2 could not be asked"}, [])
     assert one.result is Result.UNKNOWN
     assert one.reasons == ("unproven suspect: record_missing on broker 2 at offset 7: broker 2 could not be asked",)
+
+
+def test_a_suspect_that_accuses_nobody_is_said_to_have_no_direction() -> None:
+    suspect = replace(SUSPECT, accusation=replace(SUSPECT.accusation, broker=NOBODY))
+    one = judge(PLAN, WHOLE, [suspect], {suspect.suspect_id: "broker 1 is away"}, [])
+    assert one.reasons == ("unproven suspect: record_missing without direction at offset 7: broker 1 is away",)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ OLD = AtOffset(Held.RECORD, MARKS, None, RECORD, dict.fromkeys(IsolationLevel, S
 CLEANED = AtOffset(Held.NOTHING, MARKS, None, None, dict.fromkeys(IsolationLevel, Served.NOT_SHOWN))
 SILENT = AtOffset(Held.SILENT, None, "refused", None, dict.fromkeys(IsolationLevel, Served.UNKNOWN))
 WHERE = PartitionMetadata(leader=3, leader_epoch=5, replicas=(3, 1, 2), isr=(3, 2))
-FOUND = Found(TopicPartition("orders", 0), 12, WHERE, {3: CLEANED, 1: SILENT, 2: OLD})
+FOUND = Found(TopicPartition("orders", 0), 12, WHERE, {1: SILENT, 2: OLD, 3: CLEANED})
 
 
 def written(found: Found) -> str:
@@ -37,12 +37,12 @@ def written(found: Found) -> str:
     return to.getvalue()
 
 
-def test_each_broker_has_a_column_with_its_role_in_the_order_of_the_assignment() -> None:
+def test_each_broker_has_a_column_with_its_role_by_its_id() -> None:
     said = written(FOUND)
     assert said.startswith("orders-0, offset 12\n")
     brokers, roles = said.splitlines()[2:4]
-    assert brokers.split() == ["broker", "3", "broker", "1", "broker", "2"]
-    assert roles.split() == ["leader", "not", "in", "sync", "in", "sync"]
+    assert brokers.split() == ["broker", "1", "broker", "2", "broker", "3"]
+    assert roles.split() == ["not", "in", "sync", "in", "sync", "leader"]
 
 
 def test_what_a_record_holds_is_said_with_who_shows_it() -> None:
@@ -122,7 +122,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_all_replicas_are_asked_or_those_that_are_named(asked: Any) -> None:
-    assert list(json.loads(asked("--format", "json").stdout)["brokers"]) == ["3", "1", "2"]
+    assert list(json.loads(asked("--format", "json").stdout)["brokers"]) == ["1", "2", "3"]
     assert list(json.loads(asked("--format", "json", "--broker", "2").stdout)["brokers"]) == ["2"]
 
 

@@ -62,7 +62,7 @@ def test_an_acknowledgement_is_an_event_with_its_reason_and_who_said_so(storage:
     assert (event.kind, event.broker, event.suspect_id) == (OTHER.kind, OTHER.broker, OTHER.suspect_id)
     said = json.loads(event.evidence)["acknowledgement"]
     assert (said["reason"], said["by"]) == ("the topic goes away tomorrow", "ann")
-    assert event.summary.endswith("Acknowledged by ann: the topic goes away tomorrow")
+    assert event.summary.endswith("Acknowledged by ann: the topic goes away tomorrow.")
     assert event.stands
     assert not event.is_open
 
@@ -83,6 +83,23 @@ def test_an_id_that_names_no_single_finding_is_refused(storage: str, wanted: str
     assert len(read_events(storage)) == 3
 
 
+def test_several_are_acknowledged_together_or_none_of_them(storage: str) -> None:
+    refused = parallax("findings", "acknowledge", "bbbb", "cccc", "--reason", "known", "--data", storage)
+    assert (refused.returncode, "'cccc' is the id of no finding" in refused.stderr) == (2, True)
+    assert not any(event.status is FindingStatus.ACKNOWLEDGED for event in read_events(storage))
+    names = ["bbbb", TWO.finding_id, OTHER.finding_id]
+    done = parallax("findings", "acknowledge", *names, "--reason", "known", "--data", storage)
+    assert [line.split()[1] for line in done.stdout.splitlines()] == [OTHER.finding_id, TWO.finding_id]
+    known = [e.finding_id for e in read_events(storage) if e.status is FindingStatus.ACKNOWLEDGED]
+    assert known == [OTHER.finding_id, TWO.finding_id], "each once"
+
+
+def test_the_help_says_what_becomes_of_the_alert() -> None:
+    said = " ".join(parallax("findings", "acknowledge", "--help").stdout.split())
+    assert "its alert goes on, suppressed" in said
+    assert "alert ends" not in said
+
+
 def test_what_does_not_stand_or_is_acknowledged_is_refused(storage: str) -> None:
     dismissed = replace(EVENT, finding_id="d" * 32, status=FindingStatus.DISMISSED)
     table = FindingsTable(storage)
@@ -90,7 +107,7 @@ def test_what_does_not_stand_or_is_acknowledged_is_refused(storage: str) -> None
     table.append([replace(ONE, status=FindingStatus.RESOLVED), dismissed])
     with pytest.raises(AcknowledgeError, match="is resolved already"):
         acknowledge(storage, ONE.finding_id, "known")
-    with pytest.raises(FindingNotNamedError, match="the id of no finding"):
+    with pytest.raises(FindingNotNamedError, match="is no finding: the suspect was dismissed"):
         acknowledge(storage, dismissed.finding_id, "known")
     acknowledge(storage, TWO.finding_id, "known")
     with pytest.raises(AcknowledgeError, match="is acknowledged already"):

@@ -27,6 +27,15 @@ UNSETTLED = replace(finding("a"), status=FindingStatus.UNSETTLED, evidence='{"re
 OUTCOME = replace(finding("a"), kind=WRONG, evidence=sides(committed=[2], aborted=[1, 3]))
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"), [("INC-42", "INC-42."), ("We know.", "We know."), ("why?", "why?"), ("bis März…", "bis März…")]
+)
+def test_what_a_person_gave_as_the_reason_is_a_sentence_of_its_own(reason: str, said: str) -> None:
+    known = acknowledged(finding("a"), reason, "ann", AT)
+    assert known.summary == f"{finding('a').summary} Acknowledged by ann: {said}"
+    assert acknowledgement_of(known) == Acknowledgement("ann", reason, AT), "its words are kept"
+
+
 def test_an_acknowledgement_says_who_why_and_when() -> None:
     said = acknowledgement_of(acknowledged(finding("a"), "known since March", "ann", AT))
     assert said == Acknowledgement("ann", "known since March", AT)

@@ -134,7 +134,7 @@ class TestTotals:
         ledger = Ledger()
         for event in events:
             ledger.add(event)
-        return ledger.open, sum(ledger.confirmed.values()), ledger.dismissed, ledger.resolved
+        return ledger.stand, sum(ledger.confirmed.values()), ledger.dismissed, ledger.resolved
 
     def test_a_finding_is_counted_each_time_that_it_opens(self) -> None:
         found = confirmed()
@@ -150,9 +150,11 @@ class TestTotals:
         assert self.totals(nobodys, found) == (1, 2, 0, 0)
         assert self.totals(found, nobodys) == self.totals(nobodys, nobodys) == (1, 1, 0, 0)
 
-    def test_one_that_is_acknowledged_stands_and_is_not_open(self) -> None:
+    def test_one_that_is_acknowledged_stands_and_has_not_opened_again(self) -> None:
         found = confirmed()
-        assert self.totals(found, replace(found, status=FindingStatus.ACKNOWLEDGED)) == (0, 1, 0, 0)
+        known = replace(found, status=FindingStatus.ACKNOWLEDGED)
+        assert self.totals(found, known) == self.totals(found, known, known) == (1, 1, 0, 0)
+        assert self.totals(found, known, found) == (1, 2, 0, 0)
 
     def test_a_dismissal_is_no_finding(self) -> None:
         (dismissal,) = Life().confirmed(claim(), answering=agree).table

@@ -465,6 +465,9 @@ class TestAFinding:
         life.answer(each)
         life.wait(RECHECK_S)
         assert life.probes == []
+        life.do(News([replace(f, status=FindingStatus.ACKNOWLEDGED) for f in life.machine.standing()]))
+        life.wait(RECHECK_S)
+        assert life.probes == [], "to acknowledge them asks the brokers no more often"
 
     def test_answers_to_a_claim_that_was_replaced_meanwhile_count_for_nothing(self) -> None:
         life = Life().confirmed(claim())
@@ -1504,11 +1507,19 @@ class TestEventsOfOthers:
         assert sum(status.confirmed_total.values()) == 1
         asked_at = life.now
         life.until_asked(lambda c: missing(c, leader=3))
-        assert life.now - asked_at == pytest.approx(10 * RECHECK_S)
+        assert life.now - asked_at == pytest.approx(RECHECK_S)
         assert life.statuses == ["confirmed"], "it says what was acknowledged"
         life.until_asked(wrong)
         assert life.last.kind is COMMITTED_WRONGLY
         assert life.last.is_open, "it says more than was acknowledged"
+
+    def test_an_acknowledged_finding_is_over_as_soon_as_one_that_is_open(self) -> None:
+        life = Life().confirmed(claim())
+        life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
+        asked_at = life.now
+        life.until_asked(agree)
+        assert life.last.status is FindingStatus.RESOLVED
+        assert life.now - asked_at == pytest.approx(RECHECK_S)
 
     def test_an_acknowledged_finding_opens_again_once_an_election_exposes_it_and_not_for_another_election(self) -> None:
         life = Life().confirmed(claim())

@@ -185,6 +185,29 @@ class TestWhatIsAskedFor:
         print_finding(str(tmp_path), "eeee", "json", to=stream)
         assert [event["summary"] for event in json.loads(stream.getvalue())] == ["It was seen.", "It was seen again."]
 
+    @pytest.mark.parametrize(
+        ("leaning", "instead"), [(["e" * 32], f"; name {'e' * 32} instead"), ([], ""), (["e" * 32, "f" * 32], None)]
+    )
+    def test_a_suspect_that_was_dismissed_is_said_to_be_no_finding_and_whose_duplicate_it_is(
+        self, tmp_path: Path, leaning: list[str], instead: str | None
+    ) -> None:
+        suspect = replace(
+            EVENT,
+            finding_id="d" * 32,
+            suspect_id="d" * 32,
+            status=FindingStatus.DISMISSED,
+            summary=f"Not confirmed: duplicate of finding {'e' * 32}.",
+            evidence=json.dumps({"leans_on": leaning}),
+        )
+        FindingsTable(str(tmp_path)).append([replace(EVENT, finding_id="e" * 32), suspect])
+        if instead is None:
+            instead = f"; name {'e' * 32} or {'f' * 32} instead"
+        for prints in (print_finding, print_explanation):
+            with pytest.raises(FindingNotNamedError) as refused:
+                prints(str(tmp_path), "dddd", to=io.StringIO())
+            said = f"'dddd' is no finding: the suspect was dismissed. {suspect.summary.removesuffix('.')}{instead}"
+            assert str(refused.value) == said
+
     def test_what_a_finding_that_is_over_had_said_is_shown_with_when_the_replicas_were_asked(
         self, tmp_path: Path
     ) -> None:

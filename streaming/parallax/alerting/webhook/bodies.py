@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from parallax.addresses import is_address
 from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
+from parallax.counts import agreed, counted
 from parallax.findings.acknowledgement import in_words
 from parallax.model import Severity
 
@@ -26,12 +28,15 @@ Body = Mapping[str, Any]
 
 
 def bodies(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
-    """The documents to post, one after the other; but for PagerDuty there is one.
+    """The documents to post, one after the other; for all but PagerDuty there is one.
 
     Args:
         message: what is said.
         settings: of the receiver.
         places: what is where.
+
+    Returns:
+        The documents; none where the receiver's service has no word for what is said.
     """
     return _FORMATS[settings.format](message, settings, places)
 
@@ -94,17 +99,26 @@ def _common(documents: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
 
 
+_NOT_SO = {Status.FIRING: "not acknowledged", Status.ACKNOWLEDGED: "acknowledged", Status.RESOLVED: "over"}
+"""How an alert stands, in a message that is about others."""
+
+
 def _title(message: Message) -> str:
-    """One line for all of it; a resolved message says what was the matter."""
-    others = len(message.alerts) - 1
-    more = f" ({others} more)" if others else ""
-    return f"{message.alerts[0].annotations.get('summary', message.alerts[0].alertname)}{more}"
+    """One line for all of it: the first alert, and how many others stand how; what is over is in the past."""
+    first, *others = message.alerts
+    noun = "alert" if message.group == OF_THE_JOB else "finding"
+    there = Counter(alert.status for alert in others)
+    alike = [f"and {there[first.status]:,} more {agreed(there[first.status], noun, f'{noun}s')}"]
+    rest = [f"{counted(there[s], noun)} {words}" for s, words in _NOT_SO.items() if there[s] and s is not first.status]
+    more = "; ".join((alike if there[first.status] else []) + rest)
+    summary = first.annotations.get("summary", first.alertname)
+    return f"{summary} ({more})" if more else summary
 
 
-def _description(alert: Alert) -> str:
+def _description(alert: Alert, message: Message) -> str:
     """What is said of an alert, with how it stands where that is not what its message says."""
     by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
-    stands = {Status.FIRING: "", Status.RESOLVED: "(over) "}
+    stands = {Status.FIRING: f"({_NOT_SO[Status.FIRING]}) " if message.is_in_part else "", Status.RESOLVED: "(over) "}
     known = f"(acknowledged by {by}, who says: {comment}) "
     said = alert.annotations.get("description", "").removesuffix(f" {in_words(by, comment)}")
     return f"{stands.get(alert.status, known)}{said}"
@@ -125,7 +139,7 @@ def _slack(message: Message, settings: WebhookSettings, places: Places) -> Seque
         commands = (alert.annotations.get(name) for name in ("command", "record_command"))
         to = [_code(command) for command in commands if command]
         to += [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
-        lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert))}", " · ".join(to)))))
+        lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert, message))}", " · ".join(to)))))
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:
         lines.append(f"and {left} more: {_code(places.shell.parallax('findings', 'list'))}")
     return [{"text": "\n".join(lines)}]
@@ -159,8 +173,11 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
     """Events API v2: https://developer.pagerduty.com/docs/send-alert-event. One incident there for one here.
 
     While an incident is acknowledged PagerDuty notifies nobody, whatever else it is sent about it: what asks for
-    somebody again is another incident there. All of them are acknowledged, and end, together.
+    somebody again is another incident there. All of them are acknowledged, and end, together. That a part of it was
+    acknowledged is no event: the rest asks for somebody as it did.
     """
+    if message.is_in_part:
+        return ()
     first = message.alerts[0]
     what = " ".join(filter(None, _group_labels(message, "").values())) or "parallax"
     standing = [alert for alert in message.alerts if alert.status is not Status.RESOLVED] or list(message.alerts)
@@ -178,7 +195,7 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
             "component": what.replace(" ", "-"),
             "class": first.annotations.get("kind", first.alertname),
             "custom_details": {
-                alert.name: " ".join(filter(None, (_description(alert), alert.annotations.get("command"))))
+                alert.name: " ".join(filter(None, (_description(alert, message), alert.annotations.get("command"))))
                 for alert in standing[:_SLACK_ALERTS]
             },
         },

@@ -56,7 +56,7 @@ class Message:
     Attributes:
         group: of what.
         alerts: those that somebody has to act on first, then the acknowledged ones, then what is over; of each, the
-            gravest first.
+            gravest first. Before all of these what was acknowledged, where the message is about that alone.
         key: the same for the same message, however often it is sent.
         turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as
             far as the receiver may know.
@@ -78,8 +78,13 @@ class Message:
         return self.alerts[0].status
 
     @property
+    def is_in_part(self) -> bool:
+        """Whether it says that some of the incident was acknowledged; the rest asks for somebody as it did."""
+        return not self.is_firing and any(alert.status is Status.FIRING for alert in self.alerts)
+
+    @property
     def is_firing(self) -> bool:
-        """Whether somebody has to act."""
+        """Whether it asks for somebody."""
         return self.status is Status.FIRING
 
 
@@ -275,6 +280,9 @@ class Outbox:
         group = self._groups[place]
         # A receiver that may know that somebody sees to all of it takes what follows for more of the same.
         says = {Status.FIRING: 0, Status.ACKNOWLEDGED: 1}.get(mine[0].status, group.turns % 2)
+        news = {alert.status for alert in mine if alert.is_news}
+        if Status.ACKNOWLEDGED in news and Status.FIRING not in news:
+            mine.sort(key=lambda a: not (a.status is Status.ACKNOWLEDGED and a.is_news))
         group.turns += says != group.turns % 2
         stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
         said = json.dumps([place, group.delivered_at, stands])

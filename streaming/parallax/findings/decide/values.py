@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from parallax.counts import agreed
 from parallax.evidence.log import Belongs
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
@@ -418,7 +419,9 @@ def _undecided_key(case: Case, reason: str) -> Decision:
         )
     ]
     if unread:
-        why = next((a.key_error for a in unread if a.key_error), "it is behind, or ahead of the accused")
+        them = agreed(len(unread), "it is", "they are")
+        apart = f"{them} behind broker {case.accused.broker}, or ahead of it"
+        why = next((a.key_error for a in unread if a.key_error), apart)
         return case.pending(f"{names(unread)} could not be compared: {why}")
     return case.unproven(reason)
 

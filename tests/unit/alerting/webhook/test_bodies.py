@@ -112,7 +112,8 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
     assert (
         firing.splitlines()[0]
-        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
+        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab)"
+        " (and 1 more finding)"
     )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a -c CONFIG`" in firing
@@ -156,7 +157,7 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
     assert (
         payload["summary"]
-        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
+        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (and 1 more finding)"
     )
     assert set(payload["custom_details"]) == {"a", "b"}
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
@@ -202,8 +203,38 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     told = message(known(replace(finding("a"), exposed=True)), finding("b"))
     assert as_posted(told, PAGERDUTY)["event_action"] == "trigger"
     text = as_posted(told, SLACK)["text"]
-    assert text.startswith("*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 more)")
+    assert text.startswith(
+        "*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 finding acknowledged)"
+    )
     assert "• (acknowledged by ann" in text
+
+
+def test_an_acknowledgement_of_some_findings_says_which_and_how_many_are_not_and_is_no_event_for_pagerduty() -> None:
+    outbox = Outbox(Pace(repeat_s=3600), Random(1), LAB)
+    many = [finding(name) for name in "abcde"]
+
+    def told(at: float, *standing: Finding) -> Message:
+        outbox.observe(standing, at)
+        message = outbox.due(at + 10)
+        assert message is not None
+        outbox.delivered(message, at + 10)
+        return message
+
+    told(1000.0, *many)
+    in_part = told(1100.0, known(replace(many[0], broker=3)), *many[1:])
+    text = as_posted(in_part, SLACK)["text"]
+    assert text.startswith(
+        "*ACKNOWLEDGED* Acknowledged by ann, and stands: Broker 3 still shows deleted records of orders-0 (cluster lab)"
+        " (4 findings not acknowledged)\n• (acknowledged by ann, who says: known &amp; wanted) "
+    )
+    assert text.count("• (not acknowledged) ") == 4
+    assert bodies(in_part, PAGERDUTY, LAB) == (), "somebody is called for the others already"
+    assert as_posted(in_part, ALERTMANAGER)["status"] == "firing"
+    left = told(1200.0, known(replace(many[0], broker=3)))
+    assert as_posted(left, PAGERDUTY)["event_action"] == "acknowledge"
+    title, *lines = as_posted(left, SLACK)["text"].split("\n•")
+    assert title.endswith("Broker 3 still shows deleted records of orders-0 (cluster lab) (4 findings over)")
+    assert [line.strip().startswith("(over) ") for line in lines] == [False, True, True, True, True]
 
 
 def test_what_becomes_worse_is_another_incident_at_pagerduty_and_all_end_together() -> None:

@@ -270,6 +270,26 @@ def test_a_partition_of_which_one_finding_is_acknowledged_is_told_again_for_the_
     assert told.delivered(3600).status is Status.FIRING
 
 
+def test_an_acknowledgement_of_one_finding_of_several_is_told_as_that_and_the_others_go_on_asking(told: Told) -> None:
+    told.observe(finding("a"), finding("b"), finding("c"))
+    told.delivered(10)
+    told.observe(finding("a"), known(finding("b")), finding("c"))
+    message = told.after(30)
+    assert message is not None
+    assert (ids(message), message.status, message.is_in_part) == (["b", "a", "c"], Status.ACKNOWLEDGED, True)
+    told.outbox.failed(message, told.now)
+    message = told.delivered(30)
+    assert (ids(message), message.status, message.rounds) == (["b", "a", "c"], Status.ACKNOWLEDGED, 0)
+    assert told.after(30) is None, "one message"
+    again = told.delivered(3600)
+    assert (ids(again), again.status, again.rounds) == (["a", "c", "b"], Status.FIRING, 0)
+    told.observe(known(finding("a")), known(finding("b")), replace(finding("c"), exposed=True))
+    assert told.delivered(30).status is Status.FIRING, "one has become worse"
+    told.observe(known(finding("a")), known(finding("b")))
+    whole = told.delivered(30)
+    assert (whole.status, whole.is_in_part, whole.rounds) == (Status.ACKNOWLEDGED, False, 0)
+
+
 def test_a_receiver_that_may_have_been_told_of_an_acknowledgement_is_asked_anew(told: Told) -> None:
     told.observe(finding("a"))
     told.delivered(10)

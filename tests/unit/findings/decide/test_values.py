@@ -603,7 +603,11 @@ class TestRecordMissing:
         behind = shows(1, None, last_stable_offset=50)
         for others, why in (
             ([behind, replica(3, **unread)], "brokers 1 and 3 could not be compared: not authorized"),
-            ([behind], "broker 1 could not be compared: it is behind, or ahead of the accused"),
+            ([behind], "broker 1 could not be compared: it is behind broker 2, or ahead of it"),
+            (
+                [behind, replace(behind, broker=3)],
+                "brokers 1 and 3 could not be compared: they are behind broker 2, or ahead of it",
+            ),
         ):
             assert decide(self.c, answers(shows(2, None), *others)).reason == why
 
