@@ -26,8 +26,10 @@ from parallax.audit.waiting import CaughtUp, Copied, Doubted, Unread, Waiting
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
+from parallax.counts import counted
 from parallax.errors import one_line
 from parallax.findings.manager import FindingsManager
+from parallax.findings.report import short_id
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -37,6 +39,8 @@ log = structlog.get_logger(__name__)
 
 _NAMED = 20
 """Partitions of an audit that are named one by one in the log."""
+_FINDINGS = 3
+"""Findings of a partition that the log spells out."""
 _WRITER = "audit"
 """The writer of the suspects of audits, beside the ids of queries, in the log of their table."""
 
@@ -220,8 +224,22 @@ class AuditSchedule:
                 self._on_failure()
             return None
         log.info("an audit has ended", read_from=source, result=str(report.result), partitions=len(report.partitions))
+        log_diverged(report)
         log_unknown(report)
         return report
+
+
+def log_diverged(report: AuditReport) -> None:
+    """Log each partition in which an audit found that replicas differ, and its findings; the first `_NAMED`."""
+    diverged = [one for one in report.partitions if one.result is Result.DIVERGED]
+    for one in diverged[:_NAMED]:
+        said = [f"{short_id(finding)}: {finding.summary}" for finding in one.findings[:_FINDINGS]]
+        more = [f"and {counted(len(one.findings) - _FINDINGS, 'more finding')}"] if one.findings[_FINDINGS:] else []
+        about = {"topic": one.topic, "partition": one.partition}
+        log.warning("an audit found that replicas differ", **about, what="; ".join([*said, *more]))
+    if others := diverged[_NAMED:]:
+        what = "parallax findings list names what stands"
+        log.warning("an audit found that replicas differ in more partitions", partitions=len(others), what=what)
 
 
 def log_unknown(report: AuditReport) -> None:

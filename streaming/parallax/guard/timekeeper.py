@@ -24,6 +24,7 @@ from parallax.guard.recall import recall
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.model import TopicPartition
 from parallax.moments import time_text
+from parallax.shell import ANYWHERE
 
 log = structlog.get_logger(__name__)
 
@@ -173,6 +174,7 @@ def _words(late: Late) -> dict[str, Any]:
     from parallax.guard.words import UNCLEAR  # which takes its types from here
 
     was, (topic, partition) = late.absence, late.place
+    audit = ANYWHERE.parallax("audit", "--topic", topic, "--partition", partition)
     return {
         "topic": topic,
         "partition": partition,
@@ -180,7 +182,7 @@ def _words(late: Late) -> dict[str, Any]:
         "kept_until": None if was.bound_ms is None else time_text(was.bound_ms),
         "why": None if was.unclear is None else UNCLEAR[was.unclear],
         "what": "it may have missed tombstones or end markers that were cleaned meanwhile, and is compared again; "
-        f"whether it has is not known until {SETTLED_BY}",
+        f"whether it has is not known until {SETTLED_BY}; how things stand: {audit}",
     }
 
 

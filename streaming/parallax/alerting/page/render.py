@@ -246,17 +246,12 @@ class Renderer:
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
         if not found:
             return None
-        audit = snapshot.audits.results.get(place)
-        said = None
-        if audit is not None:
-            result, ended_at = audit
-            said = f"{result.result}, ended at {datetime.fromtimestamp(ended_at, UTC):%Y-%m-%d %H:%M:%S} UTC"
         return self.page(
             "partition.html",
             status=status,
             one=found[0],
             lanes=drawn_lanes(found[0]),
-            audit=said,
+            audit=glance.last_audit(snapshot, place),
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
             timelines=timelines,

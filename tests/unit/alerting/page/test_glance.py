@@ -10,6 +10,7 @@ import pytest
 from parallax.alerting.page.glance import Partition, State, partitions, refused_topics
 from parallax.alerting.page.render import Renderer, Wanted
 from parallax.alerting.status import BEHIND, Status, Watch, words
+from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.holds import Event, EventKind, Hold, Phase
@@ -196,3 +197,28 @@ def test_nothing_stands_where_nothing_is_followed(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.state.update_findings(FindingsStatus())
     assert partitions(job.state.snapshot()) == []
+
+
+def test_an_audit_that_found_a_divergence_says_what_has_come_of_it(job: Job) -> None:
+    one, other = finding(), finding("a1" * 16)
+    place = one.place
+
+    def said() -> str:
+        snapshot = job.state.snapshot()
+        page = Renderer().partition(snapshot, status(job), place, (), "") or ""
+        return page.partition("<dt>Last audit</dt><dd>")[2].partition("</dd>")[0]
+
+    assert said() == "none since the job started"
+    diverged = PartitionResult(*place, Result.DIVERGED, findings=(one, other))
+    job.state.update_audit(AuditReport("brokers", 0.0, 60.0, (diverged,)))
+    at = "diverged, ended at 1970-01-01 00:01:00 UTC"
+    job.state.update_findings(FindingsStatus(open=(one,), acknowledged=(other,)))
+    assert said() == f"{at}; of what it found 2 findings stand"
+    job.state.update_findings(FindingsStatus(acknowledged=(other,)))
+    assert said() == f"{at}; of what it found 1 finding stands"
+    job.state.update_findings(FindingsStatus(open=(finding("b2" * 16),)))
+    assert said() == f"{at}; what it found is over, or counted in what stands or is being checked"
+    job.state.update_findings(FindingsStatus())
+    assert said() == f"{at}; what it found is over since"
+    job.state.update_audit(AuditReport("brokers", 0.0, 60.0, (PartitionResult(*place, Result.CONSISTENT),)))
+    assert said() == "consistent, ended at 1970-01-01 00:01:00 UTC"
