@@ -165,15 +165,24 @@ class Copied(Waiting):
 
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
         super().__init__(delay_s, clock, rest_s=SOON_S)
+        self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
         """Take in all that can be audited now, each with when its newest late copy was, milliseconds since 1970 UTC."""
         if not self._delay_s:
             return
+        self._copied = dict(copied)
         for place in self._due.keys() - copied.keys():
             del self._due[place]
         for place, at_ms in copied.items():
             self._wait(place, at_ms)
+
+    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
+        """Take in that partitions were audited; those with copies that are still late wait for the next audit."""
+        undecided = super().audited(places, report)
+        gone = {p.place for p in report.partitions if not p.replicas} if report else set()
+        self.observe({place: at_ms for place, at_ms in self._copied.items() if place not in gone})
+        return undecided
 
 
 class Doubted(Waiting):

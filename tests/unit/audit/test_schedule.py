@@ -463,3 +463,19 @@ def test_what_is_in_doubt_waits_while_reading_is_paused_and_is_audited_after_it(
     held[0] = False
     assert schedule.run_due()
     assert runs.ran == [("brokers", (("orders", 0),))]
+
+
+def test_a_late_copy_whose_audit_had_no_verdict_is_audited_again_though_nothing_more_is_heard_of_it() -> None:
+    runs = Runs(result=Result.UNKNOWN)
+    schedule = runs.schedule(unread_delay_s=60)
+    place = TopicPartition("orders", 0)
+    assert schedule.observe_copies({place: 1}) == {place: 60.0}
+    for second in range(300):
+        runs.now = float(second)
+        schedule.run_due()
+    assert runs.ran == [("brokers", (place,))] * 3
+    runs.replicas = ()
+    for second in range(300, 7200):
+        runs.now = float(second)
+        schedule.run_due()
+    assert len(runs.ran) == 4, "it is there no more"
