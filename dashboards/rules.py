@@ -238,7 +238,8 @@ class Rules(Alerts):
                 "warning",
                 f"{broker} was back too late",
                 f"{{{{ $value }}}} of its replicas {agreed('has', 'have')} copied records that may have been cleaned "
-                "before. What they may have missed is not known until an audit: parallax audit -c CONFIG.",
+                "before. What they may have missed is not known until the job has audited them, which it does by "
+                "itself (audit.unread_delay_s).",
             ),
         ]
 

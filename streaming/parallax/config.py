@@ -344,8 +344,8 @@ class AuditSettings(_Section):
         60.0,
         ge=0,
         le=_MAX_S,
-        description="How long after it was noticed the job audits a partition with offsets that were not read in time; "
-        "0: never.",
+        description="How long after it was noticed the job audits a partition with offsets that were not read, or "
+        "copied by a replica, in time; 0: never.",
     )
     spot_checks: int = Field(
         32,

@@ -37,7 +37,7 @@ from parallax.guard.account import beside
 from parallax.guard.clock import Absence
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
-from parallax.guard.timekeeper import Timekeeper, clock_of
+from parallax.guard.timekeeper import Absences, Timekeeper, clock_of
 from parallax.logs import configure_logging
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.overload import Overload
@@ -233,7 +233,7 @@ class Job:
 
     def _start_clock(self) -> None:
         settings = self._settings
-        self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self.state.update_absences)
+        self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self._absences_changed)
         self._timekeeper.start()
         if self._client is not None:
             self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)
@@ -439,6 +439,11 @@ class Job:
                 self.state.settle(self._ledger.settled)
         if self._timekeeper is not None:
             self._timekeeper.audited(report)
+
+    def _absences_changed(self, absences: Absences) -> None:
+        audits = self._audits
+        due = {} if audits is None else audits.observe_copies(absences.copied)
+        self.state.update_absences(absences, {place: time.time() + s for place, s in due.items()})
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self.state.update_findings(status)

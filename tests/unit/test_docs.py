@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from parallax.audit.ledger import SETTLED_BY
 from parallax.model import UnknownReason
 from tests.scripts import script_of
 from tests.versions import FOUND, READ
@@ -28,6 +29,12 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
 def test_every_reason_for_having_no_verdict_is_explained(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
     assert [reason for reason in UnknownReason if f"`{reason}`" not in text] == []
+
+
+def test_the_runbook_says_which_audit_ends_what_is_unknown() -> None:
+    text = (ROOT / "docs" / "runbook.md").read_text().replace("`", "")
+    assert text.count(SETTLED_BY) == 2, "ParallaxCoverageUnknown and ParallaxReplicaLate"
+    assert "parallax audit --topic does so" not in text
 
 
 def test_every_test_that_the_page_on_reliability_names_exists() -> None:

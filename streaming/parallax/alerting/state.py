@@ -129,6 +129,7 @@ class Snapshot:
     taken_at: float
     is_all_compared: bool = False
     absences: Absences = field(default_factory=Absences)
+    audits_at: Mapping[TopicPartition, float] = field(default_factory=dict)
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
     mismatches: Mapping[str, str] = field(default_factory=dict)
@@ -210,6 +211,7 @@ class MonitorState:
         self._audits = AuditState()
         self._initial = InitialReading()
         self._absences = Absences()
+        self._audits_at: Mapping[TopicPartition, float] = {}
         self._guard: GuardStatus | None = None
         self._paused: Paused = {}
         self._leadership: dict[TopicPartition, Leadership] = {}
@@ -368,10 +370,15 @@ class MonitorState:
                 self._tables[table] = size
                 self._maintained_at = self._clock()
 
-    def update_absences(self, absences: Absences) -> None:
-        """Take in which replicas are absent, and from when on what they lack may be gone."""
+    def update_absences(self, absences: Absences, audits_at: Mapping[TopicPartition, float] | None = None) -> None:
+        """Take in which replicas are absent, and from when on what they lack may be gone.
+
+        Args:
+            absences: what the clock says.
+            audits_at: when the job audits each partition that has late copies, seconds since 1970 UTC.
+        """
         with self._lock:
-            self._absences = absences
+            self._absences, self._audits_at = absences, audits_at or {}
 
     def update_guard(self, status: GuardStatus) -> None:
         """Take in what the guard is doing."""
@@ -432,6 +439,7 @@ class MonitorState:
                 taken_at=now,
                 is_all_compared=self._is_all_compared,
                 absences=self._absences,
+                audits_at=self._audits_at,
                 guard=self._guard,
                 paused=self._paused,
                 mismatches=self._mismatches,

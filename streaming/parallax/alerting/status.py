@@ -17,6 +17,7 @@ from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Replica, Snapshot
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
+from parallax.guard.words import late_in_words
 from parallax.model import PASSING, FindingKind, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import span_text
 from parallax.source.feedback import ALL
@@ -379,9 +380,8 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
         yield f"offsets were left out of the comparison: {_counts(counts)}"
     # Where a finding stands it is known that they differ.
     differ = {finding.place for finding in (*snapshot.findings.open, *snapshot.findings.acknowledged)}
-    if copied := sum(late.place not in differ for late in snapshot.absences.late):
-        what = "replicas copied records" if copied > 1 else "replica copied records"
-        yield f"{copied:,} {what} that may have been cleaned before: audit them"
+    if late_copies := [one for one in snapshot.absences.late if one.place not in differ]:
+        yield late_in_words(late_copies, snapshot.audits_at, snapshot.taken_at)
 
 
 def _lag(snapshot: Snapshot) -> float:

@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 
 AUDITS = "audits"
 
+SETTLED_BY = "an audit that the job runs by itself (audit.unread_delay_s after it was noticed, or at audit.interval_s)"
+"""What ends that something is unknown to the job; no other audit does. For people: the runbook says so too."""
+
 _TIME: Any = pa.timestamp("ms", tz="UTC")
 _FIELDS: list[Any] = [
     pa.field("topic", pa.string()),
@@ -169,4 +172,4 @@ def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-__all__ = ["AUDITS", "Ended", "Ledger", "create_audits", "has_verdict"]
+__all__ = ["AUDITS", "SETTLED_BY", "Ended", "Ledger", "create_audits", "has_verdict"]

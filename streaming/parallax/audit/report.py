@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from rich.text import Text
 
+from parallax.audit.ledger import SETTLED_BY
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.counts import counted
 from parallax.findings.finding import Finding
@@ -82,8 +83,8 @@ def write(report: AuditReport, output: str, to: TextIO, shell: Shell = ANYWHERE)
 
 
 _SETTLES = (
-    "This audit changes nothing on record. The running job reports and ends findings by its own probes, and only an "
-    "audit of its own (audit.interval_s) ends what is unknown to it."
+    "This audit changes nothing on record. The running job reports and ends findings by its own probes; what is "
+    f"unknown to it ends with {SETTLED_BY}."
 )
 
 

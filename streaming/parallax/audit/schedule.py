@@ -1,4 +1,4 @@
-"""Audits inside the always-on job: at an interval, of what the stream had to leave out, and of what was read too late.
+"""Audits inside the always-on job: at an interval, of what the stream left out, and of what was read or copied late.
 
 A broker that is back is checked in spots first; an audit follows of the partitions in which that has found something.
 
@@ -22,12 +22,14 @@ from parallax.audit.result import AuditReport, Result
 from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
 from parallax.audit.spot import Checked, SpotChecks
-from parallax.audit.waiting import CaughtUp, Doubted, Unread
+from parallax.audit.waiting import CaughtUp, Copied, Doubted, Unread, Waiting
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
+from parallax.counts import counted
 from parallax.errors import one_line
 from parallax.findings.manager import FindingsManager
+from parallax.findings.report import short_id
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -37,6 +39,8 @@ log = structlog.get_logger(__name__)
 
 _NAMED = 20
 """Partitions of an audit that are named one by one in the log."""
+_FINDINGS = 3
+"""Findings of a partition that the log spells out."""
 _WRITER = "audit"
 """The writer of the suspects of audits, beside the ids of queries, in the log of their table."""
 
@@ -58,7 +62,8 @@ class AuditSchedule:
         run: runs an audit.
         on_report: called with what each came to.
         on_failure: called when one has failed.
-        unread_delay_s: how long after it was noticed a partition is audited that was not read in time; 0: never.
+        unread_delay_s: how long after it was noticed a partition is audited that was not read, or copied, in time; 0:
+            never.
         clock: monotonic seconds, for tests.
         is_held: whether none is to begin at present.
         spot_checks: checks brokers that are back; None: they are not.
@@ -83,6 +88,7 @@ class AuditSchedule:
         self._is_held = is_held
         self._caught_up = CaughtUp()
         self._unread = Unread(unread_delay_s, clock)
+        self._copied = Copied(unread_delay_s, clock)
         self._spot_checks = spot_checks
         self._returned = Returned(clock)
         self._doubted = Doubted(clock)
@@ -122,6 +128,24 @@ class AuditSchedule:
         if due or sooner:
             self._wake.set()
 
+    def observe_copies(self, copied: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        """Take in which partitions have late copies that an audit can compare now.
+
+        Args:
+            copied: all of them, each with when the newest of its copies was seen, milliseconds since 1970 UTC.
+
+        Returns:
+            In how many seconds the audit of each is due that has one.
+        """
+        with self._lock:
+            waited_for = self._next_at()
+            self._copied.observe(copied)
+            times, now = self._copied.times(), self._clock()
+            sooner = self._next_at() != waited_for
+        if sooner:
+            self._wake.set()
+        return {place: max(0.0, at - now) for place, at in times.items()}
+
     def run_due(self) -> bool:
         """Run what is due now; returns whether there was anything."""
         if self._is_over():
@@ -133,7 +157,7 @@ class AuditSchedule:
             self._guarded("tables", queued)
         if back:
             self._check(back)
-        audited = [self._audit_due(waiting) for waiting in (self._doubted, self._unread)]
+        audited = [self._audit_due(waiting) for waiting in (self._doubted, self._unread, self._copied)]
         if self._interval_s and self._clock() >= self._next and not self._is_over():
             self._guarded("brokers", ())
             self._next = self._clock() + self._interval_s
@@ -144,7 +168,7 @@ class AuditSchedule:
         """Whether nothing is to begin any more, or not at present."""
         return self._stop.is_set() or self._is_held()
 
-    def _audit_due(self, waiting: Unread) -> bool:
+    def _audit_due(self, waiting: Waiting) -> bool:
         """Audit the brokers for the partitions whose time has come; returns whether there were any."""
         if self._is_over():
             return False
@@ -158,7 +182,7 @@ class AuditSchedule:
 
     def _next_at(self) -> float | None:
         """When the next partition, or the next broker that is back, is due; with the lock held."""
-        waiting = (self._unread, self._doubted, self._returned)
+        waiting = (self._unread, self._copied, self._doubted, self._returned)
         times = [at for at in (one.next_at() for one in waiting) if at is not None]
         return min([*times, *([self._clock()] if self._queued else [])], default=None)
 
@@ -200,8 +224,22 @@ class AuditSchedule:
                 self._on_failure()
             return None
         log.info("an audit has ended", read_from=source, result=str(report.result), partitions=len(report.partitions))
+        log_diverged(report)
         log_unknown(report)
         return report
+
+
+def log_diverged(report: AuditReport) -> None:
+    """Log each partition in which an audit found that replicas differ, and its findings; the first `_NAMED`."""
+    diverged = [one for one in report.partitions if one.result is Result.DIVERGED]
+    for one in diverged[:_NAMED]:
+        said = [f"{short_id(finding)}: {finding.summary}" for finding in one.findings[:_FINDINGS]]
+        more = [f"and {counted(len(one.findings) - _FINDINGS, 'more finding')}"] if one.findings[_FINDINGS:] else []
+        about = {"topic": one.topic, "partition": one.partition}
+        log.warning("an audit found that replicas differ", **about, what="; ".join([*said, *more]))
+    if others := diverged[_NAMED:]:
+        what = "parallax findings list names what stands"
+        log.warning("an audit found that replicas differ in more partitions", partitions=len(others), what=what)
 
 
 def log_unknown(report: AuditReport) -> None:

@@ -12,12 +12,12 @@ import pyarrow as pa
 import structlog
 from deltalake.exceptions import DeltaError
 
-from parallax.audit.ledger import has_verdict
+from parallax.audit.ledger import SETTLED_BY, has_verdict
 from parallax.audit.result import AuditReport
 from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.guard import late as record
-from parallax.guard.clock import Absence, Clock, Late, Look
+from parallax.guard.clock import Absence, Clock, Late, Look, Presence
 from parallax.guard.horizons import Reading
 from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
@@ -43,6 +43,20 @@ class Absences:
 
     absent: tuple[Absence, ...] = ()
     late: tuple[Late, ...] = ()
+
+    @property
+    def copied(self) -> dict[TopicPartition, int]:
+        """When the newest late copy was seen of each partition, milliseconds since 1970 UTC.
+
+        Without those that no audit can compare whole yet: a replica is away, or still copies.
+        """
+        replicas = {one.replica for one in self.late}
+        missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}
+        found: dict[TopicPartition, int] = {}
+        for one in self.late:
+            if one.place not in missing:
+                found[one.place] = max(found.get(one.place, 0), one.at_ms)
+        return found
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
         """Those of some partitions."""
@@ -168,7 +182,7 @@ def _words(late: Late) -> dict[str, Any]:
         "kept_until": None if was.bound_ms is None else time_text(was.bound_ms),
         "why": None if was.unclear is None else UNCLEAR[was.unclear],
         "what": "it may have missed tombstones or end markers that were cleaned meanwhile, and is compared again; "
-        f"whether it has is not known until an audit: {audit}",
+        f"whether it has is not known until {SETTLED_BY}; how things stand: {audit}",
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from parallax.guard.clock import Absence, Presence, Unclear
+from collections.abc import Collection, Mapping
+
+from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import EventKind
 from parallax.guard.timekeeper import Absences
+from parallax.model import TopicPartition
 from parallax.moments import time_text
 
 PRESENCE = {
@@ -59,7 +62,7 @@ def in_words(absence: Absence, now: float) -> str:
 
 
 def summed(absences: Absences, now: float) -> str:
-    """One sentence on all of them, or nothing where nobody is absent.
+    """One sentence on all that are absent, or nothing where nobody is; of late copies `late_in_words` tells.
 
     Args:
         absences: what the clock says.
@@ -80,13 +83,46 @@ def summed(absences: Absences, now: float) -> str:
         parts.append(f"nothing is cleaned of what {held:,} of them lack")
     if len(bounds) + held < len(absences.absent):
         parts.append(f"of {len(absences.absent) - len(bounds) - held:,} it is not known until when it is kept")
-    if absences.late:
-        parts.append(f"{len(absences.late):,} copied records that may have been cleaned before: audit them")
     return "; ".join(parts)
+
+
+def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float], now: float) -> str:
+    """Which replicas have copied something too late, and when the job audits them; nothing where there is none.
+
+    Args:
+        late: those to tell of.
+        audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC.
+        now: seconds since 1970 UTC.
+    """
+    if not late:
+        return ""
+    names = sorted(f"{one.place.topic}-{one.place.partition} on broker {one.broker}" for one in late)
+    named = " and ".join([", ".join(names[:_NAMED]), *([f"{len(names) - _NAMED:,} more"] if names[_NAMED:] else [])])
+    copied = f"{named} copied its log" if len(late) == 1 else f"{len(late):,} replicas ({named}) copied their logs"
+    what = f"{copied} late and may have missed tombstones or end markers that had been cleaned by then"
+    return f"{what}; {audit_in_words({one.place for one in late}, audits_at, now)}"
+
+
+def audit_in_words(places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float], now: float) -> str:
+    """When the job audits partitions with late copies, by itself; arguments as of `late_in_words`."""
+    them = "the partitions" if len(places) > 1 else "the partition"
+    times = [audits_at[place] for place in places if place in audits_at]
+    if not times:
+        return (
+            f"the job audits {them} by itself once all replicas are back and have copied what they lack "
+            "(with audit.unread_delay_s 0 only at audit.interval_s)"
+        )
+    first = min(times)
+    when = "now" if first <= now else f"{'from' if len(places) > 1 else 'at'} {time_text(first * 1000)}"
+    return f"the job audits {them} by itself {when}{' on' if len(places) > 1 else ''}"
+
+
+_NAMED = 3
+"""Late replicas that are named; of more, the others are counted."""
 
 
 def _brokers(absences: Absences) -> str:
     return ", ".join(map(str, sorted({one.broker for one in absences.absent})))
 
 
-__all__ = ["NO_TIME", "PRESENCE", "SAID", "UNCLEAR", "in_words", "summed"]
+__all__ = ["NO_TIME", "PRESENCE", "SAID", "UNCLEAR", "audit_in_words", "in_words", "late_in_words", "summed"]

@@ -15,12 +15,14 @@ from parallax.audit import schedule as schedule_module
 from parallax.audit.confirm import Confirmed
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import PAUSE_S, SETTLE_S
-from parallax.audit.schedule import AuditSchedule, log_unknown
+from parallax.audit.schedule import AuditSchedule, log_diverged, log_unknown
 from parallax.audit.spot import Checked
 from parallax.audit.waiting import AGAIN_S, EVENTS, MAX_TOGETHER, SOON_S, CaughtUp
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
+from parallax.findings.report import short_id
 from parallax.model import TopicPartition, UnknownReason
+from tests.samples import finding
 
 
 def coverage(*deferred: DeferredRange, partition: int = 0) -> Coverage:
@@ -125,6 +127,20 @@ def test_the_log_names_each_partition_that_an_audit_could_not_tell_of_and_why() 
     with capture_logs() as logs:
         Runs(result=Result.UNKNOWN).schedule()._guarded("brokers", [TopicPartition("orders", 7)])
     assert [line["partition"] for line in logs if "could not tell" in line["event"]] == [7]
+
+
+def test_the_log_names_each_partition_in_which_an_audit_found_a_divergence_and_its_findings() -> None:
+    found = tuple(finding(f"{n}" * 32, summary=f"Broker {n} differs.") for n in range(5))
+    diverged = [PartitionResult("orders", n, Result.DIVERGED, findings=found) for n in range(21)]
+    with capture_logs() as logs:
+        log_diverged(AuditReport("brokers", 0, 1, (PartitionResult("bills", 0, Result.CONSISTENT), *diverged)))
+    assert [(line.get("topic"), line.get("partition")) for line in logs[:20]] == [("orders", n) for n in range(20)]
+    first = "; ".join(f"{short_id(one)}: {one.summary}" for one in found[:3])
+    assert logs[0]["what"] == f"{first}; and 2 more findings"
+    assert logs[20]["partitions"] == 1
+    with capture_logs() as logs:
+        Runs(result=Result.DIVERGED).schedule()._guarded("brokers", [TopicPartition("orders", 7)])
+    assert [line["partition"] for line in logs if "replicas differ" in line["event"]] == [7]
 
 
 def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:
@@ -447,3 +463,19 @@ def test_what_is_in_doubt_waits_while_reading_is_paused_and_is_audited_after_it(
     held[0] = False
     assert schedule.run_due()
     assert runs.ran == [("brokers", (("orders", 0),))]
+
+
+def test_a_late_copy_whose_audit_had_no_verdict_is_audited_again_though_nothing_more_is_heard_of_it() -> None:
+    runs = Runs(result=Result.UNKNOWN)
+    schedule = runs.schedule(unread_delay_s=60)
+    place = TopicPartition("orders", 0)
+    assert schedule.observe_copies({place: 1}) == {place: 60.0}
+    for second in range(300):
+        runs.now = float(second)
+        schedule.run_due()
+    assert runs.ran == [("brokers", (place,))] * 3
+    runs.replicas = ()
+    for second in range(300, 7200):
+        runs.now = float(second)
+        schedule.run_due()
+    assert len(runs.ran) == 4, "it is there no more"

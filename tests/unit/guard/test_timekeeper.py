@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,15 @@ from typing import Any
 import pytest
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.audit.schedule import AuditSchedule
+from parallax.audit.waiting import SOON_S
 from parallax.guard import late as record
 from parallax.guard.clock import Look
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.pauses import Paused
 from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import Absences, Timekeeper, recorded
-from parallax.guard.words import in_words, summed
+from parallax.guard.words import in_words, late_in_words, summed
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 from tests.unit.guard.looking import HOUR, PLACE, START, clock, tick
@@ -146,7 +149,25 @@ def test_all_absences_in_one_sentence(tmp_path: Path) -> None:
     assert summed(keeper.said, now) == "1 of broker 2; what they lack is kept until 2023-11-14 23:13:14 UTC at least"
     assert summed(keeper.said, now + 7200) == "1 of broker 2; what 1 of them lack may be gone by now"
     keeper.take_in(BACK)
-    assert summed(keeper.said, now) == "1 copied records that may have been cleaned before: audit them"
+    assert summed(keeper.said, now) == "", "it is not absent any more"
+
+
+def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    assert late_in_words(keeper.said.late, {}, 0) == ""
+    keeper.take_in(IN_TIME, AWAY, BACK)
+    (late,) = keeper.said.late
+    copied = "orders-0 on broker 2 copied its log late and may have missed tombstones or end markers"
+    said = late_in_words([late], {PLACE: START / 1000 + 60}, START / 1000)
+    assert said == (
+        f"{copied} that had been cleaned by then; the job audits the partition by itself at 2023-11-14 22:14:20 UTC"
+    )
+    assert late_in_words([late], {PLACE: 5.0}, 5.0).endswith("; the job audits the partition by itself now")
+    assert "by itself once all replicas are back" in late_in_words([late], {}, 5.0)
+    others = [replace(late, place=TopicPartition("orders", n)) for n in range(5)]
+    said = late_in_words(others, {PLACE: 60.0}, 5.0)
+    assert said.startswith("5 replicas (orders-0 on broker 2, orders-1 on broker 2, orders-2 on broker 2 and 2 more)")
+    assert said.endswith("; the job audits the partitions by itself from 1970-01-01 00:01:00 UTC on")
 
 
 def showing(*times: int) -> list[Paused]:
@@ -175,3 +196,86 @@ def test_a_hold_on_record_counts_without_a_job(tmp_path: Path) -> None:
     GuardTable(str(tmp_path)).append(held)
     (absence,) = recorded(str(tmp_path), clock(), START + 2 * HOUR)
     assert absence.is_held
+
+
+class Auditing:
+    """A timekeeper beside the audits of a job that has no interval, over looks of a second each."""
+
+    def __init__(self, storage: Path, unread_delay_s: float = 60.0) -> None:
+        self.at = 0
+        self.audited: list[int] = []
+        self.verdict = Result.CONSISTENT
+        self.said = Absences()
+        self.schedule = AuditSchedule(
+            *(0.0, self._audit, self._take_report, lambda: None),
+            unread_delay_s=unread_delay_s,
+            clock=lambda: self.at / 1000,
+        )
+        self.keeper = Timekeeper(str(storage), clock(), self._take, lambda: (START + self.at) / 1000)
+        self.keeper.start()
+
+    def _take(self, said: Absences) -> None:
+        self.said = said
+        self.audit_in = self.schedule.observe_copies(said.copied)
+
+    def _audit(self, source: str, places: Sequence[TopicPartition]) -> AuditReport:
+        assert list(places) == [PLACE]
+        self.audited.append(self.at // 1000)
+        return audit(self.at, source=source, partitions=(PartitionResult(*PLACE, self.verdict, replicas=ALL),))
+
+    def _take_report(self, report: AuditReport) -> None:
+        self.keeper.audited(report)
+
+    def spend(self, seconds: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> list[int]:
+        """When audits were run meanwhile, in seconds after the beginning."""
+        before = len(self.audited)
+        for _ in range(seconds):
+            self.at += 1_000
+            self.keeper.take_in([_row(look) for look in tick(self.at, ends, isr, retention=45_000)])
+            self.schedule.run_due()
+        return self.audited[before:]
+
+    def away_and_back(self, seconds: int) -> list[int]:
+        self.spend(108, {1: 12, 2: None, 3: 12}, REST)
+        return self.spend(seconds, dict.fromkeys(ALL, 12), ALL)
+
+    def copied_anew(self, seconds: int) -> list[int]:
+        """The partition is reassigned to the others, and back."""
+        self.spend(60, {1: 12, 3: 12}, REST)
+        self.spend(30, {1: 12, 2: 5, 3: 12}, REST)
+        return self.spend(seconds, dict.fromkeys(ALL, 12), ALL)
+
+
+def test_each_late_copy_is_audited_by_the_job_within_minutes_however_many_there_were(tmp_path: Path) -> None:
+    job = Auditing(tmp_path)
+    job.spend(60, dict.fromkeys(ALL, 10), ALL)
+    assert len(job.away_and_back(100)) == 1
+    for _ in range(4):
+        back = job.at // 1000 + 90
+        (at,) = job.copied_anew(330)
+        assert at - back <= SOON_S + 5
+        assert job.said.late == ()
+    assert job.spend(7200, dict.fromkeys(ALL, 12), ALL) == []
+
+
+def test_a_late_copy_waits_for_a_replica_that_is_away_and_for_one_that_still_copies(tmp_path: Path) -> None:
+    job = Auditing(tmp_path)
+    job.spend(60, dict.fromkeys(ALL, 10), ALL)
+    assert job.away_and_back(1) == []
+    assert job.audit_in == {PLACE: 60.0}
+    assert job.spend(600, {1: 12, 2: 12, 3: None}, (1, 2)) == []
+    assert (job.audit_in, [one.broker for one in job.said.late]) == ({}, [2])
+    assert len(job.spend(90, dict.fromkeys(ALL, 12), ALL)) == 1
+
+
+def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_and_none_is_where_that_is_off(tmp_path: Path) -> None:
+    job = Auditing(tmp_path)
+    job.verdict = Result.UNKNOWN
+    job.spend(60, dict.fromkeys(ALL, 10), ALL)
+    assert len(job.away_and_back(300)) == 3
+    job.verdict = Result.CONSISTENT
+    job.spend(600, dict.fromkeys(ALL, 12), ALL)
+    assert job.said.late == ()
+    off = Auditing(tmp_path / "off", unread_delay_s=0.0)
+    off.spend(60, dict.fromkeys(ALL, 10), ALL)
+    assert off.away_and_back(600) == []

@@ -15,11 +15,14 @@ from parallax.alerting.listing import FindingState, state_of
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import BEHIND, LAGGING_S, behind, overdue, words
+from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
+from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
 from parallax.findings.sides import standing
 from parallax.guard.clock import Absence
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
+from parallax.moments import time_text
 
 _LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"
@@ -149,6 +152,23 @@ def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
     late = {place for place, seconds in overdue(snapshot).items() if seconds > LAGGING_S}
     for place, brokers in found.items():
         yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), is_overdue=place in late)
+
+
+def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
+    """What the last audit of a partition came to, and what has come of what it found; empty where there was none."""
+    if place not in snapshot.audits.results:
+        return ""
+    audit, ended_at = snapshot.audits.results[place]
+    said = f"{audit.result}, ended at {time_text(ended_at * 1000)}"
+    if audit.result is not Result.DIVERGED or not snapshot.findings_loaded:
+        return said
+    found = {finding.finding_id for finding in audit.findings}
+    stands = [one for one in (*snapshot.findings.open, *snapshot.findings.acknowledged) if one.place == place]
+    if left := sum(one.finding_id in found for one in stands):
+        return f"{said}; of what it found {counted(left, 'finding')} {agreed(left, 'stands', 'stand')}"
+    if stands or snapshot.findings.pending.get(place):
+        return f"{said}; what it found is over, or counted in what stands or is being checked"
+    return f"{said}; what it found is over since"
 
 
 def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partition]:

@@ -24,7 +24,7 @@ from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.report import OVER, answers_of, key_text, sections
 from parallax.findings.summary import asked_in_words, counted_in_words
-from parallax.guard.words import in_words, summed
+from parallax.guard.words import audit_in_words, in_words, late_in_words, summed
 from parallax.model import FindingStatus, TopicPartition
 from parallax.shell import ANYWHERE, Shell
 from parallax.views.pause import in_words as paused_in_words
@@ -208,6 +208,7 @@ class Renderer:
             if snapshot.guard
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
+            late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at),
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
             in_words=TOPICS_IN_WORDS,
@@ -245,18 +246,14 @@ class Renderer:
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
         if not found:
             return None
-        audit = snapshot.audits.results.get(place)
-        said = None
-        if audit is not None:
-            result, ended_at = audit
-            said = f"{result.result}, ended at {datetime.fromtimestamp(ended_at, UTC):%Y-%m-%d %H:%M:%S} UTC"
         return self.page(
             "partition.html",
             status=status,
             one=found[0],
             lanes=drawn_lanes(found[0]),
-            audit=said,
+            audit=glance.last_audit(snapshot, place),
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
+            audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
             timelines=timelines,
             timeline_error=timeline_error,
         )

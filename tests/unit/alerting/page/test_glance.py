@@ -10,6 +10,7 @@ import pytest
 from parallax.alerting.page.glance import Partition, State, partitions, refused_topics
 from parallax.alerting.page.render import Renderer, Wanted
 from parallax.alerting.status import BEHIND, Status, Watch, words
+from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.holds import Event, EventKind, Hold, Phase
@@ -140,7 +141,10 @@ def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
     renderer, snapshot = Renderer(), job.state.snapshot()
     page = renderer.partition(snapshot, status(job), absence.place, (), "") or ""
     assert "away; what it lacks was kept until 1970-01-01 00:01:05 UTC, and may be gone by now" in page
-    assert "it copied records that may have been cleaned before: audit the partition" in page
+    assert "it copied records that may have been cleaned before: the job audits the partition by itself" in page
+    overview = renderer.overview(snapshot, status(job), Wanted()) or ""
+    assert "<dt>Absent replicas</dt><dd>1 of broker 3; what 1 of them lack may be gone by now</dd>" in overview
+    assert "<dt>Late copies</dt><dd>orders-0 on broker 1 copied its log late" in overview
     assert "Absent replicas" in renderer.overview(snapshot, status(job), Wanted())
 
 
@@ -193,3 +197,28 @@ def test_nothing_stands_where_nothing_is_followed(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.state.update_findings(FindingsStatus())
     assert partitions(job.state.snapshot()) == []
+
+
+def test_an_audit_that_found_a_divergence_says_what_has_come_of_it(job: Job) -> None:
+    one, other = finding(), finding("a1" * 16)
+    place = one.place
+
+    def said() -> str:
+        snapshot = job.state.snapshot()
+        page = Renderer().partition(snapshot, status(job), place, (), "") or ""
+        return page.partition("<dt>Last audit</dt><dd>")[2].partition("</dd>")[0]
+
+    assert said() == "none since the job started"
+    diverged = PartitionResult(*place, Result.DIVERGED, findings=(one, other))
+    job.state.update_audit(AuditReport("brokers", 0.0, 60.0, (diverged,)))
+    at = "diverged, ended at 1970-01-01 00:01:00 UTC"
+    job.state.update_findings(FindingsStatus(open=(one,), acknowledged=(other,)))
+    assert said() == f"{at}; of what it found 2 findings stand"
+    job.state.update_findings(FindingsStatus(acknowledged=(other,)))
+    assert said() == f"{at}; of what it found 1 finding stands"
+    job.state.update_findings(FindingsStatus(open=(finding("b2" * 16),)))
+    assert said() == f"{at}; what it found is over, or counted in what stands or is being checked"
+    job.state.update_findings(FindingsStatus())
+    assert said() == f"{at}; what it found is over since"
+    job.state.update_audit(AuditReport("brokers", 0.0, 60.0, (PartitionResult(*place, Result.CONSISTENT),)))
+    assert said() == "consistent, ended at 1970-01-01 00:01:00 UTC"
