@@ -20,6 +20,7 @@ from parallax.alerting.page.topic_map import Topic, topic_map
 from parallax.alerting.starting import Stage
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import Condition, Status
+from parallax.counts import counted
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.incident import group_of, tally_of
@@ -197,6 +198,7 @@ class Renderer:
             loaded=snapshot.findings_loaded,
             compared_any=bool(snapshot.coverage),
             most=MOST_FINDINGS,
+            more_findings=counted(sum(f.is_open for f in standing) - MOST_FINDINGS, "more finding"),
             states=topics.states,
             unknown=topics.unknown,
             pending=sum(snapshot.findings.pending.values()),

@@ -10,6 +10,7 @@ from parallax.addresses import is_address
 from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
+from parallax.counts import counted
 from parallax.findings.acknowledgement import in_words
 from parallax.model import Severity
 
@@ -97,8 +98,13 @@ def _common(documents: Sequence[Mapping[str, str]]) -> dict[str, str]:
 def _title(message: Message) -> str:
     """One line for all of it; a resolved message says what was the matter."""
     others = len(message.alerts) - 1
-    more = f" ({others} more)" if others else ""
+    more = f", and {counted(others, _more(message))}" if others else ""
     return f"{message.alerts[0].annotations.get('summary', message.alerts[0].alertname)}{more}"
+
+
+def _more(message: Message) -> str:
+    """What a message names one of, where it does not name the rest."""
+    return "more alert" if message.group == OF_THE_JOB else "more finding"
 
 
 def _description(alert: Alert) -> str:
@@ -127,7 +133,7 @@ def _slack(message: Message, settings: WebhookSettings, places: Places) -> Seque
         to += [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
         lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert))}", " · ".join(to)))))
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:
-        lines.append(f"and {left} more: {_code(places.shell.parallax('findings', 'list'))}")
+        lines.append(f"and {counted(left, _more(message))}: {_code(places.shell.parallax('findings', 'list'))}")
     return [{"text": "\n".join(lines)}]
 
 

@@ -93,7 +93,7 @@ def test_of_very_many_findings_a_message_names_some_and_counts_the_others() -> N
     told = message(*(finding(f"f{n:04}") for n in range(MOST_ALERTS + 7)))
     posted = as_posted(told, ALERTMANAGER)
     assert (len(posted["alerts"]), posted["truncatedAlerts"]) == (MOST_ALERTS, 7)
-    assert "and 97 more" in as_posted(told, SLACK)["text"]
+    assert "and 97 more findings: " in as_posted(told, SLACK)["text"]
     assert len(as_posted(told, PAGERDUTY)["payload"]["custom_details"]) == 10
 
 
@@ -112,7 +112,8 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
     assert (
         firing.splitlines()[0]
-        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
+        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab)"
+        ", and 1 more finding"
     )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a -c CONFIG`" in firing
@@ -131,7 +132,7 @@ def test_commands_for_slack_can_be_pasted_whatever_the_path_of_the_settings_hold
         told = message(*(finding(f"f{number}") for number in range(12)), places=places)
         return str(as_posted(told, SLACK, places)["text"])
 
-    assert text("/etc/a b.yaml").splitlines()[-1] == "and 2 more: `parallax findings list -c '/etc/a b.yaml'`"
+    assert text("/etc/a b.yaml").splitlines()[-1] == "and 2 more findings: `parallax findings list -c '/etc/a b.yaml'`"
     assert "`parallax findings explain f0 -c '/etc/&lt;a&gt;.yaml'`" in text("/etc/<a>.yaml")
     with_backtick = text("/etc/a`b.yaml")
     assert "```parallax findings explain f0 -c '/etc/a`b.yaml'```" in with_backtick
@@ -156,7 +157,7 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
     assert (
         payload["summary"]
-        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (1 more)"
+        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab), and 1 more finding"
     )
     assert set(payload["custom_details"]) == {"a", "b"}
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
@@ -202,7 +203,9 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     told = message(known(replace(finding("a"), exposed=True)), finding("b"))
     assert as_posted(told, PAGERDUTY)["event_action"] == "trigger"
     text = as_posted(told, SLACK)["text"]
-    assert text.startswith("*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 more)")
+    assert text.startswith(
+        "*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab), and 1 more finding"
+    )
     assert "• (acknowledged by ann" in text
 
 
