@@ -22,6 +22,11 @@ def span_text(seconds: float) -> str:
     return f"{value:,.0f} {unit}" if value >= 10 or value == round(value) else f"{value:.1f} {unit}"
 
 
+def roughly(seconds: float) -> str:
+    """A length of time to the second, one at least."""
+    return span_text(max(1, round(seconds)))
+
+
 def time_text(ms: float) -> str:
     """A time in UTC, to the second; beyond the calendar that goes from the year 1 to 9999 it is said to be so.
 

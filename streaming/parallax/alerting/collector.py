@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState, headline
+from parallax.alerting.overdue import overdue
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
-from parallax.alerting.status import overdue
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding

@@ -257,7 +257,8 @@ CONDITIONS: Mapping[str, Condition] = {
         _WARNING,
         "A transaction hangs in {topic}-{partition}",
         "A transaction hung in {topic}-{partition}",
-        "Consumers in read_committed get nothing beyond it, until it is aborted.",
+        "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to abort "
+        "it: {check}",
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),
@@ -285,7 +286,8 @@ _SAID_BY = {"ParallaxQueryStalled": "ParallaxStalled"}
 
 def commands(shell: Shell) -> dict[str, str]:
     """What the texts of conditions name, by its placeholder: commands, as they are pasted."""
-    return {"audit": shell.parallax("audit", by_settings=True), "resume": shell.parallax("resume")}
+    names = ("resume", "check")
+    return {"audit": shell.parallax("audit", by_settings=True), **{name: shell.parallax(name) for name in names}}
 
 
 class Suffered(NamedTuple):

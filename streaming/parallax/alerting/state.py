@@ -137,6 +137,7 @@ class Snapshot:
     storage_full: bool = False
     hanging: tuple[Hanging, ...] = ()
     initially_left: Mapping[Replica, int] = field(default_factory=dict)
+    initially_compared: Mapping[TopicPartition, bool] = field(default_factory=dict)
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
     behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
     waiting_s: Mapping[tuple[TopicPartition, IsolationLevel], float] = field(default_factory=dict)
@@ -435,6 +436,7 @@ class MonitorState:
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),
                 initially_left=self._initial.left(self._positions),
+                initially_compared=self._initial.compared(self._coverage),
                 started_at=self._started_at,
                 taken_at=now,
                 is_all_compared=self._is_all_compared,

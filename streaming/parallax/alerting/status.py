@@ -1,4 +1,4 @@
-"""What stands about the cluster in one line: all replicas agree, findings, starting, or it cannot be told and why.
+"""What stands about the cluster in one line: all replicas agree, in part, findings, starting, or it cannot be told.
 
 The page, the browser's title and ``/readyz`` say the same, for all of them are told here. `status_of` is pure; `Watch`
 remembers between looks what no single one can tell.
@@ -13,21 +13,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from parallax.alerting.conditions import STALLED_S
-from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
+from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, is_read, overdue
+from parallax.alerting.starting import Past, Stage, Step, left_to_read, steps_of
 from parallax.alerting.state import Replica, Snapshot
-from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.guard.words import late_in_words
-from parallax.model import PASSING, FindingKind, IsolationLevel, TopicPartition, UnknownReason
-from parallax.moments import span_text
-from parallax.source.feedback import ALL
+from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReason
+from parallax.moments import roughly
 from parallax.views.pause import in_words as paused_in_words
 
-BEHIND = 10_000
-"""Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
-LAGGING_S = 300.0
-"""For how long a replica may have shown what is unread, or an offset have no verdict that should come by itself, before
-that is said; what ParallaxViewLagging and ParallaxCoverageUnknown go by."""
 STUCK_S = 600.0
 """For how long a start may get on with nothing before that is said."""
 NAMED = 3
@@ -43,49 +37,11 @@ class Condition(StrEnum):
     """What stands about the cluster; exactly one at a time."""
 
     AGREE = "agree"
+    AGREE_IN_PART = "agree_in_part"
+    """What was compared agrees, and not every partition has been compared whole."""
     FINDINGS = "findings"
     STARTING = "starting"
     UNKNOWN = "unknown"
-
-
-class Stage(StrEnum):
-    """How far a part of the start is; each is told by its word and its sign, not by colour alone."""
-
-    DONE = "done"
-    UNDER_WAY = "under way"
-    TO_COME = "to come"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A part of the start.
-
-    Attributes:
-        has_begun: whether something of it has been done; where that is not seen, it begins when those before it end.
-        detail: how far it is; empty where there is nothing to say.
-    """
-
-    name: str
-    is_done: bool
-    has_begun: bool = False
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What earlier looks have shown.
-
-    Attributes:
-        has_started: the start was over once; what comes later is no start.
-        since: since when the condition has been the same at every look, seconds since 1970 UTC; None before the first.
-        first_left: when offsets were first known to be left to the initial reading, and how many.
-        got_on_at: when the start last got on.
-    """
-
-    has_started: bool = False
-    since: float | None = None
-    first_left: tuple[float, int] | None = None
-    got_on_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +51,7 @@ class Status:
     Attributes:
         condition: the one that counts.
         text: it in one line.
-        is_whole: with `Condition.AGREE`, that nothing is unknown and no replica is absent; with `Condition.FINDINGS`,
-            that nobody knows of them.
+        is_known: with `Condition.FINDINGS`, that somebody has acknowledged all of them.
         since: seconds since 1970 UTC; None where that is not known.
         reasons: why it cannot be told, or, beside findings, of what it cannot be told; a phrase for each.
         notes: what else there is to know; a phrase for each.
@@ -106,7 +61,7 @@ class Status:
 
     condition: Condition
     text: str
-    is_whole: bool
+    is_known: bool
     since: float | None
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
@@ -154,7 +109,7 @@ class Watch:
             return status
 
     def _of_start(self, past: Past, snapshot: Snapshot) -> Past:
-        steps, left = steps_of(snapshot), _left(snapshot)
+        steps, left = steps_of(snapshot), left_to_read(snapshot)
         if all(step.is_done for step in steps):
             return replace(past, has_started=True)
         now = snapshot.taken_at
@@ -177,7 +132,8 @@ def status_of(snapshot: Snapshot, past: Past, stale_after_s: float) -> Status:
 
     Returns:
         Findings that nobody has acknowledged go first, then a start that gets on. Findings that somebody knows of are
-        told with what is not known of the rest. All replicas agree only where nothing speaks against it.
+        told with what is not known of the rest. All replicas agree only where nothing speaks against it, and every
+        partition has been compared whole.
     """
     problems = tuple(health(snapshot, stale_after_s))
     steps = () if past.has_started else steps_of(snapshot, past)
@@ -186,7 +142,8 @@ def status_of(snapshot: Snapshot, past: Past, stale_after_s: float) -> Status:
     acknowledged = counted(known, "acknowledged finding")
     notes = [*([acknowledged] if known else []), *_notes(snapshot)]
     since = past.since
-    is_whole = True
+    is_known = False
+    in_part = _in_part(snapshot)
     if snapshot.findings.open:
         condition, text = Condition.FINDINGS, _findings_text(snapshot)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.open)
@@ -194,17 +151,18 @@ def status_of(snapshot: Snapshot, past: Past, stale_after_s: float) -> Status:
         condition, since = Condition.STARTING, snapshot.started_at
         text = f"Starting: {sum(step.is_done for step in steps)} of {len(steps)} steps done"
     elif known:
-        condition, is_whole = Condition.FINDINGS, False
+        condition, is_known = Condition.FINDINGS, True
         rest = f"of the rest it cannot be told: {_first(reasons)}" if reasons else "nothing else differs"
         text = f"{acknowledged} {'stand' if known > 1 else 'stands'}; {rest}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
     elif reasons:
         condition, text = Condition.UNKNOWN, f"Cannot tell whether the replicas agree: {_first(reasons)}"
+    elif in_part:
+        condition, text = Condition.AGREE_IN_PART, _agree_in_part(snapshot, in_part)
     else:
-        condition, is_whole = Condition.AGREE, not notes
-        text = "All replicas agree" if is_whole else _agree_in_part(snapshot)
-    return Status(condition, text, is_whole, since, reasons, tuple(notes), steps, problems)
+        condition, text = Condition.AGREE, "All replicas agree"
+    return Status(condition, text, is_known, since, reasons, tuple(notes), steps, problems)
 
 
 def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
@@ -228,82 +186,37 @@ def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
     return problems
 
 
-def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
-    """The parts of a start, in the order in which they end as a rule."""
-    queries, initial = snapshot.queries, snapshot.initially_read
-    left = _left(snapshot)
-    read = sum(initial.values())
-    compared = sum(place in snapshot.coverage for place in initial)
-    of_all = f" of {counted(len(initial), 'partition')}"
-    return (
-        Step("Load the findings", snapshot.findings_loaded),
-        Step("Start Spark and the queries", bool(queries) and all(query.up for query in queries.values())),
-        Step("Ask the brokers what they hold", bool(initial)),
-        Step(
-            "Read what the logs held at the start",
-            bool(initial) and not left,
-            bool(initial),
-            f"{read:,}{of_all}{_remaining(left, past, snapshot.taken_at)}" if initial else "",
-        ),
-        Step(
-            "Compare it",
-            bool(initial) and compared == len(initial) and snapshot.heartbeat is not None,
-            compared > 0,
-            f"{compared:,}{of_all} begun" if initial else "",
-        ),
-    )
-
-
-def behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets its replica has been read less far than another, in the view where it is more."""
-    furthest = [0, 0]
-    for b in coverage.brokers:
-        furthest = [max(furthest[0], b.read_uncommitted), max(furthest[1], b.read_committed)]
-    return {b.broker: max(furthest[0] - b.read_uncommitted, furthest[1] - b.read_committed) for b in coverage.brokers}
-
-
-def overdue(snapshot: Snapshot) -> dict[TopicPartition, float]:
-    """By partition, how many seconds it has waited at the same offset for verdicts that should come by themselves.
-
-    A replica that cannot be read or stands still, and a transaction that hangs, are reasons of their own, and have
-    alerts of their own: their partitions are left out.
-    """
-    if ALL in snapshot.paused:
-        return {}
-    known = {one.one.place for one in snapshot.hanging}
-    stands = (*snapshot.findings.open, *snapshot.findings.acknowledged)
-    known |= {finding.place for finding in stands if finding.kind is FindingKind.READ_COMMITTED_FROZEN}
-    known |= {TopicPartition(*replica[:2]) for replica in snapshot.replicas if not _is_read(snapshot, replica)}
-    found: dict[TopicPartition, float] = {}
-    for (place, _), seconds in snapshot.waiting_s.items():
-        if place not in known:
-            found[place] = max(found.get(place, 0.0), seconds)
-    return found
-
-
 def words(reason: UnknownReason) -> str:
     """A reason as text."""
     return reason.replace("_", " ")
 
 
 def _first(reasons: tuple[str, ...]) -> str:
-    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    more = f", and {counted(len(reasons) - 1, 'more reason')}" if len(reasons) > 1 else ""
     return f"{reasons[0]}{more}"
 
 
-def _agree_in_part(snapshot: Snapshot) -> str:
-    """In how many partitions every replica was compared whole; of the others the notes say what is missing."""
-    in_part = {
+def _in_part(snapshot: Snapshot) -> frozenset[TopicPartition]:
+    """The partitions that have not been compared whole; the notes say what is missing."""
+    missed = (
         place
         for place, coverage in snapshot.coverage.items()
         if any(sum(counts) for reason, counts in coverage.unknown.items() if reason in _MISSED)
-    }
-    in_part |= {absence.place for absence in snapshot.absences.absent}
+    )
+    absent = (absence.place for absence in snapshot.absences.absent)
+    return frozenset((*missed, *absent, *_initially_uncompared(snapshot)))
+
+
+def _initially_uncompared(snapshot: Snapshot) -> list[TopicPartition]:
+    return [place for place, is_compared in snapshot.initially_compared.items() if not is_compared]
+
+
+def _agree_in_part(snapshot: Snapshot, in_part: frozenset[TopicPartition]) -> str:
     places = snapshot.coverage.keys() | in_part
     whole = len(places) - len(in_part)
     if not whole:
-        return f"No difference was found; none of {len(places):,} partitions could be compared whole"
-    return f"All replicas agree in {whole:,} of {len(places):,} partitions; the others are known in part"
+        return f"No difference was found; none of {counted(len(places), 'partition')} has been compared whole"
+    return f"All replicas agree in {whole:,} of {counted(len(places), 'partition')}; the others are known in part"
 
 
 def _findings_text(snapshot: Snapshot) -> str:
@@ -360,7 +273,7 @@ def _silent(snapshot: Snapshot) -> list[Replica]:
         replica
         for coverage in snapshot.coverage.values()
         for one in coverage.brokers
-        if not one.reachable and _is_read(snapshot, replica := (coverage.topic, coverage.partition, one.broker))
+        if not one.reachable and is_read(snapshot, replica := (coverage.topic, coverage.partition, one.broker))
     ]
 
 
@@ -397,6 +310,8 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         yield f"{len(absent):,} {many} absent, of broker {where}; what is not copied yet cannot be compared"
     if counts := _unknown(snapshot, _MISSED):
         yield f"{_counts(counts)}: offsets that nobody could compare in time; an audit tells of them"
+    if new := len(_initially_uncompared(snapshot)):
+        yield f"{counted(new, 'partition')} {agreed(new, 'is', 'are')} being compared for the first time"
 
 
 def _unknown(
@@ -410,35 +325,6 @@ def _unknown(
             if reason in reasons:
                 found[reason] += sum(counts)
     return +found
-
-
-def _left(snapshot: Snapshot) -> int:
-    """Offsets of the initial reading that are still to be read, of replicas that can be."""
-    if ALL in snapshot.paused:
-        return 0
-    return sum(n for replica, n in snapshot.initially_left.items() if _is_read(snapshot, replica))
-
-
-def _is_read(snapshot: Snapshot, replica: Replica) -> bool:
-    topic, _, broker = replica
-    held_up = replica in snapshot.refused or (topic, *WHOLE_TOPIC) in snapshot.refused or broker in snapshot.paused
-    return snapshot.reachable.get(broker, True) and not held_up
-
-
-def _remaining(left: int, past: Past | None, now: float) -> str:
-    """How long the initial reading goes on, by its pace so far; nothing where that cannot be said yet."""
-    if not left or past is None or past.first_left is None:
-        return ""
-    at, first = past.first_left
-    what = f"{counted(left, 'offset')} {agreed(left, 'is', 'are')} left"
-    if first <= left or now - at < 10:
-        return f"; {what}"
-    return f"; {what}, which takes about {roughly(left * (now - at) / (first - left))}"
-
-
-def roughly(seconds: float) -> str:
-    """A length of time to the second, one at least."""
-    return span_text(max(1, round(seconds)))
 
 
 def called(place: TopicPartition) -> str:
@@ -461,17 +347,4 @@ def _some(names: set[str]) -> str:
     return ", ".join(first[:NAMED]) + more
 
 
-__all__ = [
-    "LAGGING_S",
-    "Condition",
-    "Past",
-    "Status",
-    "Step",
-    "Watch",
-    "behind",
-    "health",
-    "overdue",
-    "roughly",
-    "status_of",
-    "steps_of",
-]
+__all__ = ["Condition", "Past", "Status", "Watch", "health", "status_of", "words"]

@@ -38,11 +38,15 @@ def init(
     """
     import yaml
 
-    from parallax.config import load, validate
+    from parallax.config import ConfigError, load, validate
     from parallax.shipped import CONFIG, Choices, configuration, write_out
 
     choices = Choices(servers, tuple(topic or ()), storage or str((folder / "data").absolute()))
-    validate(yaml.safe_load(configuration(choices)), where=CONFIG)
+    try:
+        document = yaml.safe_load(configuration(choices))
+    except (yaml.YAMLError, UnicodeError):
+        raise ConfigError("DIR and options of init: a character of them cannot stand in a file of settings") from None
+    validate(document, where=CONFIG)
     written = write_out(folder, choices)
     if output is Format.json:
         typer.echo(as_json({"config": written[0], "files": written}))

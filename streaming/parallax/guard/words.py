@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from parallax.counts import counted
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import EventKind
 from parallax.guard.timekeeper import Absences
@@ -98,7 +99,9 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
         return ""
     names = sorted(f"{one.place.topic}-{one.place.partition} on broker {one.broker}" for one in late)
     named = " and ".join([", ".join(names[:_NAMED]), *([f"{len(names) - _NAMED:,} more"] if names[_NAMED:] else [])])
-    copied = f"{named} copied its log" if len(late) == 1 else f"{len(late):,} replicas ({named}) copied their logs"
+    copied = (
+        f"{named} copied its log" if len(late) == 1 else f"{counted(len(late), 'replica')} ({named}) copied their logs"
+    )
     what = f"{copied} late and may have missed tombstones or end markers that had been cleaned by then"
     return f"{what}; {audit_in_words({one.place for one in late}, audits_at, now)}"
 

@@ -8,8 +8,10 @@ import pytest
 from test_collector import Clock, Report
 
 from parallax.alerting.conditions import STALLED_S
+from parallax.alerting.overdue import LAGGING_S
+from parallax.alerting.starting import Past
 from parallax.alerting.state import MonitorState
-from parallax.alerting.status import LAGGING_S, STUCK_S, Condition, Past, Status, Watch, health, status_of
+from parallax.alerting.status import STUCK_S, Condition, Status, Watch, health, status_of
 from parallax.compare.suspect import Coverage
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_watch import Hanging
@@ -117,13 +119,59 @@ def test_all_agree_since_the_first_look_at_which_nothing_spoke_against_it(health
     began = healthy.clock.now
     healthy.clock.now += 30
     said = healthy.says()
-    assert (said.text, said.since, said.is_whole) == ("All replicas agree", began, True)
+    assert (said.condition, said.text, said.since) == (Condition.AGREE, "All replicas agree", began)
     assert (said.reasons, said.notes, said.steps, said.problems) == ((), (), (), ())
 
 
 def test_a_topic_that_is_new_is_no_start(healthy: Monitor) -> None:
     healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
+    said = healthy.says()
+    assert (said.condition, said.steps) == (Condition.AGREE_IN_PART, ())
+    assert said.text == "All replicas agree in 1 of 2 partitions; the others are known in part"
+    assert said.notes == ("1 partition is being compared for the first time",)
+    healthy.compared(topic="new")
     assert healthy.says().condition is Condition.AGREE
+
+
+def test_a_topic_that_is_new_and_empty_is_nothing_to_speak_of(healthy: Monitor) -> None:
+    empty = {"high_watermark": 0, "last_stable_offset": 0, "log_end_offset": 0}
+    healthy.state.update_progress([progress("new", broker=b, **empty) for b in BROKERS])
+    assert healthy.says().condition is Condition.AGREE
+
+
+@pytest.mark.parametrize(
+    "so_far",
+    [
+        {"compared_up_to": (100, 40)},
+        {"unknown": {UnknownReason.UNJUDGED: (0, 3)}, "waits_from": (-1, 97)},
+        {"unknown": {UnknownReason.NOT_READ_YET: (100, 100)}, "waits_from": (0, 0)},
+    ],
+)
+def test_all_agree_only_once_what_the_logs_held_at_first_has_its_verdicts(
+    monitor: Monitor, so_far: dict[str, object]
+) -> None:
+    monitor.started()
+    monitor.compared(**so_far)
+    said = monitor.says()
+    assert (said.condition, said.problems) == (Condition.AGREE_IN_PART, ())
+    assert said.text == "No difference was found; none of 1 partition has been compared whole"
+    monitor.clock.now += 9
+    monitor.compared()
+    said = monitor.says()
+    assert (said.condition, said.since) == (Condition.AGREE, monitor.clock.now)
+    monitor.clock.now += 9
+    monitor.compared(**so_far)
+    assert monitor.says().condition is Condition.AGREE, "what is on its way later is not of the start"
+
+
+def test_what_is_known_in_part_and_what_is_known_whole_have_each_their_own_since(healthy: Monitor) -> None:
+    for unknown in ({UnknownReason.BEFORE_FIRST_READING: (7, 7)}, {}):
+        healthy.clock.now += 9
+        began = healthy.clock.now
+        healthy.compared(unknown=unknown)
+        assert healthy.says().since == began
+        healthy.clock.now += 9
+        assert healthy.says().since == began
 
 
 def test_what_is_over_begins_anew(healthy: Monitor) -> None:
@@ -172,8 +220,8 @@ def test_what_should_have_been_compared_and_was_not_cannot_be_told(
 def test_what_nobody_could_compare_in_time_is_noted_and_is_no_alarm(healthy: Monitor, reason: UnknownReason) -> None:
     healthy.compared(unknown={reason: (7, 7)})
     said = healthy.says()
-    assert (said.condition, said.is_whole) == (Condition.AGREE, False)
-    assert said.text == "No difference was found; none of 1 partitions could be compared whole"
+    assert said.condition is Condition.AGREE_IN_PART
+    assert said.text == "No difference was found; none of 1 partition has been compared whole"
     healthy.compared(partition=1)
     assert healthy.says().text == "All replicas agree in 1 of 2 partitions; the others are known in part"
     assert said.notes[0].startswith(f"14 {reason.replace('_', ' ')}")
@@ -184,14 +232,14 @@ def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:
     healthy.state.update_absences(Absences((absence,), ()))
     healthy.compared(partition=1)
     said = healthy.says()
-    assert (said.condition, said.is_whole) == (Condition.AGREE, False)
+    assert said.condition is Condition.AGREE_IN_PART
     assert said.text == "All replicas agree in 1 of 2 partitions; the others are known in part"
     assert said.notes == ("1 replica is absent, of broker 3; what is not copied yet cannot be compared",)
 
 
 def test_what_is_on_its_way_is_nothing_to_speak_of(healthy: Monitor) -> None:
     healthy.compared(unknown={UnknownReason.NOT_READ_YET: (20, 20), UnknownReason.UNDECIDED: (3, 3)})
-    assert healthy.says().is_whole
+    assert healthy.says().condition is Condition.AGREE
 
 
 def waited(monitor: Monitor, seconds: float, **more: object) -> Status:
@@ -217,7 +265,7 @@ def test_what_should_pass_by_itself_and_does_not_cannot_be_told(
     healthy: Monitor, reason: UnknownReason, counts: tuple[int, int], waits_from: tuple[int, int]
 ) -> None:
     unknown = {reason: counts}
-    assert waited(healthy, LAGGING_S, unknown=unknown, waits_from=waits_from).is_whole
+    assert waited(healthy, LAGGING_S, unknown=unknown, waits_from=waits_from).condition is Condition.AGREE
     said = waited(healthy, LAGGING_S, unknown=unknown, waits_from=waits_from)
     assert said.condition is Condition.UNKNOWN
     assert said.reasons == (f"orders-0 waited 10 min for a verdict: 3 {reason.replace('_', ' ')}",)
@@ -226,7 +274,10 @@ def test_what_should_pass_by_itself_and_does_not_cannot_be_told(
 
 def test_what_waits_under_traffic_at_ever_other_offsets_is_nothing_to_speak_of(healthy: Monitor) -> None:
     for n in range(40):
-        assert waited(healthy, 29, unknown={UnknownReason.NOT_READ_YET: (20, 20)}, waits_from=(n, n)).is_whole
+        assert (
+            waited(healthy, 29, unknown={UnknownReason.NOT_READ_YET: (20, 20)}, waits_from=(n, n)).condition
+            is Condition.AGREE
+        )
 
 
 def test_a_partition_of_which_nothing_comes_out_of_the_comparison_cannot_be_told(healthy: Monitor) -> None:
@@ -248,7 +299,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_none_of_which_anything_is_u
     )
     for level in LEVELS:
         healthy.state.update_positions(level, {("gone", 0, b): 100 for b in BROKERS})
-    assert waited(healthy, 450).condition is Condition.AGREE, "before it is forgotten"
+    assert waited(healthy, 450).condition is Condition.AGREE_IN_PART, "before it is forgotten"
 
 
 def test_what_waits_for_a_broker_that_is_away_is_told_of_by_that_alone(healthy: Monitor) -> None:
@@ -306,7 +357,7 @@ def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> 
             "cleaned by then; the job audits the partition by itself at 2096-10-02 07:06:40 UTC"
         ),
     )
-    assert said.text.endswith(f"{said.reasons[0]}, and 7 more")
+    assert said.text.endswith(f"{said.reasons[0]}, and 7 more reasons")
 
 
 def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
@@ -331,7 +382,7 @@ def test_findings_are_told_while_the_job_starts(monitor: Monitor) -> None:
 def test_what_somebody_knows_of_is_no_alarm_and_is_told(healthy: Monitor) -> None:
     healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
     said = healthy.says()
-    assert (said.condition, said.is_whole) == (Condition.FINDINGS, False)
+    assert (said.condition, said.is_known) == (Condition.FINDINGS, True)
     assert said.text == "1 acknowledged finding stands; nothing else differs"
 
 
@@ -339,7 +390,7 @@ def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monit
     healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
     healthy.state.update_progress([progress(broker=2, reachable=False)])
     said = healthy.says()
-    assert (said.condition, said.is_whole, said.notes) == (Condition.FINDINGS, False, ())
+    assert (said.condition, said.is_known, said.notes) == (Condition.FINDINGS, True, ())
     assert said.text == "1 acknowledged finding stands; of the rest it cannot be told: broker 2 does not answer"
     assert said.reasons == ("broker 2 does not answer",)
 

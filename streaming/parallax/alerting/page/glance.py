@@ -12,9 +12,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parallax.alerting.listing import FindingState, state_of
+from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.state import Snapshot
-from parallax.alerting.status import BEHIND, LAGGING_S, behind, overdue, words
+from parallax.alerting.status import words
 from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted

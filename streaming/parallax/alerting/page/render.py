@@ -17,8 +17,10 @@ from parallax.alerting.page.glance import Partition, State
 from parallax.alerting.page.offset_lanes import drawn_lanes
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.page.topic_map import Topic, topic_map
+from parallax.alerting.starting import Stage
 from parallax.alerting.state import Snapshot
-from parallax.alerting.status import Condition, Stage, Status, roughly
+from parallax.alerting.status import Condition, Status
+from parallax.counts import counted
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.incident import group_of, tally_of
@@ -26,6 +28,7 @@ from parallax.findings.report import OVER, answers_of, key_text, sections
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.guard.words import audit_in_words, in_words, late_in_words, summed
 from parallax.model import FindingStatus, TopicPartition
+from parallax.moments import roughly
 from parallax.shell import ANYWHERE, Shell
 from parallax.views.pause import in_words as paused_in_words
 
@@ -45,17 +48,16 @@ _SIGNS = {
     State.CONSISTENT: "✓",
 }
 """A state is told by its word, by its sign and by its colour."""
-_MARKS = {Condition.FINDINGS: "✗", Condition.UNKNOWN: "?", Condition.STARTING: "↻", Condition.AGREE: "✓"}
+_MARKS = {
+    Condition.FINDINGS: "✗",
+    Condition.UNKNOWN: "?",
+    Condition.STARTING: "↻",
+    Condition.AGREE_IN_PART: "◐",
+    Condition.AGREE: "✓",
+}
 """So is what stands about the cluster."""
-_IN_PART = "◐"
-"""What was compared agrees, and not all was."""
 _STAGES = {Stage.DONE: "✓", Stage.UNDER_WAY: "↻", Stage.TO_COME: "○"}
 """And so is how far a step of the start is."""
-
-
-def _mark(status: Status) -> str:
-    is_in_part = status.condition is Condition.AGREE and not status.is_whole
-    return _IN_PART if is_in_part else _MARKS[status.condition]
 
 
 _environment = Environment(
@@ -170,7 +172,7 @@ class Renderer:
             "run": shell.parallax,
             "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",
             "partition_link": lambda place: f"/topics/{quote(place.topic, safe='')}/{place.partition}",
-            "mark": _mark,
+            "mark": lambda status: _MARKS[status.condition],
             "stages": _STAGES,
             "at": lambda seconds: datetime.fromtimestamp(seconds, UTC),
             "loading": "not known yet: it is being loaded",
@@ -196,6 +198,7 @@ class Renderer:
             loaded=snapshot.findings_loaded,
             compared_any=bool(snapshot.coverage),
             most=MOST_FINDINGS,
+            more_findings=counted(sum(f.is_open for f in standing) - MOST_FINDINGS, "more finding"),
             states=topics.states,
             unknown=topics.unknown,
             pending=sum(snapshot.findings.pending.values()),

@@ -115,6 +115,11 @@ def _title(message: Message) -> str:
     return f"{summary} ({more})" if more else summary
 
 
+def _more(message: Message) -> str:
+    """What a message names one of, where it does not name the rest."""
+    return "more alert" if message.group == OF_THE_JOB else "more finding"
+
+
 def _description(alert: Alert, message: Message) -> str:
     """What is said of an alert, with how it stands where that is not what its message says."""
     by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
@@ -141,7 +146,7 @@ def _slack(message: Message, settings: WebhookSettings, places: Places) -> Seque
         to += [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
         lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert, message))}", " · ".join(to)))))
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:
-        lines.append(f"and {left} more: {_code(places.shell.parallax('findings', 'list'))}")
+        lines.append(f"and {counted(left, _more(message))}: {_code(places.shell.parallax('findings', 'list'))}")
     return [{"text": "\n".join(lines)}]
 
 

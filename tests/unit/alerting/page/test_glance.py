@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from parallax.alerting.overdue import BEHIND
 from parallax.alerting.page.glance import Partition, State, partitions, refused_topics
 from parallax.alerting.page.render import Renderer, Wanted
-from parallax.alerting.status import BEHIND, Status, Watch, words
+from parallax.alerting.status import Status, Watch, words
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence

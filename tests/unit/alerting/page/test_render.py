@@ -9,7 +9,7 @@ from parallax.alerting.status import Condition, Status
 from parallax.shell import Shell
 from tests.samples import finding
 
-STATUS = Status(Condition.FINDINGS, "1 open finding", True, None, (), (), (), ())
+STATUS = Status(Condition.FINDINGS, "1 open finding", False, None, (), (), (), ())
 
 SHELL = Shell.of({"bootstrap.servers": "kafka-1:9092"}, "/etc/parallax/night shift.yaml")
 

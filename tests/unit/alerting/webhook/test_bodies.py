@@ -93,7 +93,7 @@ def test_of_very_many_findings_a_message_names_some_and_counts_the_others() -> N
     told = message(*(finding(f"f{n:04}") for n in range(MOST_ALERTS + 7)))
     posted = as_posted(told, ALERTMANAGER)
     assert (len(posted["alerts"]), posted["truncatedAlerts"]) == (MOST_ALERTS, 7)
-    assert "and 97 more" in as_posted(told, SLACK)["text"]
+    assert "and 97 more findings: " in as_posted(told, SLACK)["text"]
     assert len(as_posted(told, PAGERDUTY)["payload"]["custom_details"]) == 10
 
 
@@ -132,7 +132,7 @@ def test_commands_for_slack_can_be_pasted_whatever_the_path_of_the_settings_hold
         told = message(*(finding(f"f{number}") for number in range(12)), places=places)
         return str(as_posted(told, SLACK, places)["text"])
 
-    assert text("/etc/a b.yaml").splitlines()[-1] == "and 2 more: `parallax findings list -c '/etc/a b.yaml'`"
+    assert text("/etc/a b.yaml").splitlines()[-1] == "and 2 more findings: `parallax findings list -c '/etc/a b.yaml'`"
     assert "`parallax findings explain f0 -c '/etc/&lt;a&gt;.yaml'`" in text("/etc/<a>.yaml")
     with_backtick = text("/etc/a`b.yaml")
     assert "```parallax findings explain f0 -c '/etc/a`b.yaml'```" in with_backtick

@@ -1,0 +1,99 @@
+"""How far a start is: its steps, and what earlier looks have shown of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parallax.alerting.overdue import is_read
+from parallax.alerting.state import Snapshot
+from parallax.counts import agreed, counted
+from parallax.moments import roughly
+from parallax.source.feedback import ALL
+
+
+class Stage(StrEnum):
+    """How far a part of the start is; each is told by its word and its sign, not by colour alone."""
+
+    DONE = "done"
+    UNDER_WAY = "under way"
+    TO_COME = "to come"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the start.
+
+    Attributes:
+        has_begun: whether something of it has been done; where that is not seen, it begins when those before it end.
+        detail: how far it is; empty where there is nothing to say.
+    """
+
+    name: str
+    is_done: bool
+    has_begun: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What earlier looks have shown.
+
+    Attributes:
+        has_started: the start was over once; what comes later is no start.
+        since: since when the condition has been the same at every look, seconds since 1970 UTC; None before the first.
+        first_left: when offsets were first known to be left to the initial reading, and how many.
+        got_on_at: when the start last got on.
+    """
+
+    has_started: bool = False
+    since: float | None = None
+    first_left: tuple[float, int] | None = None
+    got_on_at: float | None = None
+
+
+def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
+    """The parts of a start, in the order in which they end as a rule."""
+    queries, initial = snapshot.queries, snapshot.initially_read
+    left = left_to_read(snapshot)
+    read = sum(initial.values())
+    compared = sum(place in snapshot.coverage for place in initial)
+    of_all = f" of {counted(len(initial), 'partition')}"
+    return (
+        Step("Load the findings", snapshot.findings_loaded),
+        Step("Start Spark and the queries", bool(queries) and all(query.up for query in queries.values())),
+        Step("Ask the brokers what they hold", bool(initial)),
+        Step(
+            "Read what the logs held at the start",
+            bool(initial) and not left,
+            bool(initial),
+            f"{read:,}{of_all}{_remaining(left, past, snapshot.taken_at)}" if initial else "",
+        ),
+        Step(
+            "Compare it",
+            bool(initial) and compared == len(initial) and snapshot.heartbeat is not None,
+            compared > 0,
+            f"{compared:,}{of_all} begun" if initial else "",
+        ),
+    )
+
+
+def left_to_read(snapshot: Snapshot) -> int:
+    """Offsets of the initial reading that are still to be read, of replicas that can be."""
+    if ALL in snapshot.paused:
+        return 0
+    return sum(n for replica, n in snapshot.initially_left.items() if is_read(snapshot, replica))
+
+
+def _remaining(left: int, past: Past | None, now: float) -> str:
+    """How long the initial reading goes on, by its pace so far; nothing where that cannot be said yet."""
+    if not left or past is None or past.first_left is None:
+        return ""
+    at, first = past.first_left
+    what = f"{counted(left, 'offset')} {agreed(left, 'is', 'are')} left"
+    if first <= left or now - at < 10:
+        return f"; {what}"
+    return f"; {what}, which takes about {roughly(left * (now - at) / (first - left))}"
+
+
+__all__ = ["Past", "Stage", "Step", "left_to_read", "steps_of"]
