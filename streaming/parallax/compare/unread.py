@@ -87,10 +87,21 @@ class _Clock:
 
         How old a bound is that is of a clock that was ahead nobody knows.
         """
+        usable = (offset for since, offset in self._bounds() if _says_when(since, at, retention))
+        return min(usable, default=NEVER)
+
+    def has_outlived_one(self, at: int, retention: int) -> bool:
+        """Whether a bound is known that is older than that, or of a clock that was ahead."""
+        return any(not _says_when(since, at, retention) for since, _ in self._bounds())
+
+    def _bounds(self) -> list[tuple[int, int]]:
         bounds = ((self.bound_at, self.bound), (self.next_bound_at, self.next_bound))
-        ahead = -max(retention // LATELY, APART_MS)
-        known = (one for one in bounds if one[0] != UNKNOWN and ahead <= at - one[0] <= retention)
-        return min((offset for _, offset in known), default=NEVER)
+        return [one for one in bounds if one[0] != UNKNOWN]
+
+
+def _says_when(since: int, at: int, retention: int) -> bool:
+    """Whether what is read at a time may be dated by a bound: it is neither too old nor of a clock that was ahead."""
+    return -max(retention // LATELY, APART_MS) <= at - since <= retention
 
 
 _HELD = (RECORD, COMMIT, ABORT)
@@ -331,7 +342,9 @@ class _Follower:
             return
         late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
         if late > clock.read_to and (is_followed or not _shows_all(self._rows, position.row, clock.read_to, late)):
-            reason = UnknownReason.RETENTION_GAP if is_followed else UnknownReason.BEFORE_FIRST_READING
+            # Before any bound has grown old, nobody can have read for longer than the retention.
+            is_gap = is_followed and clock.has_outlived_one(at, self._retention)
+            reason = UnknownReason.RETENTION_GAP if is_gap else UnknownReason.BEFORE_FIRST_READING
             add(self._state, position.view, clock.read_to, late, reason, at)
             self._hide(position.view, late)
         clock.read_to = max(clock.read_to, offset)

@@ -39,9 +39,6 @@ class Grounds:
         sources: those of them of which no other finding of the partition leaves open whether the accused is right
             where they are wrong.
         beside: the other findings that do.
-        candidates: where none is proven right of a transaction that the accused alone holds open: those that have ended
-            it, and may be copied once they are found right.
-        is_leader_accused: another finding of the partition accuses the leader, or leaves open whom it accuses.
         shell: how commands name the cluster and the job.
     """
 
@@ -50,8 +47,6 @@ class Grounds:
     right: Sequence[int]
     sources: Sequence[int]
     beside: Sequence[Finding]
-    candidates: Sequence[int]
-    is_leader_accused: bool
     shell: Shell
 
     @property
@@ -63,12 +58,6 @@ class Grounds:
     def finding(self) -> Finding:
         """The finding itself."""
         return self.shown.finding
-
-    @property
-    def is_leader_undisputed(self) -> bool:
-        """Whether all that differ from the accused show what the leader shows, and no other finding accuses it."""
-        against = self.shown.against
-        return len(against) == 1 and self.shown.leader in against[0] and not self.is_leader_accused
 
     @property
     def consumers(self) -> str:
@@ -105,28 +94,15 @@ def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Gro
     shown = Shown.of(finding)
     right = cleared(shown)
     sources, beside = set(right), []
-    candidates = _may_be_right(shown) if not right else frozenset()
-    is_leader_accused = False
     for other in others:
         is_beside = other.stands and other.place == finding.place and other.finding_id != finding.finding_id
         if not is_beside or other.broker == finding.broker or has_spread(other):
             continue
         also_right = cleared(Shown.of(other))
-        candidates &= set(also_right)
-        is_leader_accused |= other.broker in (shown.leader, NOBODY)
         if not set(right) <= set(also_right):
             beside.append(other)
         sources &= set(also_right)
-    leads, may_be_copied = _leads(shown, right), sorted(candidates)
-    return Grounds(shown, leads, right, sorted(sources), beside, may_be_copied, is_leader_accused, shell)
-
-
-def _may_be_right(shown: Shown) -> frozenset[int]:
-    """Those that have ended a transaction which the accused holds open: whether as it did is not proven."""
-    finding = shown.finding
-    if finding.kind not in OPEN_KINDS or finding.broker == NOBODY or finding.is_incident or has_spread(finding):
-        return frozenset()
-    return shown.sides.get("ended", frozenset()) & shown.answered - shown.alike - shown.was_accused
+    return Grounds(shown, _leads(shown, right), right, sorted(sources), beside, shell)
 
 
 def _leads(shown: Shown, right: Collection[int]) -> Leads:

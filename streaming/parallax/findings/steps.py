@@ -6,12 +6,11 @@ partition may be right about.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
-from parallax.findings.repair import Repair, show_record, show_transaction
+from parallax.findings.repair import Repair, show_record
 from parallax.model import NOBODY, FindingKind
 
 
@@ -45,14 +44,12 @@ def steps(known: Grounds) -> tuple[Step, ...]:
     first = _who_leads(known)
     if finding.kind is FindingKind.LOG_TRUNCATED:
         return (first, Step(_LOST))
-    if known.candidates:
-        return (first, *_where_found_right(known, Repair.of(known.shown, known.candidates)))
     if not known.right:
         find = "Find out which replica is right before any is copied or wiped: the evidence does not prove it. "
         return (first, _compare(known, "what they show", lead=find))
     if known.repair is None:
         return (first, Step(_wait_for_others(known)))
-    return (first, *_copy_again(known, known.repair, known.sources))
+    return (first, *_copy_again(known, known.repair))
 
 
 def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step:
@@ -129,39 +126,11 @@ def _who_leads(known: Grounds) -> Step:
     if repair is None or not _has_to_lead(known):
         keep = f"Keep {in_words(known.shown.alike)} from leading"
         return Step(f"{keep}: no preferred election, and do not restart the present leader.")
-    return _let_lead(known, repair, "" if known.is_of_the_index else _FROM_THE_LEADER)
-
-
-_FROM_THE_LEADER = ", for a new copy is taken from the leader"
-
-
-def _let_lead(known: Grounds, repair: Repair, why: str) -> Step:
+    why = "" if known.is_of_the_index else ", for a new copy is taken from the leader"
     how = f"run an assignment of all replicas, which copies nothing and puts broker {repair.first} first, and then "
     if repair.is_first_already:
         how = "run "
     return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", repair.lead(known.shell))
-
-
-def _where_found_right(known: Grounds, repair: Repair) -> tuple[Step, ...]:
-    """How to find out whether those that have ended a transaction are right, and what to run only where they are."""
-    shell, finding, broker = known.shell, known.finding, known.finding.broker
-    ended = in_words(known.candidates)
-    find = (
-        "Find out which replica is right before any is copied or wiped: the evidence does not prove it. Broker "
-        f"{broker} holds the transaction open that has ended on {ended}: see its first record and its end marker on "
-        "each broker, what each holds of its producer, and what its coordinator says (ID is the transactional id that "
-        "the list names). Ask the system that wrote it whether the transaction was committed or aborted."
-    )
-    shown = f"{shell.parallax('findings', 'show', finding.finding_id)}\n"
-    look = Step(find, f"{shown}{show_transaction(finding, known.shown.replicas, shell)}")
-    only = Step(
-        f"Only where {one_of(known.candidates)} has ended it as the system that wrote it says: run the steps below, "
-        f"which have broker {broker} copy its log again. A new copy is taken from the leader: have one lead that was "
-        "found right. Where none is, run none of them."
-    )
-    is_led = known.shown.leader in known.candidates
-    lead = () if is_led else (_let_lead(known, repair, _FROM_THE_LEADER),)
-    return (look, only, *lead, *_copy_again(known, repair, known.candidates))
 
 
 def _wait_for_others(known: Grounds) -> str:
@@ -173,11 +142,11 @@ def _wait_for_others(known: Grounds) -> str:
     )
 
 
-def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tuple[Step, ...]:
+def _copy_again(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     shell, broker = known.shell, known.finding.broker
     replicas = ", ".join(map(str, repair.assigned))
     check = (
-        f"Check with kafka-topics.sh --describe that {one_of(sources)} leads, and that the replicas are still "
+        f"Check with kafka-topics.sh --describe that {one_of(known.sources)} leads, and that the replicas are still "
         f"{replicas}."
     )
     drop = (

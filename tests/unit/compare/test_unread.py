@@ -289,7 +289,20 @@ class TestFirstReading:
         comparison.feed(progress(0, 9), first)
         comparison.feed(read(3 * HOUR, 9), progress(3 * HOUR, 9))
         assert ranges(comparison, RU) == [(0, 9, FIRST)]
-        assert ranges(comparison, RC) == [(0, 8, FIRST), (8, 9, GAP)]
+        assert ranges(comparison, RC) == [(0, 8, FIRST), (8, 9, FIRST)]
+
+    def test_what_is_read_before_anybody_has_said_when_it_was_written_is_no_gap_of_a_retention_of_a_day(self) -> None:
+        """A topic that is seconds old: one replica is read twice before the first report on all."""
+        comparison = Comparison()
+        comparison.feed(progress(1000, 5, 24 * HOUR, down=BROKERS), read(1001, 5, (1,)))
+        comparison.feed(read(1500, 12, (1,)))
+        comparison.feed(progress(2000, 17, 24 * HOUR), read(2001, 17))
+        assert unknown(comparison, GAP) == (0, 0)
+        assert unknown(comparison, FIRST) == (17, 17)
+        comparison.feed(progress(3000, 20, 24 * HOUR), read(3001, 20))
+        assert unknown(comparison, FIRST) == (17, 17)
+        comparison.feed(progress(60 * HOUR, 30, 24 * HOUR), read(60 * HOUR, 30))
+        assert unknown(comparison, GAP) == (10, 10), "a real one is named"
 
     def test_everything_is_unknown_while_a_replica_has_never_been_read(self) -> None:
         comparison = Comparison()
