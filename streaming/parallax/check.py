@@ -22,11 +22,12 @@ from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
 from parallax.counts import agreed, counted
 from parallax.errors import SetupError, one_line
+from parallax.guard.absences import Absences
 from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded
 from parallax.guard.table import GuardTable, GuardTableError
-from parallax.guard.timekeeper import Absences, clock_of, recorded
+from parallax.guard.timekeeper import clock_of, recorded
 from parallax.guard.words import summed
 from parallax.java import find_java
 from parallax.model import TopicPartition

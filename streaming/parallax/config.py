@@ -754,13 +754,7 @@ def load(path: str | Path) -> Settings:
         raise ConfigError(f"{path}: cannot be read ({reason}); give the file with -c") from error
     try:
         document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except (
-        yaml.YAMLError,
-        ValueError,
-        AttributeError,
-        TypeError,
-        RecursionError,
-    ) as error:  # such as a date that is none
+    except (yaml.YAMLError, ValueError, AttributeError, TypeError, RecursionError) as error:  # a date that is none
         raise ConfigError(f"{path}: not YAML ({_place(error)}); correct it") from None
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: must hold a mapping of sections (kafka, topics, storage, ...)")

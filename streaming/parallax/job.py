@@ -33,11 +33,12 @@ from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
+from parallax.guard.absences import Absences
 from parallax.guard.account import beside
 from parallax.guard.clock import Absence
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
-from parallax.guard.timekeeper import Absences, Timekeeper, clock_of
+from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.logs import configure_logging
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.overload import Overload
@@ -449,7 +450,7 @@ class Job:
         self.state.update_findings(status)
         webhooks = self._webhooks
         if webhooks is not None and status.error is None:
-            webhooks.observe((*status.open, *status.acknowledged), status.ended)
+            webhooks.observe(status.standing, status.ended)
 
     def _query_reported(self, report: QueryReport) -> None:
         self.state.update_query(report)

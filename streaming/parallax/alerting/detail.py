@@ -73,7 +73,7 @@ class Detail:
 
 def _told(snapshot: Snapshot) -> set[TopicPartition]:
     """Partitions of which there is something to tell at once."""
-    findings = (*snapshot.findings.open, *snapshot.findings.acknowledged)
+    findings = snapshot.findings.standing
     found = {TopicPartition(finding.topic, finding.partition) for finding in findings}
     found |= {place for place, n in snapshot.findings.pending.items() if n}
     found |= {TopicPartition(*replica[:2]) for replica in snapshot.refused}

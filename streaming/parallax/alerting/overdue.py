@@ -32,8 +32,8 @@ def overdue(snapshot: Snapshot) -> dict[TopicPartition, float]:
     if ALL in snapshot.paused:
         return {}
     known = {one.one.place for one in snapshot.hanging}
-    stands = (*snapshot.findings.open, *snapshot.findings.acknowledged)
-    known |= {finding.place for finding in stands if finding.kind is FindingKind.READ_COMMITTED_FROZEN}
+    standing = snapshot.findings.standing
+    known |= {finding.place for finding in standing if finding.kind is FindingKind.READ_COMMITTED_FROZEN}
     known |= {TopicPartition(*replica[:2]) for replica in snapshot.replicas if not is_read(snapshot, replica)}
     found: dict[TopicPartition, float] = {}
     for (place, _), seconds in snapshot.waiting_s.items():

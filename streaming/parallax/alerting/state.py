@@ -21,8 +21,8 @@ from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.hanging_watch import Hanging, Standstill
 from parallax.findings.happenings import FindingsStatus
+from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
-from parallax.guard.timekeeper import Absences
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.source.repeats import LONGEST_US
 from parallax.views.pause import Paused
@@ -341,7 +341,7 @@ class MonitorState:
             if status.error is None:
                 self._findings_loaded = True
             if self._findings_loaded:
-                self._listing.observe((*status.open, *status.acknowledged), self._clock())
+                self._listing.observe(status.standing, self._clock())
 
     def update_lease(self, epoch: int, renewed_at: Callable[[], float | None]) -> None:
         """Note the lease on the storage.

@@ -292,7 +292,7 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
     if counts := _unknown(snapshot, LEFT_OUT):
         yield f"offsets were left out of the comparison: {_counts(counts)}"
     # Where a finding stands it is known that they differ.
-    differ = {finding.place for finding in (*snapshot.findings.open, *snapshot.findings.acknowledged)}
+    differ = {finding.place for finding in snapshot.findings.standing}
     if late_copies := [one for one in snapshot.absences.late if one.place not in differ]:
         yield late_in_words(late_copies, snapshot.audits_at, snapshot.taken_at)
 

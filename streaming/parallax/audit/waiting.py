@@ -120,8 +120,7 @@ class Waiting:
         gone = {p.place for p in report.partitions if not p.replicas} if report else set()
         left = [place for place in places if place not in gone]
         for place in gone:
-            for known in (self._due, self._pause, self._not_before, self._audited_at, self._soon, self._events):
-                known.pop(place, None)
+            self._forget(place)
         for place in left:
             due = self._due.pop(place, None)
             before = self._pause.get(place, _FIRST_PAUSE_S / 2)
@@ -135,6 +134,10 @@ class Waiting:
             self._audited_at[place] = now
             self._not_before[place] = now + pause
         return [place for place in left if place not in settled]
+
+    def _forget(self, place: TopicPartition) -> None:
+        for known in (self._due, self._pause, self._not_before, self._audited_at, self._soon, self._events):
+            known.pop(place, None)
 
 
 class Unread(Waiting):
@@ -180,9 +183,12 @@ class Copied(Waiting):
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; those with copies that are still late wait for the next audit."""
         undecided = super().audited(places, report)
-        gone = {p.place for p in report.partitions if not p.replicas} if report else set()
-        self.observe({place: at_ms for place, at_ms in self._copied.items() if place not in gone})
+        self.observe(self._copied)
         return undecided
+
+    def _forget(self, place: TopicPartition) -> None:
+        super()._forget(place)
+        self._copied.pop(place, None)
 
 
 class Doubted(Waiting):

@@ -149,3 +149,8 @@ class FindingsStatus:
     last_probe_at: float | None = None
     error: str | None = None
     skipped: int = 0
+
+    @property
+    def standing(self) -> tuple[Finding, ...]:
+        """Those that stand, acknowledged or not."""
+        return (*self.open, *self.acknowledged)

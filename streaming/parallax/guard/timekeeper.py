@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +16,13 @@ from parallax.audit.result import AuditReport
 from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.guard import late as record
-from parallax.guard.clock import Absence, Clock, Late, Look, Presence
+from parallax.guard.absences import Absences
+from parallax.guard.clock import Absence, Clock, Late, Look
 from parallax.guard.horizons import Reading
 from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
 from parallax.guard.table import GuardTable, GuardTableError
-from parallax.model import TopicPartition
+from parallax.guard.words import UNCLEAR
 from parallax.moments import time_text
 from parallax.shell import ANYWHERE
 
@@ -30,38 +30,6 @@ log = structlog.get_logger(__name__)
 
 _TRY_AGAIN_S = 60.0
 """How long after it could not be read the record of late replicas is read again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Absences:
-    """What the clock says at one moment.
-
-    Attributes:
-        absent: replicas that lack something, or may.
-        late: those that copied something too late, and that no audit has compared since.
-    """
-
-    absent: tuple[Absence, ...] = ()
-    late: tuple[Late, ...] = ()
-
-    @property
-    def copied(self) -> dict[TopicPartition, int]:
-        """When the newest late copy was seen of each partition, milliseconds since 1970 UTC.
-
-        Without those that no audit can compare whole yet: a replica is away, or still copies.
-        """
-        replicas = {one.replica for one in self.late}
-        missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}
-        found: dict[TopicPartition, int] = {}
-        for one in self.late:
-            if one.place not in missing:
-                found[one.place] = max(found.get(one.place, 0), one.at_ms)
-        return found
-
-    def of(self, places: Collection[TopicPartition]) -> Absences:
-        """Those of some partitions."""
-        absent = tuple(one for one in self.absent if one.place in places)
-        return Absences(absent, tuple(one for one in self.late if one.place in places))
 
 
 def clock_of(settings: Settings) -> Clock:
@@ -171,8 +139,6 @@ def _warn(late: Iterable[Late]) -> None:
 
 
 def _words(late: Late) -> dict[str, Any]:
-    from parallax.guard.words import UNCLEAR  # which takes its types from here
-
     was, (topic, partition) = late.absence, late.place
     audit = ANYWHERE.parallax("audit", "--topic", topic, "--partition", partition)
     return {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from parallax.counts import counted
+from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import EventKind
-from parallax.guard.timekeeper import Absences
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 

@@ -24,10 +24,10 @@ from parallax.findings.finding import Finding
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_watch import Hanging, Standstill
 from parallax.findings.happenings import FindingsStatus
+from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.run import GuardStatus
-from parallax.guard.timekeeper import Absences
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause

@@ -16,8 +16,8 @@ from parallax.compare.suspect import Coverage
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_watch import Hanging
 from parallax.findings.happenings import FindingsStatus
+from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence
-from parallax.guard.timekeeper import Absences
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, MissingRight, TopicPartition, UnknownReason
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, coverage, finding, progress

@@ -89,6 +89,14 @@ def test_a_choice_that_cannot_be_is_refused_before_anything_is_written(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_character_that_no_file_of_settings_can_hold_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    ended = init(str(tmp_path), "--topic", "a\x7f")
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith("parallax: DIR and options of init: ")
+    assert ended.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ended = init(str(tmp_path / "file"))

@@ -11,11 +11,12 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.schedule import AuditSchedule
 from parallax.audit.waiting import SOON_S
 from parallax.guard import late as record
+from parallax.guard.absences import Absences
 from parallax.guard.clock import Look
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.pauses import Paused
 from parallax.guard.table import GuardTable
-from parallax.guard.timekeeper import Absences, Timekeeper, recorded
+from parallax.guard.timekeeper import Timekeeper, recorded
 from parallax.guard.words import in_words, late_in_words, summed
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri

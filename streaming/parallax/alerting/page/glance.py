@@ -164,7 +164,7 @@ def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
     if audit.result is not Result.DIVERGED or not snapshot.findings_loaded:
         return said
     found = {finding.finding_id for finding in audit.findings}
-    stands = [one for one in (*snapshot.findings.open, *snapshot.findings.acknowledged) if one.place == place]
+    stands = [one for one in snapshot.findings.standing if one.place == place]
     if left := sum(one.finding_id in found for one in stands):
         return f"{said}; of what it found {counted(left, 'finding')} {agreed(left, 'stands', 'stand')}"
     if stands or snapshot.findings.pending.get(place):

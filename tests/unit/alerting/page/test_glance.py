@@ -13,10 +13,10 @@ from parallax.alerting.page.render import Renderer, Wanted
 from parallax.alerting.status import Status, Watch, words
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.happenings import FindingsStatus
+from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.run import GuardStatus
-from parallax.guard.timekeeper import Absences
 from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
 from tests.pages import BROKERS, Job, broker, coverage, finding, progress
 
