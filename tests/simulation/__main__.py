@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from parallax.findings.incidents import ALONE
-from tests.simulation.beside import opinion
+from tests.simulation.beside import Beside, opinion
+from tests.simulation.planned import Planned
+from tests.simulation.second import Second
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
@@ -39,7 +41,7 @@ GROUPS = {
     "judged": "of the judge",
     "beside": "what product and judge say otherwise at the end",
 }
-OPINIONS = ("alone", "beside")
+OPINIONS = {"alone": Second, "beside": Beside, "asked": Planned}
 
 
 def main() -> int:
@@ -81,7 +83,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", choices=sorted(MODES), default="both")
     parser.add_argument("--alone", type=int, default=ALONE, help="more findings of a kind about one replica: incident")
     parser.add_argument("--kills", type=int, default=0, help="in so many operations the job is killed once; 0: never")
-    parser.add_argument("--second-opinion", nargs="?", const="alone", choices=OPINIONS, help="hold the judge")
+    parser.add_argument("--second-opinion", nargs="?", const="alone", choices=sorted(OPINIONS), help="hold the judge")
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
     if arguments.histories is not None:
@@ -131,7 +133,7 @@ def work(
             counts["histories"] += 1
             try:
                 if second is not None:
-                    counts.update(opinion(seed, healthy, alone, kills, beside=second == "beside").counts)
+                    counts.update(opinion(seed, healthy, alone, kills, kind=OPINIONS[second]).counts)
                 else:
                     counts.update(run(seed, healthy, alone, kills).tally())
             except Violation as violation:

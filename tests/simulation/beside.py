@@ -60,7 +60,9 @@ class Beside(Second):
                 self.counts[f"beside a finding of the product stands wrongly: {one.kind}"] += 1
 
 
-def opinion(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0, *, beside: bool = False) -> Second:
+def opinion(
+    seed: int, healthy: bool, alone: int = ALONE, kills: int = 0, *, kind: type[Second] = Second
+) -> Second:
     """Run the history of a seed with the judge, by itself or beside the product.
 
     Args:
@@ -68,17 +70,17 @@ def opinion(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0, *, bes
         healthy: nothing befalls it that makes replicas diverge.
         alone: see `Profile.alone`.
         kills: see `Profile.kills`.
-        beside: with the product.
+        kind: by itself (`Second`), beside the product (`Beside`), or by what that suspects (`Planned`).
 
     Raises:
         Violation: a look said what is not true, or the last one missed something.
     """
     p = replace(kinds.profile(seed, healthy), alone=alone, kills=kills)
-    world = (Beside if beside else Second)(p)
+    world = kind(p)
     try:
         world.run(with_kills(p, kinds.generate(p)))
     except Violation:
-        if not beside:
+        if kind is Second:
             raise
         world.counts["beside the product breaks a property"] += 1
     if healthy and world.last is not None and any(not verdict.past for verdict in world.last.verdicts):
