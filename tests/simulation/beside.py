@@ -60,9 +60,7 @@ class Beside(Second):
                 self.counts[f"beside a finding of the product stands wrongly: {one.kind}"] += 1
 
 
-def opinion(
-    seed: int, healthy: bool, alone: int = ALONE, kills: int = 0, *, kind: type[Second] = Second
-) -> Second:
+def opinion(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0, *, kind: type[Second] = Second) -> Second:
     """Run the history of a seed with the judge, by itself or beside the product.
 
     Args:

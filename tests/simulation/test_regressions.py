@@ -12,8 +12,8 @@ from parallax.findings.finding import claim_of, evidence_of, sides_of
 from parallax.findings.incident import tally_of
 from parallax.findings.incidents import ALONE
 from parallax.findings.requests import Question, Recreated
-from parallax.findings.sides import standing
 from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
+from parallax.sides import standing
 from tests.simulation import kinds, probe
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import BROKERS, Op, profile

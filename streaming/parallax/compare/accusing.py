@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, Array
 from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import PartitionState
 from parallax.model import UNKNOWN, UnknownReason, hash_text
+from parallax.sides import Side, Sides, as_document, in_order
 
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
 """Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
@@ -33,15 +33,16 @@ def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
     return {str(broker_of(state, slot)): value for slot in slots_of(mask)}
 
 
-def without_direction(sides: Mapping[str, list[int]], pivot: str | None = None) -> dict[str, Any]:
+def without_direction(sides: Sides, pivot: Side | None = None) -> dict[str, Any]:
     """The evidence of a difference that accuses nobody: who shows what, and who is to be asked last.
 
     Args:
         sides: by what they show, the ids of the brokers; one without brokers is left out.
         pivot: the side of which one is asked last; the first one if not given.
     """
-    shown = {text: sorted(brokers) for text, brokers in sorted(sides.items()) if brokers}
-    return {"sides": shown, "pivot": min(shown[pivot] if pivot in shown else next(iter(shown.values())))}
+    shown = in_order(sides)
+    asked_last = shown[pivot] if pivot in shown else next(iter(shown.values()))
+    return {"sides": as_document(shown), "pivot": min(asked_last)}
 
 
 def brokers_of(state: PartitionState, mask: int) -> list[int]:

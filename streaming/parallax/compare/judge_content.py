@@ -12,6 +12,7 @@ from parallax.compare.rules.arrays import bit_counts, has_bit, slots_of
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
+from parallax.sides import Shows, Side
 
 
 def judge_content(state: PartitionState) -> list[Accusation]:
@@ -37,12 +38,13 @@ def judge_content(state: PartitionState) -> list[Accusation]:
 
 
 def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusation:
-    sides: dict[str, list[int]] = {}
+    sides: dict[Side, list[int]] = {}
     records: dict[str, str] = {}
     for row in rows[rows["shown"] != 0]:
         brokers = brokers_of(state, int(row["shown"]))
         fingerprint = f"{row['fingerprint'].astype(np.uint64):016x}"
-        sides[_marker_at(state, offset, int(row["shown"])) or f"record {fingerprint}"] = brokers
+        held = _marker_at(state, offset, int(row["shown"])) or f"record {fingerprint}"
+        sides[Side(Shows.CONTENT, content=held)] = brokers
         records |= dict.fromkeys(map(str, brokers), fingerprint)
     return Accusation(
         Rule.CONTENT,

@@ -24,6 +24,7 @@ from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import DISPUTE, NEVER, REPORTED, PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
+from parallax.sides import Shows, Side
 
 
 def judge_disputes(state: PartitionState) -> list[Accusation]:
@@ -98,8 +99,9 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         first = part[0]
         observations = outcomes_shown(state, part)
         if not verdict.proven:
-            sides = {name: brokers_of(state, int(first[name])) for name in ("visible", "aborted")}
-            observations |= without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
+            views = {Shows.COMMITTED: "visible", Shows.ABORTED: "aborted"}
+            sides = {Side(shows): brokers_of(state, int(first[name])) for shows, name in views.items()}
+            observations |= without_direction(sides)
         if ends := _ends_shown(state, first):
             observations["ends"] = ends
         marker = int(verdict.markers[at[0]])

@@ -14,6 +14,7 @@ from parallax.compare.rules.arrays import bits, has_bit, joined
 from parallax.compare.state import NEVER, TOMBSTONE, PartitionState, kept
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
+from parallax.sides import Shows, Side
 
 MAX_KEY_VERDICTS = 256
 """Absences judged in one step, oldest first; the rest wait, so that a flood is neither lost nor drowns the probe."""
@@ -136,8 +137,8 @@ def _accuse_key(
     if verdict.slot == NOBODY:
         # A replica that shows a value is asked last: the value that a tombstone deletes may be on those that lack it.
         deletes = bool(row["flags"] & TOMBSTONE)
-        shown = f"{'tombstone' if deletes else 'value'} at offset {row['offset']}"
-        lacking = f"no {shown}"
+        held, lacks = (Shows.TOMBSTONE, Shows.LACKS_TOMBSTONE) if deletes else (Shows.VALUE, Shows.LACKS_VALUE)
+        shown, lacking = Side(held, int(row["offset"])), Side(lacks, int(row["offset"]))
         observations |= without_direction({shown: holding, lacking: absent}, lacking if deletes else shown)
     return Accusation(
         Rule.LATEST_VALUE,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, sides_of
 from parallax.findings.incident import tally_of
 from parallax.kinds import TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.people import ended
+from parallax.sides import OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,5 +127,5 @@ def status_of(finding: Finding) -> FindingStatus:
 def _alike(finding: Finding) -> frozenset[int]:
     """Who shows the same outcome of a transaction as the accused; of values, each replica has a finding of its own."""
     sides = sides_of(finding) if finding.kind in TRANSACTION_KINDS else {}
-    own = (side for text, side in sides.items() if text in (ABORTED, COMMITTED) and finding.broker in side)
-    return frozenset(broker for side in own for broker in side)
+    own = (on for side, on in sides.items() if side.shows in OUTCOMES and finding.broker in on)
+    return frozenset().union(*own)

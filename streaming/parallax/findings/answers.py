@@ -9,6 +9,7 @@ from typing import Any
 from parallax.evidence.atoms import Place
 from parallax.evidence.log import Belongs, Log, Logs
 from parallax.model import NOBODY, UNKNOWN
+from parallax.sides import Shows, Side
 
 _NOT_LISTED = "no coordinator lists the producer: its transactional id has expired, or DESCRIBE on it is not granted"
 COMMITTED = "committed"
@@ -53,6 +54,11 @@ class RecordShown:
         """Return what two replicas that hold one offset must agree on (I1)."""
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
         return ":".join(map(str, fields))
+
+
+def value_shown(live: RecordShown | None) -> Side:
+    """The side of a replica by the live value that it shows of a key; None: it shows none."""
+    return Side(Shows.NO_VALUE) if live is None else Side(Shows.VALUE, live.offset)
 
 
 @dataclass(frozen=True, slots=True)

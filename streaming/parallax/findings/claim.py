@@ -17,6 +17,7 @@ from parallax.compare.suspect import Accusation
 from parallax.evidence.atoms import Place
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text, id_of
+from parallax.sides import Side, as_document, parsed
 
 MAX_BETWEEN = 64
 """How many offsets between a record and its end marker are looked at, to see whether another marker has room there."""
@@ -127,7 +128,7 @@ class Recorded:
     topics: Mapping[int, str] = field(default_factory=dict)
     shown_to: Mapping[int, str] = field(default_factory=dict)
     ends: Mapping[int, str] = field(default_factory=dict)
-    sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sides: Mapping[Side, tuple[int, ...]] = field(default_factory=dict)
     pivot: int = NOBODY
     topic_id: str = ""
     leader_epoch: int = UNKNOWN
@@ -185,7 +186,7 @@ class Recorded:
         """The same, JSON-able: broker ids as text where they are names of fields."""
         found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
         if self.sides:
-            found |= {"sides": {text: list(brokers) for text, brokers in self.sides.items()}, "pivot": self.pivot}
+            found |= {"sides": as_document(self.sides), "pivot": self.pivot}
         if self.topic_id:
             found["topic_id"] = self.topic_id
         found |= {name: epoch for name in ("leader_epoch", "end_epoch") if (epoch := getattr(self, name)) >= 0}
@@ -223,10 +224,11 @@ _OF_ALL = (
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 
-def _sides(part: Any) -> dict[str, tuple[int, ...]]:
-    if not isinstance(part, dict):
+def _sides(part: Any) -> dict[Side, tuple[int, ...]]:
+    try:
+        return parsed(part)
+    except (AttributeError, TypeError, ValueError):
         return {}
-    return {str(text): tuple(int(b) for b in brokers) for text, brokers in part.items() if isinstance(brokers, list)}
 
 
 def _is_hash(part: Any) -> bool:

@@ -13,14 +13,13 @@ from typing import Any
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled
-from parallax.findings.sides import NO_VALUE, VALUE, against
 from parallax.kinds import KINDS, TRANSACTION_KINDS, Clears
 from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.sides import Shows, Side, against, outcomes_on, parsed, values
 
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
 _BY_MARKER = {"commit": COMMITTED, "abort": ABORTED}
 _RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_RECORD_ABORTED: COMMITTED}
-_RECORD = "record at offset "
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Shown:
 
     finding: Finding
     leader: int
-    sides: Mapping[str, frozenset[int]]
+    sides: Mapping[Side, frozenset[int]]
     assigned: tuple[int, ...]
     replicas: Mapping[int, Mapping[str, Any]]
     markers: Mapping[int, str]
@@ -55,7 +54,7 @@ class Shown:
         return cls(
             finding=finding,
             leader=int(evidence.get("leader", NOBODY)),
-            sides={text: frozenset(brokers) for text, brokers in (evidence.get("sides") or {}).items()},
+            sides={side: frozenset(brokers) for side, brokers in parsed(evidence.get("sides")).items()},
             assigned=_in_order(evidence.get("assigned") or (), replicas),
             replicas=replicas,
             markers=_by_broker(recorded.get("markers")),
@@ -76,7 +75,7 @@ class Shown:
     @property
     def showing(self) -> frozenset[int]:
         """The accused, and those that show now what it shows: an outcome may be of a log that was replaced since."""
-        said = _OUTCOMES & {text for text, side in self.sides.items() if self.finding.broker in side}
+        said = outcomes_on(self.sides, self.finding.broker)
         others = (self.alike & self.answered) - {self.finding.broker}
         shown = frozenset(broker for broker in others if not said or _live_outcomes(self, broker))
         return shown | {self.finding.broker}
@@ -127,11 +126,11 @@ def _nobody(shown: Shown) -> Iterable[int]:
 
 def _no_value(shown: Shown) -> Iterable[int]:
     """A newer value may have replaced the tombstone: then those that show none may have lost it."""
-    offsets = {text: int(text.removeprefix(VALUE)) for text in shown.sides if text.startswith(VALUE)}
-    own = [offset for text, offset in offsets.items() if shown.finding.broker in shown.sides[text]]
+    offsets = values(shown.sides.keys())
+    own = [offset for side, offset in offsets.items() if shown.finding.broker in shown.sides[side]]
     if not own or max(offsets.values()) > own[0]:
         return ()
-    without = shown.sides.get(NO_VALUE, ())
+    without = shown.sides.get(Side(Shows.NO_VALUE), ())
     return (b for b in without if _was_read_whole(shown.replicas.get(b)) and not _is_held_back(shown, b))
 
 
@@ -155,8 +154,8 @@ def _other_outcome(shown: Shown) -> Iterable[int]:
 def _own_end(shown: Shown) -> Iterable[int]:
     """The lower end marker that was the true one may be cleaned: its index is wrong all the same, and so may all be."""
     finding = shown.finding
-    own = {text for text, side in shown.sides.items() if finding.broker in side} & _OUTCOMES
-    own = own or {shown.outcomes.get(finding.broker, "")} & _OUTCOMES  # It was, where only a value is left.
+    own = outcomes_on(shown.sides, finding.broker)
+    own = own or _OUTCOMES & {shown.outcomes.get(finding.broker, "")}  # It was, where only a value is left.
     if not is_direct_end(finding.offset, finding.marker_offset) or len(own) != 1:
         return ()
     (right,) = _OUTCOMES - own
@@ -169,7 +168,7 @@ def shows_against_its_end(shown: Shown) -> bool:
     live = shown.replicas.get(broker, {}).get("markers", ())
     place = (shown.finding.marker_offset, shown.finding.producer_id)
     held = {_BY_MARKER.get(m["type"]) for m in live if (m["offset"], m["producer_id"]) == place}
-    said = _OUTCOMES & {text for text, side in shown.sides.items() if broker in side}
+    said = outcomes_on(shown.sides, broker)
     return len(held) == len(said) == 1 and held != said
 
 
@@ -188,7 +187,7 @@ def _direct_end(shown: Shown) -> Iterable[int]:
 
     However many ended it alike: they may have missed the same marker, or have been copied from one that did.
     """
-    finding, ended = shown.finding, shown.sides.get("ended", ())
+    finding, ended = shown.finding, shown.sides.get(Side(Shows.ENDED), ())
     if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
         return ()
     types = frozenset().union(*(_by_marker(shown, broker) for broker in shown.replicas))
@@ -201,7 +200,7 @@ def _newer_epoch(shown: Shown) -> Iterable[int]:
 
 
 def _held_record(shown: Shown) -> Iterable[int]:
-    return frozenset().union(*(side for text, side in shown.sides.items() if text.startswith(_RECORD)))
+    return frozenset().union(*(on for side, on in shown.sides.items() if side.shows is Shows.RECORD))
 
 
 CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
@@ -230,7 +229,7 @@ def holds_open(shown: Shown, broker: int) -> bool:
 
 def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
     """The outcome by the records that a replica shows, or by its list of what was aborted; else as it was recorded."""
-    found = {text for text, side in shown.sides.items() if broker in side} | _live_outcomes(shown, broker)
+    found = outcomes_on(shown.sides, broker) | _live_outcomes(shown, broker)
     return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}
 
 

@@ -12,19 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from parallax.findings.sides import VALUE
 from parallax.model import NOBODY, UNKNOWN
-
-_OFFSET_DIGITS = 19
-"""Digits that the largest offset has."""
+from parallax.sides import parsed
 
 
 def _offsets_in_names(sides: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Refuse a side that says it shows the value at an offset, and names none."""
-    for text in sides:
-        named = text.removeprefix(VALUE)
-        if text.startswith(VALUE) and not (named.isascii() and named.isdigit() and len(named) <= _OFFSET_DIGITS):
-            raise ValueError("no offset")
+    """Refuse a side that says it shows something at an offset, and names none."""
+    parsed(sides)
     return sides
 
 

@@ -12,10 +12,10 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.sides import standing
 from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
+from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def made(
         if (blocked := blocked_at(claim, decision, answers)) is not None:
             evidence["blocked_at"] = blocked
         evidence["pivot"] = claim.pivot
-        evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
+        evidence["sides"] = as_document(decision.sides)
         if accused != NOBODY and known is not None and known.broker == accused and has_compared_all(known):
             # It stays proven when a replica goes away.
             evidence["all_compared"] = True
@@ -179,7 +179,7 @@ def _of_the_end(decision: Decision) -> dict[str, Any]:
     if decision.in_part:
         said["explained_in_part"] = True
     if decision.was_shown:
-        said["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
+        said["sides"] = as_document(decision.sides)
         said["was_shown"] = True
     return said
 
@@ -230,17 +230,17 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
         return replace(recorded, beside=tuple(sorted(beside(decision, recorded.beside, answers))))
     if status is not FindingStatus.CONFIRMED:
         return recorded
-    sides = {text: set(brokers) for text, brokers in recorded.sides.items()}
-    known = set().union(*sides.values())
-    for text, brokers in decision.sides.items():
-        sides.setdefault(text, set()).update(set(brokers) - known)
-    stood = {text: tuple(sorted(brokers)) for text, brokers in sides.items() if brokers}
+    sides = {side: set(brokers) for side, brokers in recorded.sides.items()}
+    known = standing(recorded.sides)
+    for side, brokers in decision.sides.items():
+        sides.setdefault(side, set()).update(set(brokers) - known)
+    stood = {side: tuple(sorted(brokers)) for side, brokers in sides.items() if brokers}
     return replace(recorded, sides=stood, pivot=claim.pivot)
 
 
 def beside(decision: Decision, before: Iterable[int], answers: Answers) -> frozenset[int]:
     """Who else shows what the accused does, or did when it was asked last (``before``), and cannot be asked now."""
-    if decision.kind in OUTCOME_KINDS and not decision.sides.keys() <= {ABORTED, COMMITTED, "open"}:
+    if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):
         # Values of the key say of two replicas alone who shows what.
         shown = showing_its_value(decision.accused, answers)
     else:
@@ -297,7 +297,7 @@ def has_compared_all(finding: Finding) -> bool:
 
 
 def _has_compared_all(evidence: Mapping[str, Any]) -> bool:
-    sides = evidence.get("sides") or {}
+    sides = parsed(evidence.get("sides"))
     is_now = len(sides) == 2 and standing(sides) == {int(broker) for broker in evidence.get("replicas", {})}
     return is_now or evidence.get("all_compared") is True
 
@@ -307,10 +307,9 @@ def is_blocking(finding: Finding) -> bool:
     return evidence_of(finding).get("blocked_at") is not None
 
 
-def sides_of(finding: Finding) -> dict[str, list[int]]:
+def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
     """Who showed what when an event was decided: by what they showed, the brokers; empty where it does not say."""
-    sides: dict[str, list[int]] = evidence_of(finding).get("sides") or {}
-    return sides
+    return parsed(evidence_of(finding).get("sides"))
 
 
 def was_only_shown(finding: Finding) -> bool:

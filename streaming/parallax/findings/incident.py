@@ -32,6 +32,7 @@ from parallax.findings.members import OPEN, Array, Group, Members, State, count
 from parallax.findings.summary import incident, incident_over
 from parallax.kinds import KINDS
 from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
+from parallax.sides import as_document
 
 SAMPLES = 16
 """Members that an incident's evidence names."""
@@ -53,7 +54,7 @@ class Proof:
         named = {"offset": claim.offset, "key_hash": claim.key_text, "key": key_as_text(self.answers.key)}
         if claim.rule is Rule.OUTCOME:
             named |= {"producer_id": claim.producer_id, "transaction_start_offset": claim.transaction_start_offset}
-        sides = {side: list(brokers) for side, brokers in self.decision.sides.items()}
+        sides = as_document(self.decision.sides)
         return named | self.answers.evidence() | {"reason": self.decision.reason, "sides": sides}
 
 

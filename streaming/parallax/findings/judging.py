@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from parallax.counts import agreed
 from parallax.findings.acknowledgement import worsened
-from parallax.findings.answers import ABORTED, COMMITTED, Answers
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.cleared import Shown, shows_against_its_end
 from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
@@ -34,14 +34,24 @@ from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.left import claims_of, claims_of_suspect, left_by, left_over
 from parallax.findings.members import Group, State
-from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
+from parallax.sides import (
+    Shows,
+    Side,
+    Sides,
+    against,
+    are_outcomes,
+    showing_a_value_below,
+    showing_the_value_of,
+    sides_differ,
+    standing,
+)
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
-_ENDINGS = frozenset({ABORTED, COMMITTED, "open", "ended"})
+_ENDINGS = (Shows.OPEN, Shows.ENDED)
 """What the sides say of a finding on a transaction, other than values of its key."""
 _ENDED_WRONGLY = OUTCOME_KINDS | {FindingKind.OUTCOME_CONTRADICTS_MARKER}
 """The kinds that say of a transaction that has ended on a replica that it shows it wrongly."""
@@ -504,7 +514,7 @@ class Judging:
             in_part |= not differing.is_explained_by(brokers)
         return replace(_explained_by(decision, causes), in_part=in_part)
 
-    def _reported_by(self, task: Task, claim: Claim) -> list[Mapping[str, tuple[int, ...]]]:
+    def _reported_by(self, task: Task, claim: Claim) -> list[Mapping[Side, tuple[int, ...]]]:
         """Who stood on which side of a difference that stands and accuses nobody: first, and last; none of others.
 
         Of one that an incident counts only what was first is kept.
@@ -514,7 +524,7 @@ class Judging:
         known = self._ledger.standing(task.finding_id or "")
         if known is None or not known.stands or known.broker != NOBODY:
             return []
-        return [claim.recorded.sides, _sides_reported(known)]
+        return [claim.recorded.sides, sides_of(known)]
 
     def _explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding without direction need not wait for one that is frozen, and shows what another is accused of.
@@ -537,7 +547,7 @@ class Judging:
         known = self._ledger.standing(task.finding_id or "")
         if decision.verdict is not Verdict.PENDING or known is None or known.broker != NOBODY:
             return decision
-        sides = _sides_reported(known)
+        sides = sides_of(known)
         if not sides or not known.stands or has_spread(known) or is_unsettled(known):
             return decision
         reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
@@ -572,7 +582,7 @@ class Judging:
         if claim.key is None or decision.accused != NOBODY or decision.verdict is not Verdict.CONFIRMED:
             return {}
         # Of a record that was ended otherwise by some, only the value of its key may differ by now.
-        if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and decision.sides.keys() <= {ABORTED, COMMITTED}:
+        if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and are_outcomes(decision.sides.keys()):
             return {}
         incidents = self._incidents.wrong_about(claim.place, claim.key)
         found = self._about_the_key(task, claim, before, _accuses_by_proof)
@@ -725,7 +735,7 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
     What a replica makes of a transaction explains nothing of a difference between two others. Nor does it explain how
     they show a record of another transaction, but for the value of its key, where that is all that differs by now.
     """
-    by_value = claim.rule is not Rule.OUTCOME or not decision.sides.keys() <= {ABORTED, COMMITTED}
+    by_value = claim.rule is not Rule.OUTCOME or not are_outcomes(decision.sides.keys())
     return explains(transaction, claim, by_value=by_value) and decision.may_be_of(transaction.broker)
 
 
@@ -772,12 +782,12 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
 def _is_shown_by_others(decision: Decision, known: Finding) -> bool:
     """Whether another replica has come to show a transaction's outcome as wrongly as the accused does, or ceased to."""
     before = sides_of(known)
-    if known.kind not in TRANSACTION_KINDS or not {*before, *decision.sides} <= _ENDINGS:
+    if known.kind not in TRANSACTION_KINDS or not are_outcomes({*before, *decision.sides}, *_ENDINGS):
         return False
-    own = next((text for text, side in before.items() if known.broker in side), None)
+    own = next((side for side, on in before.items() if known.broker in on), None)
     if own is None or known.broker not in decision.sides.get(own, ()):
         return False
-    otherwise = {b for text, side in decision.sides.items() if text != own for b in side}
+    otherwise = {b for side, on in decision.sides.items() if side != own for b in on}
     return not set(decision.sides[own]) <= set(before[own]) or not otherwise.isdisjoint(before[own])
 
 
@@ -788,7 +798,7 @@ def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers
     shows is not said anew: it may have been deleted, on all but that one.
     """
     is_of_the_index = decision.kind is known.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
-    if not is_of_the_index or not decision.sides.keys() <= {ABORTED, COMMITTED}:
+    if not is_of_the_index or not are_outcomes(decision.sides.keys()):
         return False
     accused = answers.replicas.get(decision.accused)
     return shows_against_its_end(Shown.of(known)) and not (
@@ -803,11 +813,7 @@ def _as_reported_before(decision: Decision, known: Finding) -> Decision:
     """
     if not refines(known.kind, decision.kind):
         return decision
-    return replace(decision, kind=known.kind, sides=_sides_reported(known) or decision.sides)
-
-
-def _sides_reported(known: Finding) -> dict[str, tuple[int, ...]]:
-    return {text: tuple(brokers) for text, brokers in sides_of(known).items()}
+    return replace(decision, kind=known.kind, sides=sides_of(known) or decision.sides)
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:

@@ -12,9 +12,9 @@ from parallax.findings.claim import Claim, explains, is_of_another_topic
 from parallax.findings.finding import Finding, asked_ms, claim_of, is_gone, leans_on, sides_of
 from parallax.findings.incident import incident_named, is_part_of_incident
 from parallax.findings.left import claims_left
-from parallax.findings.sides import sides_differ
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
+from parallax.sides import sides_differ
 
 HANDLED = 100_000
 """Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""

@@ -7,18 +7,18 @@ no event: after a restart it is suspected again, and leaves what it left before.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from parallax.findings.answers import Answers, RecordShown
+from parallax.findings.answers import Answers, RecordShown, value_shown
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, differing_values, showing_the_same, unread
 from parallax.findings.effect import COVERED
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
-from parallax.findings.sides import NO_VALUE, VALUE
 from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id_of
+from parallax.sides import Shows, Side, Sides, as_document, by_broker, values
 
 _VALUES = COVERED + 1
 """How many differences of value are left to be judged at most: of all keys of a transaction that are asked about."""
@@ -115,20 +115,14 @@ def _unread(claim: Claim, answers: Answers, broker: int) -> dict[str, Any]:
     live = {b: a.live for b, a in sorted(answers.replicas.items()) if a.error is None}
     shown = [one for one in live.values() if one is not None]
     newest = max(shown, key=lambda one: one.offset, default=None)
-    sides: dict[str, list[int]] = {_NOT_READ: [broker]}
-    for of, one in live.items():
-        sides.setdefault(NO_VALUE if one is None else f"{VALUE}{one.offset}", []).append(of)
+    sides = by_broker({broker: Side(Shows.NOT_READ)} | {of: value_shown(one) for of, one in live.items()})
     return {
         "offset": claim.first_offset if newest is None else newest.offset,
         "producer_id": claim.producer_id if newest is None else _producer(newest),
         "key": [claim.key_hash_hi, claim.key_hash_lo],
-        "sides": sides,
+        "sides": as_document(sides),
         "pivot": broker,
     }
-
-
-_NOT_READ = "not read"
-"""The side of a replica that cannot be asked."""
 
 
 def _producer(shown: RecordShown) -> int:
@@ -136,17 +130,16 @@ def _producer(shown: RecordShown) -> int:
     return UNKNOWN if shown.is_plain else shown.producer_id
 
 
-def _differing(claim: Claim, sides: Mapping[str, Sequence[int]], answers: Answers) -> dict[str, Any]:
+def _differing(claim: Claim, sides: Sides, answers: Answers) -> dict[str, Any]:
     """What the evidence keeps of a key whose values differ; the offset is the newest value's."""
-    shown = {text: int(text.removeprefix(VALUE)) for text in sides if text.startswith(VALUE)}
-    newest = max(shown, key=lambda text: shown[text])
+    newest = max(values(sides.keys()), key=lambda side: side.offset)
     records = (a.live for a in answers.replicas.values() if a.error is None)
-    producers = {_producer(r) for r in records if r is not None and r.offset == shown[newest]}
+    producers = {_producer(r) for r in records if r is not None and r.offset == newest.offset}
     return {
-        "offset": shown[newest],
+        "offset": newest.offset,
         "producer_id": max(producers, default=UNKNOWN),
         "key": [claim.key_hash_hi, claim.key_hash_lo],
-        "sides": {text: list(brokers) for text, brokers in sides.items()},
+        "sides": as_document(sides),
         "pivot": min(sides[newest]),
     }
 
@@ -156,7 +149,7 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
     said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
     high, low = one["key"]
     return Claim(
-        suspect_id=id_of(claim.suspect_id, one["offset"], one["key"], *one["sides"].get(_NOT_READ, [])),
+        suspect_id=id_of(claim.suspect_id, one["offset"], one["key"], *one["sides"].get(Shows.NOT_READ, [])),
         rule=Rule.LATEST_VALUE,
         kind=FindingKind.VISIBILITY_MISMATCH,
         topic=claim.topic,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from parallax.counts import agreed, counted
-from parallax.findings.answers import ABORTED, COMMITTED, Answers
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
@@ -14,6 +14,7 @@ from parallax.findings.members import Group
 from parallax.findings.tense import in_past
 from parallax.kinds import KINDS, MANY_UNLIKE_OUTCOMES, NO_DIRECTION, OUTCOME_KINDS, UNLIKE_OUTCOMES
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.sides import OUTCOMES, Shows, Side
 
 
 def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
@@ -72,7 +73,7 @@ def _words(claim: Claim, decision: Decision) -> tuple[str, str]:
     kind = decision.kind
     if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule_of(kind) is Rule.OUTCOME:
         return UNLIKE_OUTCOMES
-    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and not {ABORTED, COMMITTED} & decision.sides.keys():
+    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and OUTCOMES.isdisjoint(side.shows for side in decision.sides):
         return _TAKEN_BY_THE_INDEX
     return KINDS[kind].shows, KINDS[kind].consumers
 
@@ -115,10 +116,11 @@ def _tombstones(answers: Answers, above: int) -> set[int]:
     return {v.offset for v in visible if v is not None and v.value_size < 0 and v.offset > above}
 
 
-def sides_in_words(sides: Mapping[str, Sequence[int]]) -> str:
+def sides_in_words(sides: Mapping[Side, Sequence[int]]) -> str:
     """Return who shows what: ``no value on broker 1, value at offset 7 on brokers 2 and 3``."""
     return (
-        ", ".join(f"{text} on {_broker_words(brokers)}" for text, brokers in sides.items()) or "by none that answered"
+        ", ".join(f"{side.text} on {_broker_words(brokers)}" for side, brokers in sides.items())
+        or "by none that answered"
     )
 
 
@@ -303,9 +305,9 @@ def _how(claim: Claim, decision: Decision, answers: Answers) -> str:
 
 
 def _others(decision: Decision, answers: Answers) -> str:
-    if decision.kind in OUTCOME_KINDS and "open" in decision.sides:
+    if decision.kind in OUTCOME_KINDS and Side(Shows.OPEN) in decision.sides:
         return "by what was read"
-    if decision.kind in OUTCOME_KINDS and decision.sides and _OUTCOMES.isdisjoint(decision.sides):
+    if decision.kind in OUTCOME_KINDS and decision.sides and OUTCOMES.isdisjoint(side.shows for side in decision.sides):
         # Values of the key differ: they say nothing of how any replica has ended the transaction.
         return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
@@ -314,9 +316,6 @@ def _others(decision: Decision, answers: Answers) -> str:
         return "by what was read"  # a coordinator says of its producer's last transaction alone how it ended
     coordinator = answers.coordinator
     return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
-
-
-_OUTCOMES = frozenset({COMMITTED, ABORTED})
 
 
 def _broker_words(brokers: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation, Suspect
 from parallax.findings.claim import Claim, HadEnded, Recorded, claim_from_row, explains
 from parallax.model import NOBODY, FindingKind, Rule
+from parallax.sides import parsed
 
 
 def suspect(kind: FindingKind, **fields: object) -> Suspect:
@@ -122,9 +123,9 @@ class TestExplains:
         frozen = replace(self.transaction, marker_offset=-1)
         assert explains(frozen, self.value(offset=500, broker=2))
         assert not explains(frozen, self.value(offset=500, broker=3))
-        one_side = self.value(offset=500, broker=NOBODY, recorded=Recorded(sides={"a": (2,), "b": (1,)}))
+        one_side = self.value(offset=500, broker=NOBODY, recorded=Recorded(sides=parsed({"a": (2,), "b": (1,)})))
         assert explains(frozen, one_side)
-        assert not explains(frozen, replace(one_side, recorded=Recorded(sides={"a": (3,), "b": (1,)})))
+        assert not explains(frozen, replace(one_side, recorded=Recorded(sides=parsed({"a": (3,), "b": (1,)}))))
 
     def test_the_same_key_on_the_same_replica(self) -> None:
         same_key = self.value(producer_id=-1, key_hash_lo=2)

@@ -21,12 +21,13 @@ from parallax.findings.ledger import Ledger
 from parallax.findings.questions import Reading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.sides import parsed
 from tests.unit.findings.test_incidents import Flood, lost, resurrected
 from tests.unit.findings.test_lifecycle import RECHECK_S, Life, replica, value
 
 OLD, NEW = "of the topic that was", "of the topic that is"
 NONE = KeyShown(None, True)
-UNLIKE = Recorded(sides={"value at offset 12": (1, 2), "no value at offset 12": (3,)}, pivot=1)
+UNLIKE = Recorded(sides=parsed({"value at offset 12": (1, 2), "no value at offset 12": (3,)}), pivot=1)
 UNDIRECTED = Claim(
     "n",
     Rule.LATEST_VALUE,
@@ -187,7 +188,7 @@ class TestOfAPartitionThatLosesTheReplica:
         assert claim_of(stands).pivot == 2
 
     def test_that_was_asked_last_and_alone_on_its_side_what_it_showed_may_be_lost(self) -> None:
-        recorded = replace(UNLIKE, sides={"value at offset 12": (1,), "no value at offset 12": (2, 3)})
+        recorded = replace(UNLIKE, sides=parsed({"value at offset 12": (1,), "no value at offset 12": (2, 3)}))
         life = Life().confirmed(
             replace(UNDIRECTED, recorded=recorded), answering=lambda _: values(b1=holding(12), b2=NONE, b3=NONE)
         )
@@ -225,7 +226,7 @@ class TestOfAPartitionThatLosesTheReplica:
             return {b: Reading(replica(b)) for b in question.brokers}
 
         accusing = replace(value("gone"), broker=1, key_hash_lo=6)
-        other = replace(UNLIKE, sides={"value at offset 12": (1, 3), "no value at offset 12": (2,)})
+        other = replace(UNLIKE, sides=parsed({"value at offset 12": (1, 3), "no value at offset 12": (2,)}))
         beside = replace(UNDIRECTED, suspect_id="beside", recorded=other)
         spread = replace(accusing, suspect_id="spread", spread=True)
         got = driven(questions([accusing, UNDIRECTED, beside, spread], 0), answer)
@@ -331,7 +332,7 @@ class TestADifferenceThatWasExplained:
     undirected = replace(
         UNDIRECTED,
         suspect_id="F",
-        recorded=replace(UNLIKE, sides={"value at offset 12": (1,), "no value at offset 12": (2, 3)}),
+        recorded=replace(UNLIKE, sides=parsed({"value at offset 12": (1,), "no value at offset 12": (2, 3)})),
     )
 
     def reported(self, first: KeyShown) -> Life:
@@ -415,7 +416,7 @@ class TestADifferenceThatWasExplained:
         assert tally_of(stands).count == (incident.SAMPLES if restarted else 20), "after a restart those that it names"
 
     def test_stays_over_where_what_explained_it_said_all_of_it(self) -> None:
-        two_sides = Recorded(sides={"value at offset 5": (3,), "no value at offset 5": (1, 2)}, pivot=3)
+        two_sides = Recorded(sides=parsed({"value at offset 5": (3,), "no value at offset 5": (1, 2)}), pivot=3)
         life = Life().confirmed(
             replace(self.undirected, offset=5, recorded=two_sides),
             answering=lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)),

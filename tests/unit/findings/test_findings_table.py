@@ -30,6 +30,7 @@ from parallax.findings.table import (
     table_uri,
 )
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.sides import parsed
 from tests.samples import finding
 from tests.unit.findings.test_incidents import (
     ALONE,
@@ -231,7 +232,7 @@ def test_a_damaged_event_is_named_by_the_command_line_and_counted_by_the_job(
 
 
 def undirected(key: int) -> Claim:
-    recorded = Recorded(sides={f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}, pivot=2)
+    recorded = Recorded(sides=parsed({f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}), pivot=2)
     return lost(key, kind=DIFFERS, broker=NOBODY, recorded=recorded)
 
 

@@ -19,6 +19,7 @@ from parallax.findings.happenings import Answered, News
 from parallax.findings.incident import tally_of
 from parallax.findings.requests import TransactionRecords
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.sides import parsed
 from tests.unit.findings.test_incidents import ALONE, RESURRECTED, Flood, _objects
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S
 
@@ -226,7 +227,7 @@ class TestThousands:
         assert {f.kind: tally_of(f).count for f in life.open} == found
 
     def test_without_direction_are_an_incident_of_transactions_beside_one_of_keys(self) -> None:
-        sides = Recorded(sides={"aborted": (1, 3), "committed": (2,)}, pivot=2)
+        sides = Recorded(sides=parsed({"aborted": (1, 3), "committed": (2,)}), pivot=2)
         unlike = {"kind": DIFFERS, "broker": NOBODY, "marker_offset": -1, "recorded": sides}
         life = flood(50, by_others, lambda n: turned(n, **unlike))
         (event,) = life.open

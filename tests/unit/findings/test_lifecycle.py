@@ -35,6 +35,7 @@ from parallax.findings.incident import decided
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.table import as_read
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
+from parallax.sides import parsed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RETRY_S, RECHECK_S = 1.0, 30.0
@@ -817,7 +818,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
             first = replica(1, key=value if named else none)
             return Answers({1: first, 2: behind, 3: replica(3, key=value)}, leader=1)
 
-        recorded = Recorded(sides={"committed": (2, 3), "aborted": (1,)}, pivot=3)
+        recorded = Recorded(sides=parsed({"committed": (2, 3), "aborted": (1,)}), pivot=3)
         differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
         life = Life().confirmed(differs, answering=answering)
@@ -856,7 +857,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
     ) -> None:
         value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
         shown = {1: value, 2: none, 3: value}
-        recorded = Recorded(sides={"value": (1, 3), "no value": (2,)}, pivot=3)
+        recorded = Recorded(sides=parsed({"value": (1, 3), "no value": (2,)}), pivot=3)
         differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
         first = Answers({b: replica(b, key=key) for b, key in shown.items()}, leader=1)
@@ -891,7 +892,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         def standing() -> set[tuple[FindingKind, int]]:
             return {(f.kind, f.broker) for f in life.machine.standing()}
 
-        recorded = Recorded(sides={"value": (2, 3), "no value": (1,)}, pivot=3)
+        recorded = Recorded(sides=parsed({"value": (2, 3), "no value": (1,)}), pivot=3)
         differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
         first = claim("t", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"}))
@@ -998,7 +999,7 @@ class TestADifferenceWithoutDirection:
     def test_is_not_one_with_the_accusation_of_a_replica_that_shows_none_as_well_by_now(self) -> None:
         # That 1 showed an older value than 2 proves nothing of one that shows none.
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
-        recorded = Recorded(sides={"no value": (1, 3), "value": (2,)}, pivot=2)
+        recorded = Recorded(sides=parsed({"no value": (1, 3), "value": (2,)}), pivot=2)
         differs = replace(self.suspect(), suspect_id="d", kind=FindingKind.VISIBILITY_MISMATCH, offset=31)
         life.suspect(replace(differs, broker=NOBODY, recorded=recorded))
         for _ in range(2):
@@ -1162,7 +1163,7 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
 
     @property
     def suspected(self) -> Claim:
-        recorded = Recorded(sides={"no value": (1, 3), "value at offset 3": (2,)}, pivot=2)
+        recorded = Recorded(sides=parsed({"no value": (1, 3), "value at offset 3": (2,)}), pivot=2)
         return replace(self.DIFFERS, recorded=recorded)
 
     def test_is_no_second_finding(self) -> None:

@@ -33,6 +33,7 @@ from parallax.findings.requests import (
     Whereabouts,
 )
 from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
+from parallax.sides import parsed
 
 KEY = (0, 5)
 FROZEN = Claim("s", Rule.PROGRESS, FindingKind.READ_COMMITTED_FROZEN, "t", 0, 2, 10, 7, 10)
@@ -221,7 +222,7 @@ DIFFERS = replace(
     VALUE,
     kind=FindingKind.VISIBILITY_MISMATCH,
     broker=NOBODY,
-    recorded=Recorded(sides={"no value at offset 10": (1,), "value at offset 10": (2, 3)}, pivot=2),
+    recorded=Recorded(sides=parsed({"no value at offset 10": (1,), "value at offset 10": (2, 3)}), pivot=2),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.findings.sides import Sides, showing_a_value_below, sides_differ
+from parallax.sides import Sides, showing_a_value_below, sides_differ
 
 NONE, OLD, NEW = "no value", "value at offset 3", "value at offset 17"
 

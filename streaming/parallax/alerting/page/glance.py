@@ -20,10 +20,10 @@ from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
-from parallax.findings.sides import standing
 from parallax.guard.clock import Absence
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import time_text
+from parallax.sides import standing
 
 _LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"

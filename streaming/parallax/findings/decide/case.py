@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from parallax.evidence.log import Logs
-from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.answers import Answers, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
-from parallax.findings.sides import NO_VALUE, VALUE, against, standing
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
-
-Sides = Mapping[str, Iterable[int]]
-"""By what they show, the brokers."""
+from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, standing
 
 
 class Verdict(StrEnum):
@@ -83,7 +80,7 @@ class Decision:
     lone_witness: bool = False
     resolution: Resolution = Resolution.HEALED
     accused: int = NOBODY
-    sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sides: Mapping[Side, tuple[int, ...]] = field(default_factory=dict)
     was_shown: bool = False
     lost_epoch: int = UNKNOWN
     proof_truncated: bool = False
@@ -170,12 +167,12 @@ class Case:
             kind or self.claim.kind,
             reason,
             accused=self.claim.broker if accused is None else accused,
-            sides=_sorted(sides or {}),
+            sides=in_order(sides or {}),
         )
 
     def differs(self, sides: Sides, reason: str = "", kind: FindingKind | None = None) -> Decision:
         """Judge that the replicas differ, and that nothing says which side is wrong."""
-        said = reason or "; ".join(f"{text}: {broker_list(sorted(on))}" for text, on in sorted(sides.items()) if on)
+        said = reason or "; ".join(f"{side.text}: {broker_list(on)}" for side, on in in_order(sides).items())
         return self.confirmed(said, kind, accused=NOBODY, sides=sides)
 
     def dismissed(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
@@ -197,7 +194,7 @@ class Case:
         any reading noticed. So it says what was shown, and nothing of the log as it is now.
         """
         decision = self.not_held(reason, offset)
-        return replace(decision, kind=kind, accused=self.claim.broker, sides=_sorted(sides), was_shown=True)
+        return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
 
     def pending(self, reason: str) -> Decision:
         """Neither is proven yet."""
@@ -226,10 +223,6 @@ class Case:
         return self.unproven(reason, resolution)
 
 
-def _sorted(sides: Sides) -> dict[str, tuple[int, ...]]:
-    return {text: tuple(sorted(brokers)) for text, brokers in sorted(sides.items()) if brokers}
-
-
 def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
     """The first offset that a replica does not show to its consumers."""
     is_committed = isolation is IsolationLevel.READ_COMMITTED
@@ -247,41 +240,32 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
     return other.key.complete or (offset in other.asked and offset not in other.committed)
 
 
-def values_shown(case: Case) -> dict[str, list[int]]:
+def values_shown(case: Case) -> dict[Side, list[int]]:
     """Return what each replica that could be read as far as the claim's offset shows of the key.
 
     One that was read only from there on may show an older value than that: it stands on a side of its own.
     """
-    sides: dict[str, list[int]] = {}
+    shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):
         if answer.key is None or answer.last_stable_offset <= case.claim.offset:
             continue
         live = answer.key.live
         if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
             continue
-        text = shown_value(answer)
+        shown[answer.broker] = value_shown(live)
         if live is None and not answer.key.complete and answer.key.visible is None:
-            text = f"{NO_VALUE}, read from offset {answer.key.complete_from} on"
-        sides.setdefault(text, []).append(answer.broker)
-    return sides
+            shown[answer.broker] = Side(Shows.NO_VALUE, answer.key.complete_from)
+    return by_broker(shown)
 
 
-def shown_value(answer: ReplicaAnswer) -> str:
-    """What a replica that was asked for a key shows of it, as the name of a side."""
-    return NO_VALUE if answer.live is None else f"{VALUE}{answer.live.offset}"
-
-
-def values_as_far_as_read(case: Case) -> dict[str, list[int]] | None:
+def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
     """By what they show of the key, the replicas; None unless all that answered have come equally far, and say it."""
     everyone = (case.accused, *case.others)
     if len({end for a in everyone for end in (a.last_stable_offset, a.cleaned_below)}) > 1:
         return None
-    sides: dict[str, list[int]] = {}
-    for answer in everyone:
-        if answer.key is None or not answer.key.complete or answer.key.newest_offset >= answer.last_stable_offset:
-            return None
-        sides.setdefault(shown_value(answer), []).append(answer.broker)
-    return sides
+    if any(a.key is None or not a.key.complete or a.key.newest_offset >= a.last_stable_offset for a in everyone):
+        return None
+    return by_broker({answer.broker: value_shown(answer.live) for answer in everyone})
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parallax.findings.answers import ReplicaAnswer
-from parallax.findings.decide.case import Case, Decision, Sides, broker_list
-from parallax.findings.sides import standing
+from parallax.findings.decide.case import Case, Decision, broker_list
 from parallax.model import UNKNOWN, IsolationLevel
+from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,7 @@ def record_at_offset(case: Case) -> Decision:
     """Judge a claim that replicas hold unlike records, or end markers, at one offset."""
     claim, asked_last = case.claim, case.accused
     held = [h for a in (asked_last, *case.others) if (h := held_at(a, claim.offset)) is not None]
-    sides: dict[str, list[int]] = {}
-    for each in held:
-        sides.setdefault(each.text, []).append(each.broker)
+    sides = by_broker({each.broker: Side(Shows.CONTENT, content=each.text) for each in held})
     if len(sides) > 1:
         return _differ(case, held, sides)
     if len(held) > 1:

@@ -9,6 +9,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case
 from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log, lists_as_aborted
 from parallax.model import UNKNOWN, FindingKind
+from parallax.sides import Shows, Side, by_broker
 
 
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
@@ -84,9 +85,6 @@ def kind_of(accused_outcome: str) -> FindingKind:
     return FindingKind.COMMITTED_RECORD_ABORTED
 
 
-def by_outcome(outcomes: Mapping[int, str]) -> dict[str, list[int]]:
+def by_outcome(outcomes: Mapping[int, str]) -> dict[Side, list[int]]:
     """Return who shows which outcome: by the outcome, the brokers."""
-    sides: dict[str, list[int]] = {}
-    for broker, outcome in outcomes.items():
-        sides.setdefault(outcome, []).append(broker)
-    return sides
+    return by_broker({broker: Side.parse(outcome) for broker, outcome in outcomes.items()})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from parallax.findings.answers import RecordShown, ReplicaAnswer
 from parallax.findings.decide.case import Case, Decision, Resolution, names, shows_deleted, verb
-from parallax.findings.sides import NO_VALUE
 from parallax.model import UNKNOWN
+from parallax.sides import Shows, Side, Sides
 
+_A_VALUE, _NO_VALUE = Side(Shows.SOME_VALUE), Side(Shows.NO_VALUE)
 FAR = float("inf")
 """Above every offset."""
 
@@ -19,11 +20,11 @@ class Differing(NamedTuple):
 
     reason: str
     offset: int
-    sides: Mapping[str, list[int]]
+    sides: Sides
 
     def lacked_by(self, broker: int) -> int:
         """Return the offset of the value, if it is this replica that shows none; else -1."""
-        return self.offset if broker in self.sides[NO_VALUE] else UNKNOWN
+        return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 
 def latest_differs(
@@ -58,13 +59,13 @@ def latest_differs(
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
                     f"broker {other.broker} none for that key"
                 )
-                sides = {"a value": [accused.broker], NO_VALUE: [other.broker]}
+                sides = {_A_VALUE: [accused.broker], _NO_VALUE: [other.broker]}
                 return Differing(reason, own.offset, sides)
         elif own is None and theirs is not None and theirs.offset <= up_to:
             if not of_others(theirs) or not _shows_more(case, other):
                 continue
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
-            sides = {"a value": [other.broker], NO_VALUE: [accused.broker]}
+            sides = {_A_VALUE: [other.broker], _NO_VALUE: [accused.broker]}
             return Differing(reason, theirs.offset, sides)
     return None
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parallax.findings.answers import Answers, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, RecordShown, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
 from parallax.findings.decide.endings import live_outcome
 from parallax.findings.decide.spread import WRONG, is_wrong
-from parallax.findings.sides import NO_VALUE, VALUE
 from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.sides import Side, by_broker
 
 _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING})
 
@@ -33,7 +33,7 @@ def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
     return not is_of_a_key or (answer.key is not None and answer.key.complete)
 
 
-def differing_values(claim: Claim, answers: Answers) -> dict[str, tuple[int, ...]]:
+def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
     """Return who shows which value of the key of a finding that is over; empty where none differ.
 
     What differs then is another divergence, or what the finding was about on a replica that holds its record no more.
@@ -49,15 +49,10 @@ def differing_values(claim: Claim, answers: Answers) -> dict[str, tuple[int, ...
     return {}
 
 
-def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[str, tuple[int, ...]]:
+def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[int]]:
     """By what they show of a key, the replicas whose newest record of it lies below an offset."""
-    sides: dict[str, tuple[int, ...]] = {}
-    for answer in sorted(read, key=lambda a: a.broker):
-        if answer.key is not None and answer.key.newest_offset < up_to:
-            live = answer.live
-            text = NO_VALUE if live is None else f"{VALUE}{live.offset}"
-            sides[text] = (*sides.get(text, ()), answer.broker)
-    return sides
+    behind = (a for a in sorted(read, key=lambda a: a.broker) if a.key is not None and a.key.newest_offset < up_to)
+    return by_broker({a.broker: value_shown(a.live) for a in behind})
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
@@ -25,6 +24,7 @@ from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.sides import Shows, Side, Sides, by_broker
 
 
 def ended(case: Case) -> Decision:
@@ -269,7 +269,7 @@ def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
     return own, {b: outcome for b, outcome in outcomes_of_others(case).items() if b not in absent}
 
 
-def _was_unlike(case: Case, reason: str, sides: Mapping[str, list[int]]) -> Decision:
+def _was_unlike(case: Case, reason: str, sides: Sides) -> Decision:
     """Judge outcomes that were unlike, of which the replicas do not show two any more.
 
     What one had shown need not be of the log that it has now, and nobody can read it wrongly there.
@@ -279,10 +279,8 @@ def _was_unlike(case: Case, reason: str, sides: Mapping[str, list[int]]) -> Deci
     return case.was_shown(f"{reason}; no two replicas show it otherwise now", case.claim.kind, case.claim.offset, sides)
 
 
-def _by_value(case: Case) -> dict[str, list[int]]:
+def _by_value(case: Case) -> Sides:
     """Return who shows a value of the key and who shows none, of those that are past the claim's offset."""
-    sides: dict[str, list[int]] = {}
-    for answer in (case.accused, *case.others):
-        if answer.key is not None and answer.last_stable_offset > case.claim.first_offset:
-            sides.setdefault("no value" if answer.key.live is None else "a value", []).append(answer.broker)
-    return sides
+    past = (a for a in (case.accused, *case.others) if a.last_stable_offset > case.claim.first_offset)
+    shown = {a.broker: Shows.NO_VALUE if a.key.live is None else Shows.SOME_VALUE for a in past if a.key is not None}
+    return by_broker({broker: Side(shows) for broker, shows in shown.items()})

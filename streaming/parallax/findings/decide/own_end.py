@@ -10,7 +10,6 @@ from parallax.findings.decide.case import (
     Case,
     Decision,
     Resolution,
-    Sides,
     Verdict,
     names,
     values_as_far_as_read,
@@ -20,6 +19,7 @@ from parallax.findings.decide.key_values import behind, gone_everywhere, latest_
 from parallax.findings.decide.lineage import end_shown, has_cut_the_end
 from parallax.findings.decide.spread import WRONG
 from parallax.model import FindingKind
+from parallax.sides import Shows, Side, Sides
 
 
 def contradiction(case: Case) -> Decision:
@@ -119,7 +119,9 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:
     """Whether an accused is proven to show a record otherwise than the end marker says that it holds still."""
     marker = end_shown(claim, accused)
-    return marker is not None and accused.broker in decision.sides.get(other_outcome(ended_by(marker.type)), ())
+    return marker is not None and accused.broker in decision.sides.get(
+        Side(Shows(other_outcome(ended_by(marker.type)))), ()
+    )
 
 
 def _lacking(case: Case) -> Decision | None:

@@ -18,6 +18,7 @@ from parallax.findings.decide.lineage import end_shown, is_proof_gone
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.sides import Shows, Side
 
 WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
 """What an accused shows that is wrong, by the kind of the finding."""
@@ -60,7 +61,7 @@ def open_everywhere(
     if case.absent:
         reason = f"{reason} that answered"
     if case.absent and not case.claim.spread:
-        return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides={"open": past})
+        return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides={Side(Shows.OPEN): past})
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 

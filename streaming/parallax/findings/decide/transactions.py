@@ -24,6 +24,7 @@ from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.findings.decide.unproven_end import ended_somewhere, is_end_proven
 from parallax.kinds import OPEN_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.sides import Shows, Side
 
 
 def transaction(case: Case) -> Decision:
@@ -194,7 +195,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
             reason = f"{where}, past the end marker that was read on {broker_list(ended)}"
             is_frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN or accused.is_held_by(held)
             kind = FindingKind.READ_COMMITTED_FROZEN if is_frozen else FindingKind.MARKER_MISSING
-            return case.confirmed(reason, kind, sides={"open": past, "ended, as it was read": ended})
+            return case.confirmed(reason, kind, sides={Side(Shows.OPEN): past, Side(Shows.ENDED_AS_READ): ended})
         if unsure:
             return case.pending(f"{names(unsure)} cannot say whether the transaction is open")
         return case.unproven(f"the transaction at offset {start} is open on every replica that has it")
@@ -203,7 +204,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     if claim.marker_offset == UNKNOWN and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
         return case.pending("the transaction coordinator is still writing the markers")
     ended = [a.broker for a in closed]
-    sides = {"open": past, "ended": ended}
+    sides = {Side(Shows.OPEN): past, Side(Shows.ENDED): ended}
     where = f"open at offset {held.start_offset} on {broker_list(past)}"
     where += f", ended on {broker_list(ended)}" if ended else ", ended by its coordinator"
     is_below = claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= held.start_offset

@@ -23,8 +23,8 @@ from parallax.findings.decide.case import (
 )
 from parallax.findings.decide.lineage import holds_another_record, is_proof_replaced, lists_as_aborted, rests_on
 from parallax.findings.decide.outcomes import unlike_outcomes
-from parallax.findings.sides import standing
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
+from parallax.sides import Shows, Side, standing
 
 
 def latest_value(case: Case) -> Decision:
@@ -53,7 +53,7 @@ def latest_value(case: Case) -> Decision:
         return replace(decision, lone_witness=True)
     if decision.verdict is Verdict.PENDING and claim.broker == NOBODY:
         # What they show while it is undecided may be what another finding has proven wrong.
-        return replace(decision, sides={text: tuple(brokers) for text, brokers in values_shown(case).items()})
+        return replace(decision, sides={side: tuple(brokers) for side, brokers in values_shown(case).items()})
     return decision
 
 
@@ -440,7 +440,7 @@ def _missing_offset(case: Case) -> Decision:
     if holders:
         reason = f"{broker_list(holders)} {verb(holders, 'hold')} offset {claim.offset}, broker "
         lacking = [a.broker for a in case.others if claim.offset in a.asked and claim.offset not in a.committed]
-        sides = {f"record at offset {claim.offset}": holders, "no record there": [accused.broker, *lacking]}
+        sides = {Side(Shows.RECORD, claim.offset): holders, Side(Shows.NO_RECORD): [accused.broker, *lacking]}
         return case.confirmed(f"{reason}{accused.broker} does not", sides=sides)
     trimmed = any(a.log_start_offset > claim.offset for a in case.others)
     resolution = Resolution.DELETED if trimmed else Resolution.SPREAD

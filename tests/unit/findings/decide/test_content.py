@@ -8,6 +8,7 @@ from parallax.findings.answers import MarkerShown
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Verdict, decide
 from parallax.model import NOBODY, FindingKind, Rule
+from parallax.sides import parsed
 from tests.unit.findings.decide.answered import (
     PID,
     answers,
@@ -49,7 +50,9 @@ class TestContent:
             assert outcome_of(self.c, one, replica(2, high_watermark=mark, last_stable_offset=10)) is found
 
     def test_those_that_hold_the_same_wait_for_one_that_was_read_to_hold_otherwise(self) -> None:
-        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides={"record a": (1,), "record b": (2, 3)}, pivot=2))
+        c = replace(
+            self.c, broker=NOBODY, recorded=Recorded(sides=parsed({"record a": (1,), "record b": (2, 3)}), pivot=2)
+        )
         held = [replica(b, uncommitted={10: record()}) for b in (1, 2, 3)]
         assert outcome_of(c, silent(1), *held[1:]) is Verdict.PENDING
         assert outcome_of(c, *held) is Verdict.DISMISSED
@@ -102,10 +105,12 @@ class TestContent:
         for pivot in (1, 2, 3):
             got = decide(replace(self.c, broker=NOBODY, recorded=Recorded(pivot=pivot)), answers(*given))
             assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
-            assert got.sides == {
-                f"abort marker of producer {PID}": (2,),
-                f"commit marker of producer {PID}": (1, 3),
-            }
+            assert got.sides == parsed(
+                {
+                    f"abort marker of producer {PID}": (2,),
+                    f"commit marker of producer {PID}": (1, 3),
+                }
+            )
 
     def test_two_that_hold_the_same_are_not_waited_on_a_third_that_is_behind(self) -> None:
         one, two = (replica(b, uncommitted={10: record()}) for b in (1, 2))

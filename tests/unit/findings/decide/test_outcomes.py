@@ -17,6 +17,7 @@ from parallax.findings.claim import MAX_BETWEEN, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.endings import ended_by
 from parallax.model import NOBODY, FindingKind, Rule
+from parallax.sides import parsed
 from tests.unit.findings.decide.answered import (
     PID,
     answers,
@@ -62,7 +63,7 @@ class TestOutcome:
         assert outcome_of(late, replica(1), holding(2, "committed"), replica(3), live_only=True) is Verdict.DISMISSED
         got = decide(late, answers(holding(1, "aborted"), holding(2, "committed"), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
-        assert (got.accused, got.sides) == (NOBODY, {"aborted": (1,), "committed": (2,)})
+        assert (got.accused, got.sides) == (NOBODY, parsed({"aborted": (1,), "committed": (2,)}))
 
     def test_a_marker_with_no_room_for_a_lower_one_accuses_whoever_shows_otherwise(self) -> None:
         recorded = Recorded(markers={1: "abort", 2: "commit"}, end_unproven=True)
@@ -111,7 +112,7 @@ class TestOutcome:
         got = decide(self.a2c, answers(lost_index, holding(2, "committed"), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
         assert got.reason.endswith("and broker 1 shows the end marker of offset 20, by which it is aborted")
-        assert got.sides == {"committed": (1, 2)}
+        assert got.sides == parsed({"committed": (1, 2)})
         found = answers(lost_index, holding(2, "committed"), replica(3))
         assert (
             decide(replace(self.a2c, recorded=Recorded(markers={1: "abort"})), found, live_only=True).sides == got.sides
@@ -125,7 +126,7 @@ class TestOutcome:
         got = decide(c, answers(shows(1, None), holding(2, "committed"), shows(3, None)), live_only=True)
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
         assert got.reason == "offset 10 is committed on broker 2, and aborted by the end marker that was read"
-        assert got.sides == {"committed": (2,)}
+        assert got.sides == parsed({"committed": (2,)})
         everywhere = answers(*(holding(b, "committed") for b in (1, 2, 3)))
         assert decide(c, everywhere, live_only=True).has_spread
 
@@ -178,7 +179,7 @@ class TestOutcome:
     def test_one_whose_log_is_another_keeps_nobody_else_from_being_a_witness(self) -> None:
         another = replica(1, markers=(MarkerShown(10, PID, "commit"),))
         got = decide(self.a2c, answers(another, holding(2, "committed"), holding(3, "aborted")))
-        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"aborted": (3,), "committed": (2,)})
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"aborted": (3,), "committed": (2,)}))
 
     def test_a_marker_at_another_place_is_of_another_transaction(self) -> None:
         later = replica(1, markers=(MarkerShown(30, PID, "abort"),))
@@ -323,7 +324,7 @@ class TestOutcome:
         got = decide(recorded, answers(replica(1), replica(2), replica(3)))
         assert verdict(got) == (Verdict.DISMISSED, FindingKind.COMMITTED_RECORD_ABORTED)
         assert (got.was_shown, got.resolution) == (True, Resolution.COMPACTED)
-        assert got.sides == {"aborted": (2,), "committed": (1, 3)}
+        assert got.sides == parsed({"aborted": (2,), "committed": (1, 3)})
         assert "was aborted on broker 2 when it was read" in got.reason
 
     def test_the_value_of_the_key_gives_a_suspect_no_direction(self) -> None:
@@ -457,7 +458,10 @@ class TestUnlikeOutcomes:
         got = decide(self.c, answers(*left), live_only=live_only)
         assert verdict(got) == self.UNDIRECTED
         # Of a suspect what the one asked last was read to show counts as well.
-        assert (got.accused, got.sides) == (NOBODY, {"aborted": (1,), "committed": (3,) if live_only else (2, 3)})
+        assert (got.accused, got.sides) == (
+            NOBODY,
+            parsed({"aborted": (1,), "committed": (3,) if live_only else (2, 3)}),
+        )
         alike = [left[0], left[1], holding(3, "aborted")]
         assert decide(self.c, answers(*alike), live_only=True).verdict is Verdict.DISMISSED
 
@@ -470,12 +474,12 @@ class TestUnlikeOutcomes:
         got = decide(self.c, answers(replica(1), replica(2), replica(3)))
         assert verdict(got) == (Verdict.DISMISSED, FindingKind.VISIBILITY_MISMATCH)
         assert got.was_shown
-        assert got.sides == {"aborted": (1, 3), "committed": (2,)}
+        assert got.sides == parsed({"aborted": (1, 3), "committed": (2,)})
 
     def test_recorded_outcomes_are_over_too_where_all_that_hold_the_record_show_it_alike(self) -> None:
         got = decide(self.c, answers(holding(1, "aborted"), replica(2), replica(3)))
         assert (got.verdict, got.was_shown) == (Verdict.DISMISSED, True)
-        assert got.sides == {"aborted": (1, 3), "committed": (2,)}
+        assert got.sides == parsed({"aborted": (1, 3), "committed": (2,)})
 
     def test_one_that_is_away_may_show_the_record_otherwise_still(self) -> None:
         c = replace(self.c, recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "committed"}))
@@ -486,21 +490,21 @@ class TestUnlikeOutcomes:
         old = record(5)
         got = decide(self.c, answers(shows(1, old, **held), shows(2, None), shows(3, old, **held)))
         assert verdict(got) == self.UNDIRECTED
-        assert got.sides == {"a value": (1, 3), "no value": (2,)}
+        assert got.sides == parsed({"a value": (1, 3), "no value": (2,)})
 
     def test_outcomes_that_differ_now_are_named_before_the_values_that_differ_by_them(self) -> None:
         held = {"asked": frozenset({10})}
         aborted = shows(1, None, committed={10: record(outcome="aborted")}, **held)
         committed = shows(2, record(10), committed={10: record(outcome="committed")}, **held)
         got = decide(self.c, answers(aborted, committed, silent(3)))
-        assert (got.accused, got.sides) == (NOBODY, {"aborted": (1,), "committed": (2,)})
+        assert (got.accused, got.sides) == (NOBODY, parsed({"aborted": (1,), "committed": (2,)}))
         assert "offset 10 is committed on broker 2 and aborted on broker 1" in got.reason
 
     @pytest.mark.parametrize("stable", [10, 11])
     def test_one_that_has_not_decided_the_record_is_on_neither_side_of_a_value(self, stable: int) -> None:
         third = shows(3, None, last_stable_offset=stable)
         got = decide(self.c, answers(shows(1, None), shows(2, record(5)), third, replica(4)), live_only=True)
-        assert got.sides == {"a value": (2,), "no value": (1,) if stable == 10 else (1, 3)}
+        assert got.sides == parsed({"a value": (2,), "no value": (1,) if stable == 10 else (1, 3)})
 
     @pytest.mark.parametrize(
         ("accused", "differs"),
@@ -576,7 +580,9 @@ class TestContradiction:
         direct = replace(self.c, offset=19, recorded=recorded)
         got = decide(direct, answers(replica(1), accused), live_only=True)
         assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
-        assert (got.accused, got.sides) == (2, {"committed": (2,)}), "1 shows neither the record nor the marker now"
+        assert (got.accused, got.sides) == (2, parsed({"committed": (2,)})), (
+            "1 shows neither the record nor the marker now"
+        )
         # Further up, the marker may be of a later transaction; and one of a log that was truncated is no witness.
         further = replace(direct, offset=18, transaction_start_offset=18)
         at_18 = {18: record(offset=18, outcome="committed")}
@@ -610,7 +616,7 @@ class TestContradiction:
         older = record(offset=5, producer_id=-1)
         got = self.lacking(held, older)
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, self.c.kind, 2)
-        assert got.sides == {"a value": (1,), "no value": (2,)}
+        assert got.sides == parsed({"a value": (1,), "no value": (2,)})
         assert self.lacking(held, None).verdict is Verdict.DISMISSED
         newer = record(offset=30, producer_id=-1)
         assert self.lacking(held, newer).verdict is Verdict.DISMISSED
@@ -667,6 +673,6 @@ class TestContradiction:
         lacking = replica(2, key=none, asked=frozenset({5, 10}), **cut)
         got = decide(found, answers(replica(1, key=value), lacking), live_only=True)
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
-        assert got.sides == {"a value": (1,), "no value": (2,)}
+        assert got.sides == parsed({"a value": (1,), "no value": (2,)})
         above = decide(found, answers(replica(1, key=value), replace(lacking, log_start_offset=11)), live_only=True)
         assert (above.verdict, above.resolution) == (Verdict.DISMISSED, Resolution.DELETED)

@@ -14,6 +14,7 @@ from parallax.findings.answers import (
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Resolution, Verdict, decide, named
 from parallax.model import FindingKind
+from parallax.sides import Side, parsed
 from tests.unit.findings.decide.answered import (
     OPEN,
     PID,
@@ -40,10 +41,10 @@ class TestOpenTransaction:
         later = replica(3, open_transactions=(OpenTransaction(PID, 14),))
         accused = replica(2, open_transactions=OPEN)
         got = decide(self.marker_missing, answers(replica(1), accused, later))
-        assert got.sides == {"open": (2, 3), "ended": (1,)}
+        assert got.sides == parsed({"open": (2, 3), "ended": (1,)})
         unproven = replace(self.marker_missing, recorded=Recorded(end_unproven=True))
         got = decide(unproven, answers(replica(1), accused, later))
-        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"open": (2,), "ended": (1,)})
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"open": (2,), "ended": (1,)}))
 
     def test_a_recorded_marker_is_proof_where_the_others_begin_above_the_transaction(self) -> None:
         accused = replica(2, open_transactions=OPEN)
@@ -97,11 +98,11 @@ class TestOpenTransaction:
     def test_only_those_that_are_past_the_end_marker_have_missed_it(self) -> None:
         accused, behind = replica(2, open_transactions=OPEN), replica(3, open_transactions=OPEN, high_watermark=20)
         got = decide(self.marker_missing, answers(replica(1), accused, behind))
-        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"open": (2,), "ended": (1,)})
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"open": (2,), "ended": (1,)}))
         past = replace(behind, high_watermark=21)
-        assert decide(self.marker_missing, answers(replica(1), accused, past)).sides["open"] == (2, 3)
+        assert decide(self.marker_missing, answers(replica(1), accused, past)).sides[Side.parse("open")] == (2, 3)
         proven = decide(self.frozen, answers(silent(1), accused, behind), live_only=True)
-        assert (proven.verdict, proven.sides) == (Verdict.CONFIRMED, {"open": (2,)})
+        assert (proven.verdict, proven.sides) == (Verdict.CONFIRMED, parsed({"open": (2,)}))
 
     def test_an_accused_that_has_not_reached_the_marker_is_pending(self) -> None:
         behind = replica(2, open_transactions=OPEN, high_watermark=20, last_stable_offset=10)
@@ -342,7 +343,7 @@ class TestOpenTransaction:
         ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
         got = decide(self.frozen, answers(*held, silent(3), replica(4), coordinator=ended))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
-        assert got.sides == {"open": (1, 2), "ended": (4,)}
+        assert got.sides == parsed({"open": (1, 2), "ended": (4,)})
 
     def test_a_marker_whose_place_is_known_is_not_waited_for_though_others_are_being_written(self) -> None:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
@@ -384,7 +385,7 @@ class TestWhoIsNamed:
         frozen = claim(FindingKind.READ_COMMITTED_FROZEN)
         stuck = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 3)]
         got = decide(frozen, answers(replica(1), *stuck))
-        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"ended": (1,), "open": (2, 3)})
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"ended": (1,), "open": (2, 3)}))
         assert "open at offset 10 on brokers 2 and 3, ended on broker 1" in got.reason
 
     def test_one_that_committed_it_as_well_is_no_witness(self) -> None:

@@ -12,6 +12,7 @@ from parallax.findings.answers import KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide, differed
 from parallax.model import NOBODY, FindingKind, Rule
+from parallax.sides import parsed
 from tests.unit.findings.decide.answered import answers, claim, record, replica, shows, silent
 
 EVERYWHERE = (1, 2, 3)
@@ -60,7 +61,7 @@ class TestAKey:
         older, newer = record(10, producer_id=-1), record(20, outcome="committed")
         got = found(of_key(), shows(1, newer), shows(2, older), shows(3, older))
         assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
-        assert got.sides == {"value at offset 10": (2, 3), "value at offset 20": (1,)}
+        assert got.sides == parsed({"value at offset 10": (2, 3), "value at offset 20": (1,)})
 
     def test_of_which_one_that_is_behind_shows_an_older_value_waits_for_it(self) -> None:
         newer = shows(1, record(150), last_stable_offset=200)
@@ -103,7 +104,7 @@ class TestAKey:
 
 
 def of_offset(before: Differed | None) -> Claim:
-    known = Recorded(sides={"record a": (1,), "record b": (2, 3)}, pivot=1, differed=before)
+    known = Recorded(sides=parsed({"record a": (1,), "record b": (2, 3)}), pivot=1, differed=before)
     base = {"rule": Rule.CONTENT, "broker": NOBODY, "producer_id": -1, "recorded": known}
     return claim(FindingKind.CONTENT_MISMATCH, **(base | {"transaction_start_offset": -1, "marker_offset": -1}))
 

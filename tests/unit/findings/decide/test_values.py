@@ -17,6 +17,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.findings.decide.case import shows_deleted
 from parallax.model import NOBODY, FindingKind, Rule
+from parallax.sides import Side, parsed
 from tests.unit.findings.decide.answered import (
     PID,
     answers,
@@ -77,7 +78,7 @@ class TestResurrected:
         got = decide(c, answers(shows(1, None), deleted, stale))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
         assert (got.accused, got.lone_witness) == (NOBODY, True)
-        assert got.sides == {"no value": (1, 2), "value at offset 50": (3,)}
+        assert got.sides == parsed({"no value": (1, 2), "value at offset 50": (3,)})
         assert outcome_of(c, shows(1, None), deleted, shows(3, None)) is Verdict.DISMISSED
         behind = replace(stale, last_stable_offset=99)
         assert outcome_of(c, shows(1, None), deleted, behind) is Verdict.PENDING
@@ -108,8 +109,10 @@ class TestResurrected:
                 got = decide(unsure, answers(second, shows(2, self.old), holder))
                 assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
                 assert got.accused == NOBODY
-                assert got.sides["value at offset 30"] == ((1, 2) if second.key and second.key.live else (2,))
-                assert 3 in got.sides["no value"]
+                assert got.sides[Side.parse("value at offset 30")] == (
+                    (1, 2) if second.key and second.key.live else (2,)
+                )
+                assert 3 in got.sides[Side.parse("no value")]
 
     def test_a_tombstone_whose_commit_lies_directly_behind_it_was_surely_committed(self) -> None:
         sure = replace(self.c, producer_id=PID, marker_offset=51)
@@ -124,7 +127,7 @@ class TestResurrected:
         c = undirected("value at offset 30", {2, 3}, {1}, pivot=2, offset=30)
         got = decide(c, answers(shows(1, None), shows(2, self.old), shows(3, self.old)))
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
-        assert got.sides == {"no value": (1,), "value at offset 30": (2, 3)}
+        assert got.sides == parsed({"no value": (1,), "value at offset 30": (2, 3)})
 
     def test_the_recorded_tombstone_proves_it_while_the_one_that_showed_it_is_away(self) -> None:
         assert outcome_of(self.c, silent(1), shows(2, self.old), shows(3, self.old)) is Verdict.CONFIRMED
@@ -156,7 +159,11 @@ class TestResurrected:
     def test_one_that_still_shows_what_the_claim_deletes_is_reported_though_another_was_asked_last(self) -> None:
         c = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=1, producer_id=PID)
         got = decide(c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
-        assert (got.verdict, got.accused, got.sides["value at offset 30"]) == (Verdict.CONFIRMED, NOBODY, (2,))
+        assert (got.verdict, got.accused, got.sides[Side.parse("value at offset 30")]) == (
+            Verdict.CONFIRMED,
+            NOBODY,
+            (2,),
+        )
 
     def test_a_healthy_replica_that_has_not_cleaned_yet_shows_the_tombstone(self) -> None:
         assert outcome_of(self.c, shows(1, None), shows(2, self.tombstone), shows(3, None)) is Verdict.DISMISSED
@@ -244,7 +251,7 @@ class TestResurrected:
 
     def test_a_value_of_a_transaction_that_the_accused_lists_as_aborted_is_a_difference(self) -> None:
         value = replace(self.c, producer_id=PID, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
-        value = replace(value, recorded=Recorded(sides={"value": (1,), "no value": (2,)}, pivot=2))
+        value = replace(value, recorded=Recorded(sides=parsed({"value": (1,), "no value": (2,)}), pivot=2))
         got = decide(value, answers(shows(1, record(50, "committed")), shows(2, self.old, aborted=((PID, 45),))))
         assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, NOBODY, True)
 
@@ -377,13 +384,13 @@ class TestVisibilityMismatch:
     ) -> None:
         partly = replica(1, key=KeyShown(None, False, complete_from=read_from))
         got = decide(self.c, answers(partly, shows(2, self.value), shows(3, None)))
-        assert got.sides == {"no value": (3,), "value at offset 30": (2,), **beside}
+        assert got.sides == parsed({"no value": (3,), "value at offset 30": (2,), **beside})
 
     def test_a_newer_value_of_the_one_that_was_asked_last_does_not_say_that_the_others_agree(self) -> None:
         newer, old = record(40, producer_id=-1), record(20, producer_id=-1)
-        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides={"value": (2,), "no value": (1,)}, pivot=2))
+        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides=parsed({"value": (2,), "no value": (1,)}), pivot=2))
         got = decide(c, answers(shows(1, None), shows(2, newer), shows(3, newer)))
-        assert got.sides == {"no value": (1,), "value at offset 40": (2, 3)}
+        assert got.sides == parsed({"no value": (1,), "value at offset 40": (2, 3)})
         got = decide(c, answers(shows(1, old), shows(2, newer), shows(3, newer)))
         assert (verdict(got), got.accused) == ((Verdict.CONFIRMED, FindingKind.RECORD_MISSING), 1)
         behind = shows(1, old, last_stable_offset=90)
@@ -395,12 +402,14 @@ class TestVisibilityMismatch:
         assert decide(self.c, answers(shows(1, None), shows(2, committed), shows(3, None))).lone_witness
 
     def test_one_that_shows_a_value_and_is_behind_the_accused_that_lacks_it_may_yet_see_it_deleted(self) -> None:
-        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides={"value": (2,), "no value": (1,)}, pivot=1))
+        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides=parsed({"value": (2,), "no value": (1,)}), pivot=1))
         assert outcome_of(c, shows(1, None), shows(2, self.value), shows(3, None)) is Verdict.CONFIRMED
         frozen = shows(2, self.value, last_stable_offset=90)
         waits = decide(c, answers(shows(1, None), frozen, shows(3, None)))
         assert waits.verdict is Verdict.PENDING
-        assert waits.sides == {"no value": (1, 3), "value at offset 30": (2,)}, "for who shows what may be explained"
+        assert waits.sides == parsed({"no value": (1, 3), "value at offset 30": (2,)}), (
+            "for who shows what may be explained"
+        )
         assert outcome_of(c, shows(1, None), frozen, shows(3, self.value)) is Verdict.CONFIRMED
 
     def test_an_accused_that_is_behind_those_who_lack_it_may_yet_see_it_deleted(self) -> None:
@@ -457,7 +466,7 @@ class TestVisibilityMismatch:
     def test_one_that_was_not_read_as_far_as_the_value_is_on_no_side(self) -> None:
         behind = shows(3, None, last_stable_offset=30)
         got = decide(self.c, answers(shows(1, None), shows(2, self.value), behind))
-        assert got.sides == {"no value": (1,), "value at offset 30": (2,)}
+        assert got.sides == parsed({"no value": (1,), "value at offset 30": (2,)})
 
     def test_one_that_is_behind_and_whose_log_was_replaced_is_waited_for_it_may_lack_the_value(self) -> None:
         there = {30: record(30, key_hash="f" * 32)}
@@ -486,7 +495,7 @@ class TestRecordMissing:
             got = decide(self.c, answers(shows(1, self.value), shows(2, None), third))
             assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
             assert got.accused == NOBODY
-            assert got.sides["no value"] == ((2, 3) if third.error is None and not third.key.live else (2,))
+            assert got.sides[Side.parse("no value")] == ((2, 3) if third.error is None and not third.key.live else (2,))
 
     def test_an_older_value_in_its_place_is_wrong_whatever_became_of_the_newer(self) -> None:
         for third in (shows(3, self.value), shows(3, record(30, producer_id=-1))):
@@ -537,7 +546,7 @@ class TestRecordMissing:
         older = record(30, producer_id=-1)
         got = decide(c, answers(shows(1, self.value), shows(2, older), shows(3, self.value)))
         assert (got.kind, got.accused) == (FindingKind.RECORD_MISSING, 2)
-        assert got.sides == {"value at offset 30": (2,), "value at offset 50": (1, 3)}
+        assert got.sides == parsed({"value at offset 30": (2,), "value at offset 50": (1, 3)})
         replaced = shows(2, older, uncommitted={50: record(50, key_hash="f" * 32)})
         other_log = decide(c, answers(shows(1, self.value), replaced, shows(3, self.value)))
         assert (other_log.kind, other_log.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
@@ -689,7 +698,7 @@ class TestRecordMissing:
         c = replace(self.c, key_hash_lo=0)
         holder = replica(1, committed={50: self.value}, asked=frozenset({50}))
         got = decide(c, answers(holder, replica(2), replica(3, asked=frozenset({50})), replica(4)))
-        assert got.sides == {"no record there": (2, 3), "record at offset 50": (1,)}
+        assert got.sides == parsed({"no record there": (2, 3), "record at offset 50": (1,)})
 
     def test_one_that_may_hold_the_offset_and_does_not_show_it_yet_is_waited_for(self) -> None:
         c = replace(self.c, key_hash_lo=0)

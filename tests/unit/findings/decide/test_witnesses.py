@@ -11,6 +11,7 @@ from parallax.findings.answers import MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
 from parallax.model import NOBODY, FindingKind, Rule
+from parallax.sides import parsed
 from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
 
 EPOCH = 4
@@ -37,7 +38,7 @@ class TestTransaction:
         other = holding(1, "committed")
         got = self.judged(self.c, other, holding(2, "aborted", **self.another), silent(3))
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
-        assert got.sides == {"aborted": (2,), "committed": (1,)}
+        assert got.sides == parsed({"aborted": (2,), "committed": (1,)})
         # Of those that cannot be asked nobody knows whether they have truncated their logs.
         got = self.judged(self.c, silent(1), holding(2, "aborted", **self.another), silent(3))
         assert got.verdict is Verdict.PENDING
@@ -119,7 +120,10 @@ class TestValue:
         recorded=Recorded(leader_epoch=EPOCH),
     )
     differs = replace(
-        tombstone, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, recorded=Recorded(sides={"": (2,)}, pivot=2)
+        tombstone,
+        kind=FindingKind.VISIBILITY_MISMATCH,
+        broker=NOBODY,
+        recorded=Recorded(sides=parsed({"": (2,)}), pivot=2),
     )
 
     def old(self, broker: int, end: int) -> ReplicaAnswer:

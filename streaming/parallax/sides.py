@@ -1,0 +1,195 @@
+"""Who stands where among the replicas that differ, and whether they stand otherwise than they did.
+
+A side is what some replicas show alike. Tables hold it by its text (`Side.text`), and `Side.parse` is the only one that
+reads that: everything else goes by what a side is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from parallax.model import UNKNOWN
+
+OFFSET_DIGITS = 19
+"""Digits that the largest offset has."""
+
+
+class Shows(StrEnum):
+    """What the replicas of a side show."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+    """They hold the transaction open."""
+    ENDED = "ended"
+    ENDED_AS_READ = "ended, as it was read"
+    VALUE = "value at offset"
+    """Of the key, by its offset."""
+    SOME_VALUE = "a value"
+    NO_VALUE = "no value"
+    """Of the key; with an offset where they were read from there on."""
+    TOMBSTONE = "tombstone at offset"
+    LACKS_VALUE = "no value at offset"
+    LACKS_TOMBSTONE = "no tombstone at offset"
+    RECORD = "record at offset"
+    NO_RECORD = "no record there"
+    NOT_READ = "not read"
+    """They cannot be asked."""
+    CONTENT = "content"
+    """A record or an end marker, by what it holds."""
+
+
+OUTCOMES = frozenset({Shows.COMMITTED, Shows.ABORTED})
+_AT_OFFSETS = tuple(s for s in Shows if s.endswith(" at offset"))
+_BY_TEXT = {str(s): s for s in Shows if s not in (*_AT_OFFSETS, Shows.CONTENT)}
+_FROM = f"{Shows.NO_VALUE}, read from offset {{offset}} on"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What some replicas show.
+
+    Attributes:
+        shows: what.
+        offset: at which offset, where it has one; -1 else.
+        content: of a record or an end marker, what it holds, in words.
+    """
+
+    shows: Shows
+    offset: int = UNKNOWN
+    content: str = ""
+
+    @property
+    def text(self) -> str:
+        """It in words, which is its name in tables too."""
+        match self.shows:
+            case Shows.CONTENT:
+                return self.content
+            case Shows.NO_VALUE if self.offset != UNKNOWN:
+                return _FROM.format(offset=self.offset)
+            case shows if shows in _AT_OFFSETS:
+                return f"{shows} {self.offset}"
+            case shows:
+                return str(shows)
+
+    @classmethod
+    def parse(cls, text: str) -> Side:
+        """The side of a text; words that are of no other kind are the content of a record.
+
+        Raises:
+            ValueError: it says that it names an offset, and names none.
+        """
+        for shows in _AT_OFFSETS:
+            if text.startswith(f"{shows} "):
+                return cls(shows, _offset(text.removeprefix(f"{shows} ")))
+        before, after = _FROM.split("{offset}")
+        if text.startswith(before) and text.endswith(after):
+            return cls(Shows.NO_VALUE, _offset(text.removeprefix(before).removesuffix(after)))
+        return cls(_BY_TEXT[text]) if text in _BY_TEXT else cls(Shows.CONTENT, content=text)
+
+    @property
+    def alike(self) -> tuple[Shows, str]:
+        """What it shows, without where, and without how that is known."""
+        shows = Shows.ENDED if self.shows is Shows.ENDED_AS_READ else self.shows
+        return shows, re.sub("[0-9]+", "", self.content.partition(",")[0])
+
+
+def _offset(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS):
+        raise ValueError("no offset")
+    return int(text)
+
+
+Sides = Mapping[Side, Collection[int]]
+"""By what they show, the brokers."""
+
+
+def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
+    """The sides of a document of the tables; empty where it has none.
+
+    Raises:
+        ValueError: see `Side.parse`.
+    """
+    return {Side.parse(text): tuple(brokers) for text, brokers in (document or {}).items()}
+
+
+def as_document(sides: Sides) -> dict[str, list[int]]:
+    """The same as a document, JSON-able."""
+    return {side.text: list(brokers) for side, brokers in sides.items()}
+
+
+def in_order(sides: Sides) -> dict[Side, tuple[int, ...]]:
+    """The same by the order of texts and brokers, without empty ones."""
+    every = sorted(sides.items(), key=lambda one: one[0].text)
+    return {side: tuple(sorted(brokers)) for side, brokers in every if brokers}
+
+
+def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
+    """Who stands where, by what each of them shows."""
+    sides: dict[Side, list[int]] = {}
+    for broker, side in shown.items():
+        sides.setdefault(side, []).append(broker)
+    return sides
+
+
+def standing(sides: Sides) -> frozenset[int]:
+    """The brokers that stand on any side."""
+    return frozenset(broker for brokers in sides.values() for broker in brokers)
+
+
+def against(sides: Sides, broker: int) -> list[frozenset[int]]:
+    """The sides that a broker does not stand on, but for empty ones."""
+    return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
+
+
+def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
+    """Whether all sides are outcomes of a transaction, or one of some others."""
+    return {side.shows for side in sides} <= OUTCOMES.union(others)
+
+
+def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
+    """The outcomes by which a broker stands on its sides."""
+    return frozenset(str(side.shows) for side, on in sides.items() if broker in on and side.shows in OUTCOMES)
+
+
+def values(sides: Collection[Side]) -> dict[Side, int]:
+    """The sides that show a certain value of a key, with its offset."""
+    return {side: side.offset for side in sides if side.shows is Shows.VALUE}
+
+
+def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
+    """Those that show the very value of a key that one of these shows, with these."""
+    alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
+    return frozenset(brokers).union(*alike)
+
+
+def showing_a_value_below(sides: Sides, offset: int) -> frozenset[int]:
+    """The brokers that show a value of the key that was written below an offset."""
+    return frozenset().union(*(sides[side] for side, at in values(sides.keys()).items() if at < offset))
+
+
+def sides_differ(before: Sides, now: Sides) -> bool:
+    """Whether a replica has gone over to another side, or stands on one for the first time.
+
+    One that stands on none now was not read, which changes nothing. Nor does it that a side shows another offset by
+    now, or that all sides are told by other things than before.
+    """
+    if not before:
+        return False
+    was, stands = _by_broker(before), _by_broker(now)
+    if stands.keys() - was.keys():
+        return True
+    moves = {(was[broker], stands[broker]) for broker in stands}
+    if any(len({move[i] for move in moves}) < len(moves) for i in (0, 1)):
+        return True
+    kinds = [(old.alike, new.alike) for old, new in moves]
+    is_told_alike = not {old for old, _ in kinds}.isdisjoint(new for _, new in kinds)
+    return is_told_alike and any(old != new for old, new in kinds)
+
+
+def _by_broker(sides: Sides) -> dict[int, Side]:
+    return {broker: side for side, brokers in sides.items() for broker in brokers}
