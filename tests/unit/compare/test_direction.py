@@ -11,6 +11,7 @@ from parallax.compare import cap
 from parallax.compare.state import UNREAD_REASONS, PartitionState
 from parallax.findings.claim import claim_from_row, explains
 from parallax.model import NOBODY, Outcome, UnknownReason
+from parallax.sides import parsed
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -163,7 +164,7 @@ class TestALostIndexOfAbortedTransactions:
         claims = [claim_from_row(s.as_row()) for s in comparison.suspects]
         (index,) = (c for c in claims if c.broker == 2)
         (difference,) = (c for c in claims if c.broker == NOBODY)
-        assert difference.recorded.sides == {"aborted": (1,), "committed": (2,)}  # 3 was read later
+        assert difference.recorded.sides == parsed({"aborted": (1,), "committed": (2,)})  # 3 was read later
         assert explains(index, difference)
 
     def test_healthy_transactions_contradict_nothing(self, comparison: Comparison) -> None:

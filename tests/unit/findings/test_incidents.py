@@ -17,6 +17,7 @@ from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.happenings import Answered, Append, News
 from parallax.findings.incident import is_part_of_incident, tally_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
+from parallax.sides import parsed
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
 from tests.unit.findings.test_lifecycle import claim as transaction
 
@@ -431,7 +432,7 @@ class TestPartsAfterARestart:
         key = next(key for key in range(2 * ALONE) if after.waits(f"key-{key}"))
         sides = {f"value at offset {NEWER}": (1,), f"no value at offset {NEWER}": (3,)}
         unlike = {"suspect_id": "unlike", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
-        after.suspect(lost(key, **unlike, recorded=Recorded(sides=sides, pivot=1)))
+        after.suspect(lost(key, **unlike, recorded=Recorded(sides=parsed(sides), pivot=1)))
 
         def differ(claim: Claim) -> Answers:
             shows = {1: replica(1, shown(NEWER)), 2: ReplicaAnswer(2, error="away"), 3: replica(3, NONE)}
@@ -447,7 +448,7 @@ class TestThatAgreeAfterARestart:
     @staticmethod
     def unlike(key: int) -> Claim:
         sides = {f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}
-        return lost(key, kind=DIFFERS, broker=NOBODY, recorded=Recorded(sides=sides, pivot=2))
+        return lost(key, kind=DIFFERS, broker=NOBODY, recorded=Recorded(sides=parsed(sides), pivot=2))
 
     @staticmethod
     def differ(claim: Claim) -> Answers:
@@ -520,7 +521,7 @@ class TestGroups:
 
         life = Flood()
         claims = [lost(key, kind=DIFFERS, broker=NOBODY) for key in range(100)]
-        sides = {"value": (2,), "none": (1, 3)}
+        sides = parsed({"value": (2,), "none": (1, 3)})
         life.suspect(*(replace(c, recorded=replace(c.recorded, sides=sides, pivot=2)) for c in claims))
         life.settle(unlike)
         (event,) = life.open
@@ -647,7 +648,7 @@ class TestADifferenceThatAnAccusationOfItsKeyExplained:
 
     def differing(self, key: int, accused: int = 2) -> Claim:
         sides = {f"value at offset {NEWER}": (1, accused), f"no value at offset {NEWER}": (5 - accused,)}
-        recorded = Recorded(sides=sides, pivot=1)
+        recorded = Recorded(sides=parsed(sides), pivot=1)
         unlike = {"suspect_id": f"unlike-{key}", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
         return lost(key, **unlike, recorded=recorded, raised_at_ms=2 * 10**12)
 

@@ -69,7 +69,7 @@ def value(number: int, **fields: Any) -> Claim:
     """The replicas do not show the same value of the key that the transaction wrote."""
     sides = {"no value": (1, 3), f"value at offset {start_of(number)}": (2,)}
     base = {"suspect_id": f"key-{number}", "rule": Rule.LATEST_VALUE, "kind": DIFFERS, "broker": NOBODY}
-    base |= {"transaction_start_offset": -1, "marker_offset": -1, "recorded": Recorded(sides=sides, pivot=2)}
+    base |= {"transaction_start_offset": -1, "marker_offset": -1, "recorded": Recorded(sides=parsed(sides), pivot=2)}
     return turned(number, **(base | fields))
 
 

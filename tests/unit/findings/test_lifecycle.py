@@ -931,7 +931,7 @@ class TestADifferenceWithoutDirection:
         life = Life().confirmed(self.suspect(), answering=differ)
         assert (life.last.kind, life.last.broker) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
         again = claim_of(life.last)
-        assert (again.pivot, again.recorded.sides) == (1, {"no value": (1,), "value at offset 30": (2, 3)})
+        assert (again.pivot, again.recorded.sides) == (1, parsed({"no value": (1,), "value at offset 30": (2, 3)}))
         life.until_asked(differ)
         assert life.statuses == ["confirmed"]
         life.until_asked(self.answering(on_1=50, on_2=50, on_3=50))
@@ -978,7 +978,7 @@ class TestADifferenceWithoutDirection:
     def test_is_one_with_the_accusation_of_a_replica_that_shows_the_same(self) -> None:
         # The tombstone that proved 1 wrong is cleaned; 3 was copied from 1.
         accusing = replace(self.suspect(), suspect_id="a", kind=RESURRECTED, offset=60)
-        sides = {"no value": (2,), "value": (1, 3)}
+        sides = parsed({"no value": (2,), "value": (1, 3)})
         differs = replace(self.suspect(), kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, offset=10)
         differs = replace(differs, recorded=Recorded(sides=sides, pivot=3))
 

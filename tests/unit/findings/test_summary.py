@@ -11,6 +11,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.summary import resolved, sides_in_words, spread, summary, unsettled
 from parallax.model import NOBODY, FindingKind, Rule
+from parallax.sides import parsed
 from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, replica, shows, silent
 
 
@@ -54,7 +55,7 @@ def test_a_leader_that_shows_what_the_accused_shows_is_named() -> None:
 
 
 def test_values_of_a_key_do_not_say_which_replica_has_aborted_a_transaction() -> None:
-    sides = {"a value": (2,), "no value": (1,)}
+    sides = parsed({"a value": (2,), "no value": (1,)})
     c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
     text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
     assert "it was aborted by what was read. Shown for its key: a value on broker 2, no value on broker 1." in text
@@ -121,6 +122,6 @@ def test_a_log_that_lost_its_head_is_said_to_begin_where_it_begins_now() -> None
 
 
 def test_one_broker_shows_and_two_are_joined() -> None:
-    assert sides_in_words({"a": (1,), "b": (2, 3), "c": (4, 5, 6)}) == (
+    assert sides_in_words(parsed({"a": (1,), "b": (2, 3), "c": (4, 5, 6)})) == (
         "a on broker 1, b on brokers 2 and 3, c on brokers 4, 5 and 6"
     )

@@ -9,7 +9,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case
 from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log, lists_as_aborted
 from parallax.model import UNKNOWN, FindingKind
-from parallax.sides import Shows, Side, by_broker
+from parallax.sides import Side, by_broker
 
 
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:

@@ -142,7 +142,10 @@ class TestContent:
         keyed = replica(1, uncommitted={10: record(key_hash="0123456789", content_hash="aa")})
         bare = replica(2, uncommitted={10: record(content_hash="aa")})
         got = decide(self.c, answers(keyed, bare))
-        assert sorted(text.split(" of ")[0] for text in got.sides) == ["record 01234567/aa", "record without key/aa"]
+        assert sorted(side.text.split(" of ")[0] for side in got.sides) == [
+            "record 01234567/aa",
+            "record without key/aa",
+        ]
 
     def test_who_alone_holds_it_is_named(self) -> None:
         for holder, other in ((1, 2), (2, 1)):

@@ -249,7 +249,8 @@ class TestOutcome:
         is_committed = wanted is FindingKind.ABORTED_RECORD_COMMITTED
         wrong, right = (own, record(5)) if is_committed else (record(5), own)
         got = decide(c, answers(shows(1, None), shows(2, wrong)), live_only=True)
-        assert (got.verdict, got.kind, got.sides) == (Verdict.CONFIRMED, wanted, {"a value": (2,), "no value": (1,)})
+        sides = parsed({"a value": (2,), "no value": (1,)})
+        assert (got.verdict, got.kind, got.sides) == (Verdict.CONFIRMED, wanted, sides)
         assert got.reason == f"broker 2 shows a live value at offset {wrong.offset}, broker 1 none for that key"
         # Whoever shows none lacks what is right.
         got = decide(c, answers(shows(1, None), shows(2, right)), live_only=True)
@@ -389,7 +390,7 @@ class TestUnlikeOutcomes:
             ([shows(1, None), shows(2, value, **held), shows(3, value, **held)], {"a value": (2, 3), "no value": (1,)}),
         ):
             got = decide(c, answers(*given), live_only=True)
-            assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, NOBODY, sides)
+            assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, NOBODY, parsed(sides))
         assert outcome_of(c, *(shows(b, None) for b in (1, 2, 3)), live_only=True) is Verdict.DISMISSED
 
     @pytest.mark.parametrize(("start", "counts"), [(10, True), (11, False)])
@@ -571,7 +572,7 @@ class TestContradiction:
 
     def test_holds_though_all_have_lost_their_index(self) -> None:
         got = decide(self.c, answers(*(self.shows(b, "committed", "abort") for b in (1, 2, 3))))
-        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, {"committed": (1, 2, 3)})
+        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, parsed({"committed": (1, 2, 3)}))
 
     def test_stands_where_the_cleaner_took_the_marker_and_left_the_record(self) -> None:
         shown = {19: record(offset=19, outcome="committed")}

@@ -323,7 +323,7 @@ class TestOpenTransaction:
             assert (*verdict(got), got.sides) == (
                 Verdict.CONFIRMED,
                 FindingKind.READ_COMMITTED_FROZEN,
-                {"ended, as it was read": (1,), "open": (2,)},
+                parsed({"ended, as it was read": (1,), "open": (2,)}),
             )
             unplaced = replace(c, marker_offset=-1)
             assert outcome_of(unplaced, trimmed, accused) is Verdict.PENDING, "nobody knows where it was"
@@ -392,4 +392,4 @@ class TestWhoIsNamed:
         c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
         given = [holding(b, "committed" if b in (2, 5) else "aborted") for b in (1, 2, 5)]
         got = decide(c, answers(*given))
-        assert (got.sides, got.witnesses) == ({"aborted": (1,), "committed": (2, 5)}, (1,))
+        assert (got.sides, got.witnesses) == (parsed({"aborted": (1,), "committed": (2, 5)}), (1,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.sides import Sides, showing_a_value_below, sides_differ
+from parallax.sides import Shows, Side, parsed, showing_a_value_below, sides_differ
 
 NONE, OLD, NEW = "no value", "value at offset 3", "value at offset 17"
 
@@ -40,10 +40,30 @@ NONE, OLD, NEW = "no value", "value at offset 3", "value at offset 17"
         "not known before",
     ],
 )
-def test_when_replicas_stand_otherwise(before: Sides, now: Sides, differ: bool) -> None:
-    assert sides_differ(before, now) is differ
+def test_when_replicas_stand_otherwise(before: dict[str, list[int]], now: dict[str, list[int]], differ: bool) -> None:
+    assert sides_differ(parsed(before), parsed(now)) is differ
 
 
 @pytest.mark.parametrize(("offset", "brokers"), [(3, set()), (4, {2}), (17, {2}), (18, {2, 3})])
 def test_who_shows_a_value_that_was_written_below_an_offset(offset: int, brokers: set[int]) -> None:
-    assert showing_a_value_below({NONE: [1], OLD: [2], NEW: [3]}, offset) == brokers
+    assert showing_a_value_below(parsed({NONE: [1], OLD: [2], NEW: [3]}), offset) == brokers
+
+
+OF_A_KIND = [Side(shows, 7 if shows.endswith("at offset") else -1) for shows in Shows if shows is not Shows.CONTENT]
+
+
+@pytest.mark.parametrize(
+    "side",
+    [*OF_A_KIND, Side(Shows.NO_VALUE, 4), Side(Shows.CONTENT, content="abort of producer 5")],
+    ids=lambda side: side.text,
+)
+def test_a_side_is_read_from_tables_as_it_was_written(side: Side) -> None:
+    assert Side.parse(side.text) == side
+
+
+@pytest.mark.parametrize(
+    "text", ["value at offset ", "value at offset 1x", "record at offset -1", f"value at offset 1{0:019}"]
+)
+def test_a_side_that_names_no_offset_where_it_says_so_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no offset"):
+        Side.parse(text)
