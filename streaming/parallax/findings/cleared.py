@@ -178,8 +178,14 @@ def _ended_as(shown: Shown, outcome: str) -> Iterable[int]:
 
 
 def _shows_an_end(shown: Shown, broker: int) -> bool:
-    """Whether a replica shows now how the transaction ended: what was read of it may be of a log that was replaced."""
-    return bool(_live_outcomes(shown, broker) or _live_markers(shown, broker))
+    """Whether a replica shows now how the transaction ended: what was read of it may be of a log that was replaced.
+
+    A cleaner leaves the end marker as long as a record of its transaction is there. So one that shows the true outcome
+    and not the end marker has it by chance: it missed that marker, and its index of aborted transactions is lost.
+    """
+    if shown.finding.marker_offset == UNKNOWN:
+        return bool(_live_outcomes(shown, broker))
+    return bool(_live_markers(shown, broker))
 
 
 def _direct_end(shown: Shown) -> Iterable[int]:

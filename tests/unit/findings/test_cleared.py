@@ -20,8 +20,9 @@ READ_WHOLE = {"key": {"complete": True}}
 GONE = {"error": "it does not answer"}
 COMMIT = {"offset": 20, "producer_id": 7, "type": "commit"}
 ABORT = {"offset": 20, "producer_id": 7, "type": "abort"}
-SHOWS_ABORTED = {"committed": [{"offset": 10, "producer_id": 7, "outcome": "aborted"}]}
-LISTS_ABORTED = {"aborted": [{"producer_id": 7, "first_offset": 10}]}
+ABORTED = {"committed": [{"offset": 10, "producer_id": 7, "outcome": "aborted"}]}
+SHOWS_ABORTED = ABORTED | {"markers": [ABORT]}
+LISTS_ABORTED = {"aborted": [{"producer_id": 7, "first_offset": 10}], "markers": [ABORT]}
 OTHERS_ABORT = {"offset": 20, "producer_id": 8, "type": "abort"}
 
 
@@ -110,6 +111,12 @@ class TestAnOutcome:
         show = {1: SHOWS_ABORTED, 3: SHOWS_ABORTED | {"markers": [COMMIT]}}
         assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, show) == [1]
 
+    def test_does_not_clear_one_that_shows_it_by_chance(self) -> None:
+        # It holds the record, and not the end marker that the cleaner leaves with it.
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {1: SHOWS_ABORTED, 3: ABORTED}) == [1]
+        unnamed = {"marker_offset": -1}
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {1: ABORTED, 3: {}}, **unnamed) == [1]
+
     def test_does_not_clear_one_whose_log_begins_above_it(self) -> None:
         sides = {"aborted": [1, 3], "committed": [2]}
         starts = {1: SHOWS_ABORTED | {"log_start_offset": 10}, 3: SHOWS_ABORTED | {"log_start_offset": 11}}
@@ -130,7 +137,7 @@ class TestAnOutcome:
 
     def test_that_contradicts_a_replicas_own_marker_clears_those_that_show_the_other(self) -> None:
         direct = {"kind": FindingKind.OUTCOME_CONTRADICTS_MARKER, "offset": 10, "marker_offset": 11}
-        show = {1: SHOWS_ABORTED, 3: SHOWS_ABORTED}
+        show = dict.fromkeys((1, 3), ABORTED | {"markers": [ABORT | {"offset": 11}]})
         assert right(sides={"aborted": [1, 3], "committed": [2]}, replicas=show, **direct) == [1, 3]
         assert right(sides={"committed": [1, 2, 3]}, **direct) == []
         assert right(sides={}, **direct) == []
