@@ -116,8 +116,9 @@ SHRUNKEN = {
     "one that shows the true outcome by chance, for its index is lost, is nobody to copy from": (
         100630027,
         (
-            "write 3 0 -1; sync; stop 2; stop 3; end 3 1; write -1 0 -1; tick 2001; write -1 90 54; sync; clean 1; tick 2001; write -1 90 86; "
-            "clean 1; tick 2001; write -1 90 42; sync; clean 1; write 3 0 2552; end 3; start 2; sync; stop 2; unindex 2 7"
+            "write 3 0 -1; sync; stop 2; stop 3; end 3 1; write -1 0 -1; tick 2001; write -1 90 54; sync; "
+            "clean 1; tick 2001; write -1 90 86; clean 1; tick 2001; write -1 90 42; sync; clean 1; "
+            "write 3 0 2552; end 3; start 2; sync; stop 2; unindex 2 7"
         ),
     ),
     "a value waits for one that is held back by a transaction whose outcome is reported of it": (
