@@ -11,7 +11,9 @@ Verified: whether suspects name enough. Not verified: how few requests a compone
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -20,7 +22,8 @@ from parallax.evidence.ledger import Ledger
 from parallax.findings.claim import Claim
 from parallax.judge.case import Case
 from parallax.judge.judging import Judgement, judge
-from parallax.judge.verdicts import About, Undecided, Verdict
+from parallax.judge.outcomes import Outcomes
+from parallax.judge.verdicts import About, Verdict
 from parallax.model import UNKNOWN, FindingKind
 from tests.simulation import oracle, properties
 from tests.simulation.content import key_of_halves
@@ -82,12 +85,13 @@ class Components:
             return self.logs or is_watched or fact.key in self.keys or fact.offset in self.offsets
 
         facts = {place: fact for place, fact in look.facts.items() if is_asked(fact)}
-        return replace(
-            look,
-            facts=facts,
-            outcomes={place: end for place, end in look.outcomes.items() if place in facts},
-            listed=frozenset(one for one in look.listed if self.logs or one[0] in writers),
-        )
+        listed = frozenset(one for one in look.listed if self.logs or one[0] in writers)
+        # What lies where a transaction is listed says whether its batch is empty.
+        for _, first in listed:
+            held = next((top for top in look.tops if top.offset >= first), None)
+            facts |= {held: look.facts[held]} if held in look.facts else {}
+        outcomes = {place: end for place, end in look.outcomes.items() if place in facts}
+        return replace(look, facts=facts, outcomes=outcomes, listed=listed)
 
     def speak_of(self, one: Verdict) -> bool:
         """Whether a verdict is about any of them; what a log's own offsets say needs no suspect."""
@@ -101,16 +105,15 @@ class Components:
             case About.RECORD:
                 return self.logs or one.offset in self.offsets or one.key in self.keys
 
-    def waits_for(self, one: Undecided, case: Case) -> bool:
-        """Whether what is not decided is about any of them."""
-        if one.about is About.KEY:
-            return one.key in self.keys
-        fact = case.facts.get(one.offset)
-        return one.offset in self.offsets or (fact is not None and fact.producer in self.producers)
+    def records(self, shown: Iterable[Fact]) -> set[int]:
+        """The offsets of records of the transactions that are suspected."""
+        return {f.offset for f in shown if f.end is None and f.transactional and f.producer in self.producers}
 
 
-_OF_OFFSETS = frozenset({About.FREEZE, About.HEAD})
-"""What is judged whether it is suspected or not."""
+def _is_ended(outcomes: Outcomes, offset: int, replicas: AbstractSet[int]) -> bool:
+    """Whether all replicas show the end marker that a record has in every world."""
+    group = outcomes.case.transactions.of.get(offset)
+    return group is not None and outcomes.shows_its_end(group, offset) >= replicas
 
 
 def halves(text: str) -> tuple[int, int]:
@@ -213,14 +216,14 @@ class Planned(Second):
         return last
 
     def _settle(self, watched: Mapping[str, Claim], asked: Case, shown: Iterable[Fact]) -> None:
-        """Watch no more what a look at all replicas says nothing of: no verdict, and nothing that is undecided."""
+        """Watch no more what all replicas are right in, in every world; that nothing is said of it is no end."""
         assert self.part is not None
+        replicas, outcomes = asked.partition.replicas, Outcomes(asked)
         for name, claim in watched.items():
             one = Components.of([claim])
             one.grow(shown)
-            is_said = any(one.speak_of(v) for v in self.part.verdicts if v.about not in _OF_OFFSETS)
-            is_open = any(one.waits_for(u, asked) for u in self.part.undecided)
-            if not (is_said or is_open or any(u.key in one.keys for u in self.part.unsettled)):
+            is_right = all(self.part.right.get(key, frozenset()) >= replicas for key in one.keys)
+            if is_right and not one.logs and all(_is_ended(outcomes, o, replicas) for o in one.records(shown)):
                 self.over[name] = claim.raised_at_ms
                 self.counts["judged suspects that a look has settled"] += 1
 
@@ -235,11 +238,22 @@ class Planned(Second):
             whole = self.how(place, truth, now) or MISSED
             part = _spoken(self.part.verdicts, place, truth, now)
             if part is None and whole in SAID:
-                part = self._left(place, truth, unknown) or MISSED
+                part = self._left(place, truth, unknown) or self._by_earlier_looks(place, truth, now) or MISSED
             self.counts[f"beside {place.what}: whole {whole.split(':')[0]}, asked {part or 'nothing'}"] += 1
             if part is MISSED:
                 text = f"{place}; whole {whole}; watched {self.components}; {now[place.broker]}"
                 self.mistakes.append(Mistake(f"{MISSED}, asked, {place.what}", text))
+
+    def _by_earlier_looks(self, place: Place, truth: oracle.Truth, now: Moment) -> str | None:
+        """Whether a whole look now, with what readers were given, does not find it either: others saw it before."""
+        case, monitor = self.case, self.monitor
+        assert case is not None
+        assert isinstance(monitor, Suspecting)
+        ledger = copy.deepcopy(monitor.asked)
+        for broker, look in case.looks.items():
+            ledger.look(look, leads=broker == case.partition.leader)
+        found = judge(Case(ledger, case.partition, case.looks, case.latest_stable), {}).verdicts
+        return None if _spoken(found, place, truth, now) else "nothing: only earlier whole looks saw it"
 
     def _left(self, place: Place, truth: oracle.Truth, unknown: Unknown) -> str | None:
         """Why an audit has to say it; None: nothing says that one is needed."""
