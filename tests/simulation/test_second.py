@@ -15,7 +15,7 @@ from parallax.judge import freezes, judging, keys
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.transactions import Transactions
 from tests.simulation import kinds
-from tests.simulation.beside import opinion
+from tests.simulation.beside import Beside, opinion
 from tests.simulation.world import Violation
 
 SAMPLES = {
@@ -90,7 +90,7 @@ def test_a_seed_in_which_a_look_was_once_mistaken(seed: int, what: str) -> None:
 
 
 def test_beside_the_product_both_are_held() -> None:
-    world = opinion(kinds.FIRST + 800_000, False, beside=True)
+    world = opinion(kinds.FIRST + 800_000, False, kind=Beside)
     assert world.counts["judged looks"] > 0
     assert world.monitor.steps > 0
 
