@@ -66,7 +66,7 @@ class ParallaxCollector(Collector):
         yield from _partitions(snapshot, shown)
         yield from _replicas(shown)
         yield from _views(shown, lags)
-        yield from _comparison(shown, unknown)
+        yield from _comparison(shown, unknown, overdue(snapshot))
         yield from _comparison_errors(snapshot)
         yield from _findings(snapshot)
         yield from _each_finding(snapshot)
@@ -193,7 +193,7 @@ def _views(snapshot: Snapshot, lags: Mapping[_View, float | None]) -> Iterator[M
     yield _gauge(
         "view_lag_seconds",
         "How long ago the replica showed what the view has not read yet, by when that was first noticed since the job "
-        "started; 0 where nothing is unread.",
+        "started; 0 where nothing is unread. While the replica cannot be read or is not to be, that does not count.",
         _VIEW,
         [
             (
@@ -222,7 +222,9 @@ def _lag(state: ReplicaState | None, isolation: IsolationLevel, position: int) -
     return None if shown is None else max(0, shown - position)
 
 
-def _comparison(snapshot: Snapshot, unknown: Mapping[_Unknown, int]) -> Iterator[Metric]:
+def _comparison(
+    snapshot: Snapshot, unknown: Mapping[_Unknown, int], late: Mapping[TopicPartition, float]
+) -> Iterator[Metric]:
     by_view = [
         ([topic, str(partition), isolation.option], coverage, int(isolation))
         for (topic, partition), coverage in sorted(snapshot.coverage.items())
@@ -257,12 +259,11 @@ def _comparison(snapshot: Snapshot, unknown: Mapping[_Unknown, int]) -> Iterator
         _PARTITION,
         [(names, c.state_bytes) for names, c in partitions],
     )
-    late = overdue(snapshot)
     yield _gauge(
         "verdict_waiting_seconds",
         "For how long verdicts that should come by themselves have waited at the same offset; 0 where the comparison "
-        "gets on, or where what holds it up has a metric of its own: a replica that cannot be read, a transaction that "
-        "hangs.",
+        "gets on, or where what holds it up has a metric of its own: a replica that cannot be read or is not to be, a "
+        "transaction that hangs, a query that is down. They wait from when that ends.",
         _PARTITION,
         [(names, late.get(c.place, 0.0)) for names, c in partitions],
     )

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from prometheus_client.core import Metric
 
+from parallax.alerting.blind import STALLED_S, Cause
 from parallax.model import Severity
 from parallax.shell import Shell
 
-STALLED_S = 300.0
-"""Seconds without a comparison, or without progress of a query."""
 _LASTS_S = 300.0
 """For how long what may pass by itself has to last."""
 _STORAGE_S = 60.0
@@ -70,7 +69,8 @@ class Condition(NamedTuple):
         headline: a format, of the labels.
         was: the same in the past.
         description: what it means, and what to do; a format, of the labels and of commands (`commands`).
-        is_blind: while it is wrong nobody can rely on the job: no heartbeat is sent.
+        cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
+            others hide a part only.
         left: what its end means or leaves open; a format as the description.
     """
 
@@ -81,8 +81,13 @@ class Condition(NamedTuple):
     headline: str
     was: str
     description: str
-    is_blind: bool = False
+    cause: Cause | None = None
     left: str = "It is over."
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody can rely on the job while it is wrong: no heartbeat is sent."""
+        return self.cause is not None and self.cause.hides_all
 
 
 def _where(metric: str, is_wrong: Callable[[float], bool], *by: str) -> Found:
@@ -138,7 +143,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax runs but compares nothing",
         "Parallax compared nothing for a while",
         f"Nothing has come out of the comparison for {STALLED_S:.0f} s: nobody watches the replicas.",
-        is_blind=True,
+        cause=Cause.STALLED,
     ),
     "ParallaxQueryStalled": Condition(
         ("query_last_progress_timestamp_seconds",),
@@ -148,7 +153,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Query {query} of Parallax makes no progress",
         "Query {query} of Parallax made no progress for a while",
         f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
-        is_blind=True,
+        cause=Cause.QUERY_STALLED,
     ),
     "ParallaxFindingsNotWritable": Condition(
         ("findings_writable",),
@@ -158,7 +163,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax cannot keep its findings",
         "Parallax could not keep its findings for a while",
         "The findings table cannot be read or written; suspects stay pending, and no new finding is reported.",
-        is_blind=True,
+        cause=Cause.FINDINGS_FAIL,
     ),
     "ParallaxStorageFull": Condition(
         ("storage_full",),
@@ -168,7 +173,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "The storage of Parallax is full",
         "The storage of Parallax was full for a while",
         "Nothing is recorded until there is space again, and then the job goes on by itself.",
-        is_blind=True,
+        cause=Cause.STORAGE_FULL,
     ),
     "ParallaxOtherCluster": Condition(
         ("cluster_mismatch",),
@@ -178,7 +183,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Another cluster answers at an address of bootstrap.servers",
         "Another cluster answered at an address of bootstrap.servers",
         "Parallax refuses its answers. Correct bootstrap.servers, or bring the right brokers back.",
-        is_blind=True,
+        cause=Cause.OTHER_CLUSTER,
     ),
     "ParallaxBrokerUnreachable": Condition(
         ("broker_reachable",),
@@ -189,6 +194,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax could not reach broker {broker_id}",
         "It has not answered for 5 minutes; its replicas are not compared.",
         left="It answers again, and its replicas are compared. ParallaxReplicaLate says if it was away for too long.",
+        cause=Cause.BROKER_AWAY,
     ),
     "ParallaxUnauthorized": Condition(
         ("unauthorized_replicas",),
@@ -198,6 +204,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax is not authorized to read {topic}",
         "Parallax was not authorized to read {topic}",
         "What its replicas hold is unknown until the right is granted again (kafka-acls.sh).",
+        cause=Cause.UNAUTHORIZED,
     ),
     "ParallaxReadingPaused": Condition(
         ("reading_paused_timestamp_seconds",),
@@ -207,6 +214,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax does not read broker {broker_id}, as an operator wants it",
         "Parallax did not read broker {broker_id}, as an operator wanted it",
         "What is not read is unknown, and what is cleaned meanwhile stays so. To have it read on: {resume}",
+        cause=Cause.PAUSED,
     ),
     "ParallaxReplicaAbsentLong": Condition(
         (_ABSENT, _BOUND),
@@ -259,6 +267,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "A transaction hung in {topic}-{partition}",
         "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to abort "
         "it: {check}",
+        cause=Cause.HANGING,
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),

@@ -59,7 +59,6 @@ class MetricsServer:
         settings: address, users, certificate and name of the cluster.
         storage: ``storage.path``.
         more: collectors that are served beside it.
-        stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
         on_record: what else is on record about the replicas of a finding's partition.
         shell: how commands that the page shows name the cluster and the job.
 
@@ -73,7 +72,6 @@ class MetricsServer:
         settings: AlertingSettings,
         storage: str,
         *more: Collector,
-        stale_after_s: float = 120.0,
         on_record: OnRecord = lambda _: (),
         shell: Shell = ANYWHERE,
     ) -> None:
@@ -82,7 +80,7 @@ class MetricsServer:
             registry.register(OfCluster(collector, settings.cluster) if settings.cluster else collector)
         self._registry = registry
         self._state = state
-        self._watch = Watch(stale_after_s)
+        self._watch = Watch()
         self._on_record = on_record
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
