@@ -75,7 +75,12 @@ class Rules(Alerts):
         def lagging(known: Known) -> str:
             lag = f"min by ({partition}, broker_id, isolation_level) ({known('view_lag_seconds')}) > {p.lag_s}"
             away = f"max by (cluster, broker_id) ({known('broker_reachable')}) == 0"
-            return f"{lag} unless on ({partition}) ({unread(known)}) unless on (cluster, broker_id) ({away})"
+            paused = known("reading_paused_timestamp_seconds")
+            all_paused = known("reading_paused_timestamp_seconds", 'broker_id="all"')
+            return (
+                f"{lag} unless on ({partition}) ({unread(known)}) unless on (cluster, broker_id) ({away} or {paused}) "
+                f"unless on (cluster) ({all_paused})"
+            )
 
         return [
             # What a replica held before it was first read waits for an audit, which the job runs by itself. While one
@@ -100,7 +105,7 @@ class Rules(Alerts):
                 "warning",
                 f"The comparison of {WHERE}{FOR} does not get on",
                 "Whether its replicas agree has not been known for {{ $value | humanizeDuration }} from one offset on, "
-                "though all of them can be read.",
+                "though all of them can be read, and nothing is known to hold the comparison up.",
                 past=(
                     f"The comparison of {WHERE}{FOR} did not get on for a time",
                     "It has got on since, or the topic is watched no longer.",
@@ -162,7 +167,7 @@ class Rules(Alerts):
                 f"cannot be read; missing is {{{{ $labels.reason }}}}. "
                 "What they hold is unknown until it is granted again.",
             ),
-            # A replica that is away, or has not been read whole yet, has an alert of its own.
+            # A replica that is away or paused, or has not been read whole yet, has an alert of its own.
             self._lasting(
                 "ParallaxViewLagging",
                 p.lag_for,
@@ -173,7 +178,8 @@ class Rules(Alerts):
                 "{{ $value | humanizeDuration }} ago; what compaction removes meanwhile is never seen.",
                 past=(
                     f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} was behind",
-                    "It has caught up, or the broker is away. What compaction removed meanwhile was never seen.",
+                    "It has caught up, or the broker is away or paused. What compaction removed meanwhile was never "
+                    "seen.",
                 ),
             ),
         ]

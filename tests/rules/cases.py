@@ -231,6 +231,10 @@ def _others() -> Iterator[Case]:
     # More than an hour, so that a scrape at the hour is none.
     paused = series("reading_paused_timestamp_seconds", {"broker_id": "2"})
     yield Case("ParallaxReadingPaused", "an operator forgets it", {paused: _since(BEGAN)}, BEGAN + 241)
+    lag = series("view_lag_seconds", REPLICA | {"isolation_level": "read_committed"})
+    for whom, fires in (("2", None), ("all", None), ("3", BEGAN + WAITS["ParallaxViewLagging"])):
+        pause = series("reading_paused_timestamp_seconds", {"broker_id": whom})
+        yield Case("ParallaxViewLagging", f"a pause of {whom}", {lag: _at(0, 700), pause: _since(BEGAN)}, fires)
     right = series("unauthorized_replicas", {"topic": "orders", "reason": "read"})
     yield Case("ParallaxUnauthorized", "a right is missing", {right: _at(0, 3, until=200)}, BEGAN, 200)
     yield _absence("ParallaxReplicaAbsentLong", 41, 80)
