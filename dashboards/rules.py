@@ -178,8 +178,7 @@ class Rules(Alerts):
                 "{{ $value | humanizeDuration }} ago; what compaction removes meanwhile is never seen.",
                 past=(
                     f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} was behind",
-                    "It has caught up, or the broker is away or paused. What compaction removed meanwhile was never "
-                    "seen.",
+                    "It has caught up, or its broker is away or paused. What was compacted meanwhile was never seen.",
                 ),
             ),
         ]
