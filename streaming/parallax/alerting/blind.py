@@ -28,16 +28,13 @@ NAMED = 3
 
 
 class Cause(StrEnum):
-    """What keeps the job from seeing, in the order in which it is told."""
+    """What keeps the job from seeing, in the order in which it is told: what a start ends comes last."""
 
-    NOT_BEGUN = "not_begun"
-    """Nothing has been compared since the job started."""
     STALLED = "stalled"
     QUERY_DOWN = "query_down"
     QUERY_STALLED = "query_stalled"
     FINDINGS_FAIL = "findings_fail"
     """They cannot be read or written: what the comparison suspects stays so."""
-    FINDINGS_NOT_LOADED = "findings_not_loaded"
     STORAGE_FULL = "storage_full"
     OTHER_CLUSTER = "other_cluster"
     BROKER_AWAY = "broker_away"
@@ -49,6 +46,9 @@ class Cause(StrEnum):
     FROZEN = "frozen"
     """A replica that stands still does the same; a finding says so."""
     UNAUTHORIZED = "unauthorized"
+    NOT_BEGUN = "not_begun"
+    """Nothing has been compared since the job started."""
+    FINDINGS_NOT_LOADED = "findings_not_loaded"
 
     @property
     def is_of_the_job(self) -> bool:

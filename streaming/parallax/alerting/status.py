@@ -15,7 +15,7 @@ from parallax.alerting.blind import Cause, blindness, called, held_up, some
 from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.snapshot import Snapshot
 from parallax.alerting.starting import Past, Stage, Step, left_to_read, steps_of
-from parallax.alerting.unknown import Telling, begin_apart, catching_up, in_part, unknown_by, unknown_of, words
+from parallax.alerting.unknown import Telling, begin_apart, catching_up, in_part, unknown_by, unknown_offsets, words
 from parallax.counts import agreed, counted
 from parallax.guard.words import late_in_words
 from parallax.model import IsolationLevel, TopicPartition, UnknownReason
@@ -262,8 +262,8 @@ def _starts(snapshot: Snapshot, reason: UnknownReason, *, apart: bool | None = N
     """
     return {
         called(place)
-        for place, coverage in snapshot.coverage.items()
-        if unknown_of(coverage).get(reason) and apart in (None, begin_apart(coverage))
+        for place, counts in unknown_offsets(snapshot).items()
+        if reason in counts and apart in (None, begin_apart(snapshot.coverage[place]))
     }
 
 

@@ -43,11 +43,17 @@ def begin_apart(coverage: Coverage) -> bool:
     return len({b.log_start_offset for b in coverage.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
 
-def unknown_of(coverage: Coverage | None) -> dict[UnknownReason, int]:
-    """By reason, how many offsets of both views have no verdict."""
-    if coverage is None:
-        return {}
-    return {reason: sum(counts) for reason, counts in coverage.unknown.items() if sum(counts)}
+def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
+    """By partition and reason, how many offsets of both views have no verdict; without those of which none have."""
+    return snapshot.once(_unknown_offsets)
+
+
+def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
+    return {
+        place: {reason: sum(counts) for reason, counts in coverage.unknown.items() if sum(counts)}
+        for place, coverage in snapshot.coverage.items()
+        if any(map(any, coverage.unknown.values()))
+    }
 
 
 def unknown_by(
@@ -55,9 +61,10 @@ def unknown_by(
 ) -> Mapping[UnknownReason, int]:
     """By reason, how many offsets have no verdict that is told in one way; of all partitions, or of some."""
     found: Counter[UnknownReason] = Counter()
-    for place, coverage in snapshot.coverage.items():
+    for place, counts in unknown_offsets(snapshot).items():
         if places is None or place in places:
-            found.update({r: n for r, n in unknown_of(coverage).items() if telling(r, coverage) is how})
+            coverage = snapshot.coverage[place]
+            found.update({reason: n for reason, n in counts.items() if telling(reason, coverage) is how})
     return found
 
 
@@ -73,8 +80,8 @@ def in_part(snapshot: Snapshot) -> frozenset[TopicPartition]:
 def _in_part(snapshot: Snapshot) -> frozenset[TopicPartition]:
     lacking = (
         place
-        for place, coverage in snapshot.coverage.items()
-        if any(telling(reason, coverage) is not Telling.ON_ITS_WAY for reason in unknown_of(coverage))
+        for place, counts in unknown_offsets(snapshot).items()
+        if any(telling(reason, snapshot.coverage[place]) is not Telling.ON_ITS_WAY for reason in counts)
     )
     absent = (absence.place for absence in snapshot.absences.absent)
     return frozenset((*lacking, *absent, *catching_up(snapshot)))
@@ -97,6 +104,6 @@ __all__ = [
     "in_part",
     "telling",
     "unknown_by",
-    "unknown_of",
+    "unknown_offsets",
     "words",
 ]

@@ -209,6 +209,17 @@ def test_a_replica_whose_log_is_offline_keeps_no_start_from_ending(monitor: Moni
     assert (said.steps, said.reasons) == ((), ("1 replica cannot be read on broker 3",))
 
 
+def test_what_hides_all_during_a_start_is_no_loading(monitor: Monitor) -> None:
+    written(monitor, 100)
+    (one,) = partitions(monitor.state.snapshot())
+    assert {replica.state for replica in one.replicas.values()} == {State.LOADING}
+    monitor.state.update_storage_full(True)
+    (one,) = partitions(monitor.state.snapshot())
+    assert {(replica.state, replica.why) for replica in one.replicas.values()} == {
+        (State.UNKNOWN, "the storage is full")
+    }
+
+
 # Verdicts are waited for from when nothing holds them up.
 
 

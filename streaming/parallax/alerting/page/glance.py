@@ -17,7 +17,7 @@ from parallax.alerting.listing import FindingState, state_of
 from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.snapshot import Snapshot
-from parallax.alerting.unknown import Telling, in_part, telling, unknown_of, words
+from parallax.alerting.unknown import Telling, in_part, telling, unknown_offsets, words
 from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
@@ -212,7 +212,7 @@ def _verdicts(
     copied_late: Collection[int],
 ) -> Verdicts:
     coverage = snapshot.coverage.get(place)
-    unknown = unknown_of(coverage)
+    unknown = unknown_offsets(snapshot).get(place, {})
     hidden = {b: one for b in brokers if (one := hiding(snapshot, (*place, b))) is not None}
     starting = {b: one for b, one in hidden.items() if one.cause.ends_with_the_start}
     states = {b: _unseen(one) for b, one in hidden.items() if b not in starting}
