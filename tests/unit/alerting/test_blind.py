@@ -209,6 +209,15 @@ def test_a_replica_whose_log_is_offline_keeps_no_start_from_ending(monitor: Moni
     assert (said.steps, said.reasons) == ((), ("1 replica cannot be read on broker 3",))
 
 
+def test_while_a_difference_is_being_checked_no_cell_says_that_all_agree(healthy: Monitor) -> None:
+    healthy.state.update_findings(FindingsStatus(pending={PLACE: 1}))
+    assert healthy.says().condition is Condition.UNKNOWN
+    (one,) = partitions(healthy.state.snapshot())
+    assert {(replica.state, replica.why) for replica in one.replicas.values()} == {
+        (State.NOT_FULLY_COMPARED, "a difference is being checked")
+    }
+
+
 def test_what_hides_all_during_a_start_is_no_loading(monitor: Monitor) -> None:
     written(monitor, 100)
     (one,) = partitions(monitor.state.snapshot())

@@ -32,6 +32,7 @@ _NOTHING = "nothing has been compared yet"
 
 _CATCHING_UP = "what it held when it could be compared again is being compared"
 _IN_PART = "the partition has not been compared whole"
+_CHECKED = "a difference is being checked"
 _LATE = "it copied its log late and may have missed tombstones or end markers"
 
 _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
@@ -219,6 +220,7 @@ def _verdicts(
     loading = ""
     if not snapshot.caught_up.get(place, True):
         loading = _CATCHING_UP if snapshot.initially_read.get(place, True) else _LOADING
+    partly = _IN_PART if place in in_part(snapshot) else ""
     compared = _compared(
         coverage,
         unknown,
@@ -226,7 +228,7 @@ def _verdicts(
         sees_all=not states,
         loading=loading,
         is_overdue=overdue(snapshot).get(place, 0.0) > LAGGING_S,
-        is_whole=place not in in_part(snapshot),
+        partly=_CHECKED if snapshot.findings.pending.get(place) else partly,
     )
     for broker, one in starting.items():
         if broker in compared and compared[broker][0] in CALM - {State.LOADING}:
@@ -276,7 +278,7 @@ def _compared(
     sees_all: bool,
     loading: str,
     is_overdue: bool,
-    is_whole: bool,
+    partly: str,
 ) -> dict[int, tuple[State, str]]:
     """What stands about those that can be read.
 
@@ -287,7 +289,7 @@ def _compared(
         sees_all: whether all can.
         loading: what of it is still being read, or compared, as it was when that could begin; empty where nothing is.
         is_overdue: whether verdicts that should come by themselves do not.
-        is_whole: whether all of it has been compared.
+        partly: why not all of it is known to agree; empty where it is.
     """
     if coverage is None:
         if is_overdue:
@@ -306,8 +308,8 @@ def _compared(
         rest = state, ", ".join(f"{n:,} {words(reason)}" for reason, n in unknown.items())
     elif min(coverage.compared_up_to) < 0 and any(b.log_start_offset != b.high_watermark for b in coverage.brokers):
         rest = State.UNKNOWN, _NOTHING
-    elif not is_whole:
-        rest = State.NOT_FULLY_COMPARED, _IN_PART
+    elif partly:
+        rest = State.NOT_FULLY_COMPARED, partly
     late = {b: (State.BEHIND, f"{n:,} offsets behind the furthest replica") for b, n in gaps.items() if n > BEHIND}
     return {broker: late.get(broker, rest) for broker in brokers}
 
