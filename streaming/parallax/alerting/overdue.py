@@ -13,7 +13,7 @@ BEHIND = 10_000
 """Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
 LAGGING_S = 300.0
 """For how long a replica may have shown what is unread, or an offset have no verdict that should come by itself, before
-that is said; what ParallaxViewLagging and ParallaxCoverageUnknown go by."""
+that is said; ParallaxViewLagging and ParallaxVerdictOverdue wait for longer."""
 
 
 def behind(coverage: Coverage) -> dict[int, int]:

@@ -9,6 +9,7 @@ import pytest
 from test_collector import Clock, Report, samples
 from test_status import Monitor
 
+from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S, overdue
 from parallax.alerting.page.glance import CALM, State, partitions, verdicts
 from parallax.alerting.page.offset_lanes import lanes
@@ -248,6 +249,20 @@ def test_a_verdict_is_waited_for_from_when_the_broker_is_back(healthy: Monitor) 
     assert waits(healthy, 60) <= 60
     assert waits(healthy, 600) > LAGGING_S
     assert healthy.says().condition is Condition.UNKNOWN
+
+
+@pytest.mark.parametrize(("batch_s", "is_overdue"), [(STALE_S + 60, True), (STALLED_S + 60, False)])
+def test_slow_batches_do_not_hide_a_partition_that_never_gets_on_and_a_stall_does(
+    healthy: Monitor, batch_s: float, is_overdue: bool
+) -> None:
+    for _ in range(5):
+        part(healthy, 90, 100, UnknownReason.NOT_READ_YET)
+        healthy.says()
+        healthy.clock.now += batch_s
+        assert healthy.says().problems
+        written(healthy, 100)
+    part(healthy, 90, 100, UnknownReason.NOT_READ_YET)
+    assert (overdue(healthy.state.snapshot())[PLACE] > LAGGING_S) is is_overdue
 
 
 @pytest.mark.parametrize("whom", [ALL, 3])
