@@ -196,7 +196,7 @@ class Rules(Alerts):
 
         def until_told(name: str, expr: str) -> str:
             """An outage that is over goes on for as long as the job says what came of it: the last word is that."""
-            over = f"max {by_broker} ({self._e.known('replica_outage_end_timestamp_seconds')})"
+            over = f"max {by_broker} ({self._e.of('replica_outage_end_timestamp_seconds')})"
             firing = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
             return f"count {by_broker} ({expr}) or 0 * ({over} and on (cluster, broker_id) {firing})"
 

@@ -409,7 +409,7 @@ class Clock:
     """
 
     def __init__(self, clock_skew_ms: int, look_ms: int, metadata_ms: int) -> None:
-        self.skew_ms = clock_skew_ms
+        self._skew_ms = clock_skew_ms
         self._look_ms = look_ms
         self.metadata_ms = metadata_ms
         # The settings are asked for with the metadata.
@@ -578,7 +578,7 @@ class Clock:
         return {name: value for name, value in kept.items() if value is not None and self._leaves_no_time(value)}
 
     def _leaves_no_time(self, retention_ms: int) -> bool:
-        return retention_ms <= self.skew_ms + self._look_ms
+        return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
 
     def remember(self, late: Iterable[Late]) -> None:
         """Take in what is on record of replicas that copied something too late."""
@@ -724,7 +724,7 @@ class Clock:
             unclear = Unclear.COPYING if presence is Presence.COPYING else Unclear.BEFORE_WATCH
         elif retention is None:
             unclear = Unclear.SETTINGS
-        bound = None if retention is None or unclear is not None else since + retention - self.skew_ms
+        bound = None if retention is None or unclear is not None else since + retention - self._skew_ms
         if bound is not None and retention is not None and self._leaves_no_time(retention):
             unclear = Unclear.NO_TIME
         return Absence(place, broker, presence, replica.high_watermark, since, retention, bound, unclear)
@@ -741,7 +741,7 @@ class Clock:
         unstamped = self._later(known, absence, stand, newest)
         if stand.horizon_ms is None:
             return replace(absence, bound_ms=max(bound, unstamped), read_ms=stand.whole_ms)
-        horizon = stand.horizon_ms - self.skew_ms
+        horizon = stand.horizon_ms - self._skew_ms
         # One that is earlier than can be shows that a clock is further off than it may.
         sharper = horizon if stand.horizon_ms < bound else max(bound, min(unstamped, horizon))
         return replace(absence, bound_ms=sharper, horizon_ms=horizon, read_ms=stand.whole_ms)
@@ -751,7 +751,18 @@ class Clock:
         without = known.ends.last_without(stand.unstamped_from)
         since = absence.since_ms if without is None else without - self._look_ms
         retention = self._of_topic(absence.place.topic).smallest_since(since, newest.at_ms)
-        return since + (absence.retention_ms or 0 if retention is None else retention) - self.skew_ms
+        return since + (absence.retention_ms or 0 if retention is None else retention) - self._skew_ms
+
+
+def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
+    """Whether deletions are kept for so short a time that no look can tell whether a replica was back in time.
+
+    Args:
+        retention_ms: ``delete.retention.ms``.
+        skew_ms: how far clocks may be apart.
+        look_ms: how long a look may take.
+    """
+    return retention_ms <= skew_ms + look_ms
 
 
 def _is_not_compacted(look: Look) -> bool:
@@ -794,4 +805,5 @@ __all__ = [
     "Presence",
     "Retentions",
     "Unclear",
+    "leaves_no_time",
 ]

@@ -142,7 +142,7 @@ class Timekeeper:
         for change in changes:
             _tell_of(change, absent)
         if unwatched.keys() - self._said.unwatched.keys():
-            log.warning("topics cannot be watched", what=unwatched_in_words(unwatched, self._clock.skew_ms))
+            log.warning("topics cannot be watched", what=unwatched_in_words(unwatched))
         self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)
 

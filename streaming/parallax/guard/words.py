@@ -130,21 +130,20 @@ def _replica(late: Late) -> str:
     return f"{late.place.topic}-{late.place.partition} on broker {late.broker}"
 
 
-def unwatched_in_words(topics: Mapping[str, int], skew_ms: int) -> str:
+def unwatched_in_words(topics: Mapping[str, int]) -> str:
     """Which topics keep deletions for too short a time to be watched, and what to set; nothing where there is none.
 
     Args:
         topics: their ``delete.retention.ms``.
-        skew_ms: ``guard.clock_skew_ms``.
     """
     if not topics:
         return ""
     kept = span_text(max(topics.values()) / 1000)
     return (
         f"{named(topics)} {agreed(len(topics), 'keeps', 'keep')} deletions for {kept} at most (delete.retention.ms), "
-        f"and clocks may be {span_text(skew_ms / 1000)} apart (guard.clock_skew_ms): whether a broker was back in time "
-        "cannot be told, so the job audits what it copied, and raises no alert. Set delete.retention.ms to several "
-        "minutes at least, or guard.clock_skew_ms to how far the brokers' clocks really are apart"
+        "no longer than clocks may be apart (guard.clock_skew_ms): nobody can tell whether a broker was back in time, "
+        "so the job audits what it copied, and raises no alert; set delete.retention.ms to several minutes at least, "
+        "or guard.clock_skew_ms to how far the brokers' clocks really are apart"
     )
 
 
