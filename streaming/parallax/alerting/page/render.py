@@ -23,6 +23,7 @@ from parallax.alerting.status import Condition, Status
 from parallax.counts import counted
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
+from parallax.findings.happenings import AskedAgain
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.report import OVER, answers_of, key_text, sections
 from parallax.findings.summary import asked_in_words, counted_in_words
@@ -275,9 +276,11 @@ class Renderer:
         user: str,
         problem: str = "",
         said: str = "",
+        again: AskedAgain | None = None,
     ) -> str:
         """A finding with its evidence, below what stands; a form to acknowledge it where there is a token."""
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
+        values["again"] = "" if again is None else again.in_words
         return self.page("finding.html", **values, status=status, token=token, user=user, problem=problem, said=said)
 
 
