@@ -245,7 +245,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _outage(_is_near, lambda reason: reason == "passed"),
         0.0,
         _CRITICAL,
-        "{headline}: it may miss tombstones or end markers for good",
+        "{headline}: it may miss deletions",
         "The outage of broker {broker_id} is over",
         "{now}",
         left="{outcome}",
@@ -287,8 +287,8 @@ _SAID_BY = {"ParallaxQueryStalled": "ParallaxStalled"}
 
 
 UNSAID = {
-    "headline": "A broker is away, or was back too late",
-    "now": "What it lacks may be gone from the others, or will be; the page says since when, and of which topics.",
+    "headline": "A broker was away for long",
+    "now": "What it lacks may be gone from the others, or will be; the page says of which topics.",
     "outcome": OVER,
 }
 """What the formats of conditions say in place of a label that nobody has said (`Condition.about`)."""

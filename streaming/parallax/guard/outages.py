@@ -20,9 +20,7 @@ from parallax.moments import time_text
 TOLD_MS = 180_000
 """For how long what came of an outage is told: Prometheus and its alerts have to see it before the alert ends."""
 
-OVER = (
-    "All of its replicas are back, and were audited where they were late. What an audit finds has messages of its own."
-)
+OVER = "Its replicas are back, and audited where they were late; what an audit finds has messages of its own."
 """What the end of an outage means where nobody knows more."""
 
 
