@@ -417,6 +417,9 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
                 assert set(sample.labels) <= LABELS | {"offset", "runbook", "headline", "summary"}
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
                 continue
+            if sample.name == "parallax_replica_outage_info":
+                assert set(sample.labels) == {"broker_id", "headline", "now", "outcome"}
+                continue
             if sample.name == "parallax_hanging_transaction_start_timestamp_seconds":
                 assert set(sample.labels) == {"topic", "partition", "producer_id"}
                 continue
