@@ -234,7 +234,9 @@ class Job:
 
     def _start_clock(self) -> None:
         settings = self._settings
-        self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self._absences_changed)
+        self._timekeeper = Timekeeper(
+            settings.storage.path, clock_of(settings), self._absences_changed, shell=self._shell
+        )
         self._timekeeper.start()
         if self._client is not None:
             self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)

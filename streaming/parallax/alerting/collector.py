@@ -25,6 +25,7 @@ from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
+from parallax.guard import outages
 from parallax.guard.clock import Absence
 from parallax.guard.holds import EventKind
 from parallax.guard.run import GuardStatus
@@ -579,7 +580,7 @@ def _bound(one: Absence) -> float | None:
     """A time that never comes while the topic is held: a bound that moves with each look would seem to be near."""
     if one.is_held:
         return math.inf
-    return None if one.bound_ms is None else one.bound_ms / 1000
+    return None if one.bound_ms is None or one.unclear is not None else one.bound_ms / 1000
 
 
 def _absences(snapshot: Snapshot) -> Iterator[Metric]:
@@ -602,14 +603,46 @@ def _absences(snapshot: Snapshot) -> Iterator[Metric]:
         "replica_removal_bound_unknown",
         "1 for such a replica of which that is not known, by reason (docs/guard.md).",
         (*_REPLICA, "reason"),
-        [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear is not None],
+        [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear and not one.is_held],
     )
     yield _gauge(
         "replica_late_timestamp_seconds",
         "When a replica was last seen to have copied records that may have been cleaned before; until an audit has "
-        "compared the partition.",
-        _REPLICA,
-        [(_labels(one.replica), one.at_ms / 1000) for one in sorted(snapshot.absences.late, key=lambda o: o.replica)],
+        "compared the partition. The reason is passed where the bound had passed, else why none was known.",
+        (*_REPLICA, "reason"),
+        [
+            ([*_labels(one.replica), str(one.absence.unclear or "passed")], one.at_ms / 1000)
+            for one in sorted(snapshot.absences.late, key=lambda o: o.replica)
+        ],
+    )
+    yield from _outages(snapshot)
+
+
+def _outages(snapshot: Snapshot) -> Iterator[Metric]:
+    said, now = snapshot.absences, snapshot.taken_at
+    yield _gauge(
+        "replica_outage_info",
+        "What is said of the outage of a broker, from the first absent replica until all are back, and audited where "
+        "they were late; and of one that ended within three minutes. The value is the time.",
+        ("broker_id", "headline", "now", "outcome"),
+        [
+            (
+                [
+                    str(one.broker),
+                    outages.headline(one, said.absent, said.late, now),
+                    outages.outage_in_words(one, said.absent, said.late, now),
+                    one.outcome,
+                ],
+                now,
+            )
+            for one in said.outages
+        ],
+    )
+    yield _gauge(
+        "replica_outage_end_timestamp_seconds",
+        "When the outage of a broker ended, for three minutes afterwards: its alerts say what came of it.",
+        ("broker_id",),
+        [([str(one.broker)], one.ended_ms / 1000) for one in said.outages if one.ended_ms is not None],
     )
 
 

@@ -21,11 +21,12 @@ from parallax.backoff import backoff
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
-from parallax.findings.finding import Finding, claim_of, was_explained, was_only_shown
+from parallax.findings.finding import Finding, claim_of, from_milliseconds, was_explained, was_only_shown
 from parallax.findings.happenings import (
     Action,
     Answered,
     Append,
+    AskedAgain,
     Broken,
     Committed,
     Event,
@@ -95,6 +96,7 @@ class Lifecycle:
         self._unlisted: Counter[str] = Counter()
         self._judging_errors = 0
         self._last_probe_at: float | None = None
+        self._asked_again: dict[str, AskedAgain] = {}
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
@@ -216,6 +218,8 @@ class Lifecycle:
             pending[place] = pending.get(place, 0) + 1
             undecided[task.name] = task.reason
         standing = self.standing()
+        names = {finding.finding_id for finding in standing}
+        self._asked_again = {name: one for name, one in self._asked_again.items() if name in names}
         return FindingsStatus(
             open=tuple(f for f in standing if f.is_open),
             acknowledged=tuple(f for f in standing if not f.is_open),
@@ -229,6 +233,7 @@ class Lifecycle:
             unlisted_total=dict(self._unlisted),
             judging_errors_total=self._judging_errors,
             last_probe_at=self._last_probe_at,
+            asked_again=dict(self._asked_again),
             error=self._error,
         )
 
@@ -423,6 +428,9 @@ class Lifecycle:
                 continue
             if not isinstance(said, Later):
                 self._unseen.pop(task.finding_id or "", None)
+            if task.finding_id is not None and isinstance(said, Later | Unchanged):
+                asked = from_milliseconds(answers.asked_at_ms or task.asked_ms)
+                self._asked_again[task.finding_id] = AskedAgain(asked, said.reason if isinstance(said, Later) else "")
             match said:
                 case Later():
                     self._put_off(task, said.reason, now, soon=said.soon)

@@ -234,6 +234,8 @@ def _print_steps(steps: Sequence[Step], shown: Console) -> None:
             shown.print(Text(f"\n{step.run}\n"), soft_wrap=True)
 
 
+ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
+"""What the table of findings knows nothing of."""
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 
 
@@ -292,6 +294,8 @@ def print_finding(
     shown.print()
     shown.print(Text(f"What each broker answered, {asked_in_words(asked_at(finding))}:"))
     shown.print(answers_table(evidence_of(finding)))
+    if finding.stands:
+        shown.print(Text(ASKED_ON))
     shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import Event, EventKind, Hold, Phase
+from parallax.guard.outages import Outage, Outages
 from parallax.guard.run import GuardStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
@@ -64,6 +65,8 @@ NAMES = {
     "findings_unlisted",
     "replica_absent_since_timestamp_seconds",
     "replica_late_timestamp_seconds",
+    "replica_outage_end_timestamp_seconds",
+    "replica_outage_info",
     "replica_removal_bound_timestamp_seconds",
     "replica_removal_bound_unknown",
     "guard_hold",
@@ -248,7 +251,8 @@ def full(state: MonitorState) -> MonitorState:
     state.spot_checked({"aborted": 1})
     absence = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
     unclear = replace(absence, broker=3, bound_ms=None, unclear=Unclear.SETTINGS)
-    state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),)))
+    ended = Outage(2, 5_000, ended_ms=9_000)
+    state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),), (ended,)))
     hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
     state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
@@ -339,11 +343,43 @@ def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorSt
     assert found["replica_absent_since_timestamp_seconds", ("orders", "0", "2", "away")] == 5
     assert found["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == 65
     assert found["replica_removal_bound_unknown", ("orders", "1", "3", "copying")] == 1
-    assert found["replica_late_timestamp_seconds", ("orders", "0", "1")] == 9
+    assert found["replica_late_timestamp_seconds", ("orders", "0", "1", "passed")] == 9
     assert ("replica_removal_bound_timestamp_seconds", frozenset(("orders", "1", "3"))) not in found
     assert ("replica_removal_bound_unknown", frozenset(("orders", "0", "2", "None"))) not in found
+    short = replace(away, unclear=Unclear.NO_TIME)
+    state.update_absences(Absences((short,), (Late(away.place, 1, 9_000, replace(short, broker=1)),)))
+    found = samples(state)
+    assert ("replica_removal_bound_timestamp_seconds", ("orders", "0", "2")) not in found
+    assert found["replica_removal_bound_unknown", ("orders", "0", "2", "no_time")] == 1
+    assert found["replica_late_timestamp_seconds", ("orders", "0", "1", "no_time")] == 9
     state.update_absences(Absences((replace(away, is_held=True),)))
     assert samples(state)["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == math.inf
+
+
+def test_the_outage_of_a_broker_is_told_in_words_and_what_came_of_it(state: MonitorState) -> None:
+    known, away = Outages(), Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    state.update_progress([progress()])
+    known.see([away], [], 70_000)
+    state.update_absences(Absences((away,), outages=known.all))
+    (labels,) = outage_info(state)
+    assert labels["headline"] == "Broker 2 has been away for too long (orders)"
+    assert "1 replica of it (orders) lacks may be gone from the others since 1970-01-01 00:01:05 UTC" in labels["now"]
+    late = Late(away.place, 2, 80_000, away)
+    known.see([], [late], 80_000)
+    state.update_absences(Absences(late=(late,), outages=known.all))
+    (labels,) = outage_info(state)
+    assert labels["headline"] == "Broker 2 was back too late (orders)"
+    known.audited({away.place: Result.CONSISTENT})
+    known.see([], [], 90_000)
+    state.update_absences(Absences(outages=known.all))
+    (labels,) = outage_info(state)
+    assert labels["outcome"].endswith("found no difference: nothing was lost there that shows.")
+    assert samples(state)["replica_outage_end_timestamp_seconds", ("2",)] == 90
+
+
+def outage_info(state: MonitorState) -> list[Mapping[str, str]]:
+    found = [one for one in ParallaxCollector(state).collect() if one.name == "parallax_replica_outage_info"]
+    return [sample.labels for family in found for sample in family.samples]
 
 
 def test_what_the_guard_holds_is_told_and_nothing_of_one_that_is_off(full: MonitorState) -> None:
@@ -380,6 +416,9 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
             if sample.name == "parallax_finding_info":
                 assert set(sample.labels) <= LABELS | {"offset", "runbook", "headline", "summary"}
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
+                continue
+            if sample.name == "parallax_replica_outage_info":
+                assert set(sample.labels) == {"broker_id", "headline", "now", "outcome"}
                 continue
             if sample.name == "parallax_hanging_transaction_start_timestamp_seconds":
                 assert set(sample.labels) == {"topic", "partition", "producer_id"}

@@ -23,7 +23,7 @@ from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
 from parallax.findings.sides import standing
-from parallax.guard.clock import Absence
+from parallax.guard.clock import Absence, Late
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import time_text
 
@@ -73,7 +73,7 @@ class Replica:
         unseen: what keeps the job from seeing it, or its partition, one phrase; empty where it is seen.
         read_uncommitted: next offset to read in that view, and so on; None where it is not known.
         absence: where it is away or behind.
-        is_late: whether it copied something too late, and no audit has compared it since.
+        late: what it copied too late, where no audit has compared it since.
     """
 
     broker: int
@@ -86,7 +86,7 @@ class Replica:
     read_committed: int | None = None
     read_uncommitted: int | None = None
     absence: Absence | None = None
-    is_late: bool = False
+    late: Late | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +178,14 @@ def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
 
 def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partition]:
     absent = {one.replica: one for one in snapshot.absences.absent}
-    late = {one.replica for one in snapshot.absences.late}
+    late = {one.replica: one for one in snapshot.absences.late}
     if not absent and not late:
         return list(made)
     return [
         replace(
             one,
             replicas={
-                b: replace(r, absence=absent.get((*one.place, b)), is_late=(*one.place, b) in late)
+                b: replace(r, absence=absent.get((*one.place, b)), late=late.get((*one.place, b)))
                 for b, r in one.replicas.items()
             },
         )

@@ -23,10 +23,11 @@ from parallax.alerting.status import Condition, Status
 from parallax.counts import counted
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
+from parallax.findings.happenings import AskedAgain
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.report import OVER, answers_of, key_text, sections
 from parallax.findings.summary import asked_in_words, counted_in_words
-from parallax.guard.words import audit_in_words, in_words, late_in_words, summed
+from parallax.guard.words import audit_in_words, in_words, late_in_short, late_in_words, summed, unwatched_in_words
 from parallax.model import FindingStatus, TopicPartition
 from parallax.moments import roughly
 from parallax.shell import ANYWHERE, Shell
@@ -212,6 +213,7 @@ class Renderer:
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
             late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at),
+            unwatched=unwatched_in_words(snapshot.absences.unwatched),
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
             in_words=TOPICS_IN_WORDS,
@@ -256,6 +258,7 @@ class Renderer:
             lanes=drawn_lanes(found[0]),
             audit=glance.last_audit(snapshot, place),
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
+            late_in_short=late_in_short,
             audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
             timelines=timelines,
             timeline_error=timeline_error,
@@ -273,9 +276,11 @@ class Renderer:
         user: str,
         problem: str = "",
         said: str = "",
+        again: AskedAgain | None = None,
     ) -> str:
         """A finding with its evidence, below what stands; a form to acknowledge it where there is a token."""
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
+        values["again"] = "" if again is None else again.in_words
         return self.page("finding.html", **values, status=status, token=token, user=user, problem=problem, said=said)
 
 

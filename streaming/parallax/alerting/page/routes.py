@@ -132,12 +132,14 @@ class Page:
             return self.message("The findings cannot be read", str(error), 503)
         user = self._user(request)
         token = self._users.token(user, finding.finding_id) if user else ""
+        snapshot = self._state.snapshot()
         html = self._renderer.finding(
             finding,
             events,
             standing.values(),
             self._on_record(finding),
-            self._status(self._state.snapshot()),
+            self._status(snapshot),
+            again=snapshot.findings.asked_again.get(finding.finding_id),
             token=token,
             user=user,
             problem=problem,
