@@ -15,6 +15,10 @@ FINDING = "cluster, topic, partition, finding_id"
 TARGET = "cluster, job, instance"
 WORKS = "cluster:parallax_works:min"
 """1 where all jobs of a cluster are known to work, 0 where one is not; a day after the last of them, nothing."""
+HEARD = "storage:parallax_heard_timestamp_seconds:max"
+"""When a storage was last heard of under the labels of a target, by a job that had loaded its findings."""
+FORMER = "storage:parallax_former:max"
+"""The targets whose job has had other labels, or another address, since: it is known by the id of its storage."""
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -61,41 +65,39 @@ class Expressions:
         series = self.of(metric, *matchers)
         now = f"max by ({FINDING}) ({series}) > 0"
         away = f"({self._remembered(series)} > 0) unless on ({TARGET}) {self.of('findings_loaded')}"
-        return f"({now}) or max by ({FINDING}) ({away} unless on ({TARGET}) {self._former('findings_loaded')})"
+        return f"({now}) or max by ({FINDING}) ({away} unless on ({TARGET}) {FORMER})"
 
     def _remembered(self, series: str) -> str:
         return f"last_over_time({series}[{self._p.remembered}])"
 
-    def _former(self, said: str = "build_info") -> str:
-        """Targets whose job has other labels, or another address, by now: it is known by the id of its storage.
+    def heard(self) -> str:
+        """What `HEARD` records."""
+        loaded = f"{self.of('storage_info')} and on ({TARGET}) {self.of('findings_loaded')}"
+        return f"max by ({TARGET}, storage_id) ({loaded}) * 0 + time()"
 
-        Args:
-            said: a metric that a target has to have had, to be the one that a storage is heard of by.
-        """
-        storage, by = self.of("storage_info"), f"{TARGET}, storage_id"
-        heard = f"max by ({TARGET}) ({self._remembered(self.of('heartbeat_timestamp_seconds'))})"
-        start = f"max by ({TARGET}) ({self._remembered(self.of('start_time_seconds'))})"
-        now = f"max by ({by}) ({storage}) * 0 + time()"
-        last = f"max by ({by}) ({self._remembered(storage)}) * 0 + on ({TARGET}) group_left () ({heard} or {start})"
-        each = f"(({now} or {last}) and on ({TARGET}) {self._remembered(self.of(said))})"
-        return f"({each} unless on ({by}) topk by (storage_id) (1, {each}))"
+    def former(self) -> str:
+        """What `FORMER` records."""
+        heard = self._remembered(HEARD)
+        return f"max by ({TARGET}) ({heard} unless on ({TARGET}, storage_id) topk by (storage_id) (1, {heard}))"
 
     def _clusters(self) -> str:
         """The clusters that a target answered for, each by its newest name."""
-        seen = f"{self._remembered(self.of('build_info'))} unless on ({TARGET}) {self._former()}"
-        return f"max by (cluster) ({seen})"
+        return f"max by (cluster) ({self._remembered(self.of('build_info'))} unless on ({TARGET}) {FORMER})"
 
     def absent(self) -> str:
         """The clusters of which no target answers, and targets that do not while another of their cluster does."""
         there = self.of("build_info")
         one = f"{self._gone()} and on (cluster) {there}"
+        storage = self.of("storage_info")
+        # It has not loaded its findings yet, and answers under its new name.
+        renamed = f"{self._remembered(storage)} and on (storage_id) {storage}"
         nobody = f"absent_over_time({there}[{self._p.remembered}])"
-        return f"({self._clusters()} unless on (cluster) {there}) or ({one}) or {nobody}"
+        return f"({self._clusters()} unless on (cluster) ({there} or {renamed})) or ({one}) or {nobody}"
 
     def _gone(self) -> str:
         """Targets that do not answer. One that was removed on purpose, or is called otherwise by now, has no ``up``."""
         there = self.of("build_info")
-        gone = f"max by ({TARGET}) ({self._remembered(there)}) unless on ({TARGET}) ({there} or {self._former()})"
+        gone = f"max by ({TARGET}) ({self._remembered(there)}) unless on ({TARGET}) ({there} or {FORMER})"
         return f"{gone} and on (job, instance) up == 0"
 
     def works(self) -> str:

@@ -230,6 +230,7 @@ INCIDENT = replace(
 
 @pytest.fixture
 def full(state: MonitorState) -> MonitorState:
+    state.update_storage_id("0123456789abcdef")
     state.update_progress([progress(), progress(partition=1, **REFUSED)])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 90})
     state.update_coverage([coverage()])
