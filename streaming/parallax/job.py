@@ -611,6 +611,8 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
         with contextlib.suppress(ConfigError):  # this is what mends a binding that cannot be read
             before = bound_to(path)
         bind(path, cluster_id)
+        if before != cluster_id:
+            record(path, ())  # what hung there is of no concern here
     finally:
         if lock is not None:
             lock.close()

@@ -1,4 +1,4 @@
-"""Jobs that get other labels, by their settings or by Prometheus, and jobs that go: what is scraped of them by the minute.
+"""Jobs that get other labels, by their settings or by Prometheus, and jobs that go: what is scraped each minute.
 
 Each has one finding, which ends an hour before the end unless the job is gone by then.
 """

@@ -730,7 +730,7 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "storage_info",
-        "The id of the job's storage, by which alerts know the job under other labels, and at another address; always 1.",
+        "The id of the job's storage, by which alerts know the job under other labels or at another address; always 1.",
         ("storage_id",),
         [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
     )

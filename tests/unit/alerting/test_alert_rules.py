@@ -13,7 +13,7 @@ import pytest
 from tests.rules import healthy, promtool, renamed
 from tests.rules.cases import LASTING, STEP_S, STEPS, cases
 from tests.rules.healthy import DAY
-from tests.rules.promtool import ALERTS, ROOT, RULES, series
+from tests.rules.promtool import ALERTS, ROOT, RULES
 
 METRICS = (ROOT / "docs/metrics.md").read_text()
 
@@ -62,7 +62,7 @@ if shutil.which("promtool"):
         absent = 'ALERTS{alertname="ParallaxAbsent", alertstate="firing"}'
         standing = 'count by (finding_id) (ALERTS{alertname="ParallaxDivergenceConfirmed"})'
         last = renamed.MINUTES - 1
-        gone = [(series("absent", {"severity": "critical", **labels}), 1.0) for labels in case.absent]
+        gone = [(promtool.series("absent", {"severity": "critical", **labels}), 1.0) for labels in case.absent]
         asked = [
             *((standing, n, case.standing(n)) for n in (1, *range(renamed.CHANGES - 1, last, 4))),
             (f"max without (alertname, alertstate) ({absent})", last, [(one[one.index("{") :], v) for one, v in gone]),
