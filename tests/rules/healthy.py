@@ -1,10 +1,10 @@
 """A week of what a healthy job exposes, scraped every minute, with all that happens where nothing is wrong.
 
-Every night the job is restarted, some nights by kill; on the third it is another version, on the fifth it is given the
-name of its cluster, on the sixth another name. On the last day Prometheus is told to call the job and its address
+Every night the job is restarted, some nights by kill; on the third it is another version, on the fifth it is given
+the name of its cluster, on the sixth another name. On the last day Prometheus is told to call the job and its address
 otherwise, while it runs. Every day a topic is created and deleted again. On the second day the brokers are restarted
-one by one. On the fourth an operator pauses a broker for half an hour, and a replica is copied to another one. All the time
-offsets come that are read a moment later, and suspects are raised and dismissed.
+one by one. On the fourth an operator pauses a broker for half an hour, and a replica is copied to another one. All
+the time offsets come that are read a moment later, and suspects are raised and dismissed.
 """
 
 from __future__ import annotations
