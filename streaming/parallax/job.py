@@ -50,7 +50,7 @@ from parallax.source.feedback import ALL, write_paused
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
-from parallax.views.binding import bind, bound_to, settled
+from parallax.views.binding import bind, bound_to, id_of, settled
 from parallax.views.chatter import SPARK_SAID
 from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key, name_of
@@ -146,6 +146,7 @@ class Job:
             self._lease.start()
             take_over(storage, key, self._lease.epoch)
         self._settings = settings = settled(settings)
+        self.state.update_storage_id(id_of(storage))
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         self._client.pause(lambda broker: bool(self._paused.keys() & {broker, ALL}))
         self._pauses = PauseWatch(settings.storage.path, self._pauses_seen, self._pauses_unknown)
@@ -612,6 +613,8 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
         with contextlib.suppress(ConfigError):  # this is what mends a binding that cannot be read
             before = bound_to(path)
         bind(path, cluster_id)
+        if before != cluster_id:
+            record(path, ())  # what hung there is of no concern here
     finally:
         if lock is not None:
             lock.close()

@@ -452,6 +452,50 @@ if INSTALLED:
                     assert any(saying(rule, "resolved_") in text for text in texts), rule["alert"]
                     assert not any(rule["annotations"]["summary"] in text for text in texts), rule["alert"]
 
+    def test_a_finding_that_becomes_worse_is_one_message_that_says_so_and_nothing_that_it_is_over(
+        tmp_path: Path,
+    ) -> None:
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+
+            def told() -> list[tuple[str, str]]:
+                """Title and text of each message to Slack."""
+                slack = [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
+                return [(one["title"], one["text"]) for one in slack]
+
+            def of(name: str, summary: str) -> dict[str, Any]:
+                said = {**RULES[name]["annotations"], "summary": summary, "resolved_summary": "Replicas differed"}
+                return {"labels": finding("lab", alertname=name), "annotations": said}
+
+            confirmed = of("ParallaxDivergenceConfirmed", "Broker 2 lacks it")
+            exposed = of("ParallaxDivergenceExposed", "Broker 2 lacks it; consumers meet it now")
+            alertmanager.post(confirmed)
+            until(lambda: len(told()) == 1, "the page", timeout=60)
+            over = datetime.now(UTC).isoformat()
+            alertmanager.post({**confirmed, "endsAt": over}, exposed)
+            until(lambda: len(told()) == 2, "the next page", timeout=60)
+            title, text = told()[1]
+            assert title == "[FIRING] It has become worse: Broker 2 lacks it; consumers meet it now"
+            assert "Over" not in text
+            assert "differed" not in text
+            alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
+            until(lambda: len(told()) == 3, "its end", timeout=60)
+            title, text = told()[2]
+            assert title == "[RESOLVED] Replicas differed"
+            assert "Over: Replicas differed" in text
+
+    def test_an_alert_of_another_system_has_no_empty_lines_for_what_it_does_not_say(tmp_path: Path) -> None:
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+            alertmanager.post({"labels": {"alertname": "DiskFull", "severity": "critical"}})
+            until(lambda: any(m.path == "/slack" for m in receiver.messages), "the page", timeout=60)
+            (one,) = (m.body["attachments"][0] for m in receiver.messages if m.path == "/slack")
+            assert (one["title"], one["text"].strip()) == ("[FIRING] DiskFull", "DiskFull")
+
 
 def saying(rule: Mapping[str, Any], state: str) -> str:
     """What a message says of an alert of a rule in a state."""

@@ -762,6 +762,12 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], int(snapshot.storage_full))],
     )
+    yield _gauge(
+        "storage_info",
+        "The id of the job's storage, by which alerts know the job under other labels or at another address; always 1.",
+        ("storage_id",),
+        [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
+    )
     tables = sorted(snapshot.tables.items())
     label = ("table",)
     yield _gauge("table_files", "Files of the table after its last upkeep.", label, [([n], t.files) for n, t in tables])

@@ -123,6 +123,7 @@ class Snapshot:
     mismatches: Mapping[str, str] = field(default_factory=dict)
     comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
     storage_full: bool = False
+    storage_id: str | None = None
     hanging: tuple[Hanging, ...] = ()
     initially_left: Mapping[Replica, int] = field(default_factory=dict)
     caught_up: Mapping[TopicPartition, bool] = field(default_factory=dict)

@@ -98,6 +98,7 @@ class MonitorState:
         self._tables: dict[str, TableSize] = {}
         self._lease: tuple[int, Callable[[], float | None]] | None = None
         self._storage_full = False
+        self._storage_id: str | None = None
         self._audits = AuditState()
         self._initial = InitialReading()
         self._catching_up = CatchingUp()
@@ -245,6 +246,11 @@ class MonitorState:
         with self._lock:
             self._lease = epoch, renewed_at
 
+    def update_storage_id(self, storage_id: str) -> None:
+        """Note the id of the job's storage (`parallax.views.binding.id_of`)."""
+        with self._lock:
+            self._storage_id = storage_id
+
     def update_storage_full(self, is_full: bool) -> None:
         """Note whether a disk that the job writes to is full."""
         with self._lock:
@@ -341,6 +347,7 @@ class MonitorState:
                 mismatches=self._mismatches,
                 comparison_errors=dict(self._comparison_errors),
                 storage_full=self._storage_full,
+                storage_id=self._storage_id,
                 hanging=self._hanging,
                 leadership=dict(self._leadership),
                 assigned=dict(self._assigned),

@@ -103,6 +103,7 @@ NAMES = {
     "replica_log_start_offset",
     "start_time_seconds",
     "storage_full",
+    "storage_info",
     "suspects_dismissed_total",
     "suspects_pending",
     "unknown_offsets",
@@ -120,6 +121,7 @@ LABELS = {
     "level",
     "status",
     "table",
+    "storage_id",
     "finding_id",
     "state",
     "topic",
@@ -231,6 +233,7 @@ INCIDENT = replace(
 
 @pytest.fixture
 def full(state: MonitorState) -> MonitorState:
+    state.update_storage_id("0123456789abcdef")
     state.update_progress([progress(), progress(partition=1, **REFUSED)])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 90})
     state.update_coverage([coverage()])
