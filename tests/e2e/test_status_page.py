@@ -29,11 +29,13 @@ from tests.pages import (
     PASSWORD,
     USERS,
     Job,
+    Replicas,
     broker,
     coverage,
     finding,
     named_by,
     progress,
+    shown_by,
 )
 
 expect.set_options(timeout=60_000)
@@ -470,6 +472,33 @@ def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Pat
     event = current(read_events(job.storage))[NAME]
     assert event.status is FindingStatus.ACKNOWLEDGED
     assert event.summary.endswith("Acknowledged by ann: the disk is being replaced.")
+
+
+def test_the_record_of_a_finding_is_asked_for_by_a_click_and_what_differs_is_said_without_colour(
+    browser: Browser, tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)
+    job = Job(tmp_path)
+    job.follow()
+    job.find(finding())
+    login = {"username": "ann", "password": PASSWORD}
+    replicas = Replicas("full")
+    with job.served(users=USERS, asking=replicas.asking) as address:
+        for page in opened(browser, base_url=address, http_credentials=login, viewport=PHONE, color_scheme=scheme):
+            page.goto(f"/findings/{NAME}")
+            newest = page.get_by_role("region", name="Newest record of the key")
+            row = newest.get_by_role("row", name="offset (differs)")
+            assert row.get_by_role("cell").all_inner_texts() == ["A no record", "A no record", "B 17"]
+            assert replicas.asked == 0
+            page.get_by_role("button", name="Ask the brokers now").click()
+            at = page.get_by_role("region", name="Offset 17")
+            assert at.get_by_role("row", name="value").get_by_role("cell").last.inner_text() == "the <value>"
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            page.get_by_role("button", name="Ask again").click()
+            expect(page.get_by_text("Asked 20")).to_be_visible()
+    assert replicas.asked == 2
 
 
 def test_another_site_cannot_make_a_browser_acknowledge(browser: Browser, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.connections import BACKLOG, BoundedListener, BoundedProtocol
 from parallax.alerting.detail import Series
+from parallax.alerting.page.asking import Asking
 from parallax.alerting.page.auth import Users
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
@@ -62,6 +63,7 @@ class MetricsServer:
         stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
         on_record: what else is on record about the replicas of a finding's partition.
         shell: how commands that the page shows name the cluster and the job.
+        asking: asks the brokers for the records of a finding; None where the page cannot.
 
     Raises:
         MetricsServerError: the address cannot be bound, or the certificate cannot be loaded.
@@ -76,6 +78,7 @@ class MetricsServer:
         stale_after_s: float = 120.0,
         on_record: OnRecord = lambda _: (),
         shell: Shell = ANYWHERE,
+        asking: Asking | None = None,
     ) -> None:
         registry = CollectorRegistry()
         for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
@@ -84,6 +87,7 @@ class MetricsServer:
         self._state = state
         self._watch = Watch(stale_after_s)
         self._on_record = on_record
+        self._asking = asking
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
             self._server = uvicorn.Server(self._configured(settings, storage, shell))
@@ -101,7 +105,7 @@ class MetricsServer:
     def _configured(self, settings: AlertingSettings, storage: str, shell: Shell) -> uvicorn.Config:
         users = Users(settings.users)
         renderer = Renderer(settings.cluster, settings.runbook_url, shell=shell)
-        page = Page(self._state, storage, self._watch.look, users, renderer, self._on_record)
+        page = Page(self._state, storage, self._watch.look, users, renderer, self._on_record, self._asking)
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]
         app = Starlette(

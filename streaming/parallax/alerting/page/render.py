@@ -14,13 +14,15 @@ from markupsafe import Markup
 
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
+from parallax.alerting.page.life import moments, phases
 from parallax.alerting.page.offset_lanes import drawn_lanes
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.page.topic_map import Topic, topic_map
+from parallax.alerting.page.versions import Versions, of_evidence
 from parallax.alerting.starting import Stage
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import Condition, Status
-from parallax.counts import counted
+from parallax.counts import agreed, counted
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.incident import group_of, tally_of
@@ -273,10 +275,28 @@ class Renderer:
         user: str,
         problem: str = "",
         said: str = "",
+        can_ask: bool = False,
     ) -> str:
-        """A finding with its evidence, below what stands; a form to acknowledge it where there is a token."""
+        """A finding with its evidence, below what stands; forms to act on it where there is a token."""
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
-        return self.page("finding.html", **values, status=status, token=token, user=user, problem=problem, said=said)
+        given = {"token": token, "user": user, "problem": problem, "said": said, "can_ask": can_ask}
+        return self.page("finding.html", **values, **given, status=status)
+
+    def asked(
+        self, finding: Finding, found: Sequence[Versions], problem: str, status: Status, *, token: str, asked_s: float
+    ) -> str:
+        """What the brokers answered to somebody who has just asked for a finding's records.
+
+        Args:
+            finding: asked about.
+            found: one for each offset.
+            problem: why nothing was found; empty where something was.
+            status: what stands.
+            token: of the form that asks again.
+            asked_s: when they were asked, seconds since 1970 UTC.
+        """
+        given = {"versions": found, "problem": problem, "token": token, "asked_s": asked_s}
+        return self.page("asked.html", finding=finding, status=status, **given)
 
 
 def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
@@ -320,9 +340,13 @@ def finding_values(
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
     count = f"{tally_of(finding).count:,}" if finding.is_incident else None
     mine = [event for event in events if event.finding_id == finding.finding_id]
+    versions, more = of_evidence(finding)
     return {
         "finding": finding,
-        "events": [(event, asked_in_words(asked_at(event))) for event in mine],
+        "moments": moments(mine),
+        "phases": phases(mine),
+        "versions": versions,
+        "more_versions": f"{counted(more, 'more offset')} {agreed(more, 'is', 'are')} in the evidence." if more else "",
         "explained": explained,
         "sections": sections(explained, on_record),
         "answers": answers_of(evidence_of(finding)),
