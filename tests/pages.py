@@ -140,6 +140,7 @@ class Job:
                 ("broker", pa.int32()),
                 ("observed_at", pa.timestamp("us", "UTC")),
                 ("reachable", pa.bool_()),
+                ("log_start_offset", pa.int64()),
                 ("high_watermark", pa.int64()),
                 ("last_stable_offset", pa.int64()),
                 ("problem", pa.string()),

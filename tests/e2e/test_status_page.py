@@ -147,11 +147,34 @@ def test_a_partition_with_a_finding_is_two_steps_from_the_first_page(page: Page)
 
 def test_a_replica_that_stands_still_is_seen_and_said(page: Page) -> None:
     page.goto("/topics/orders/0")
-    stable = page.get_by_role("img", name=re.compile("Last stable offset over time"))
-    expect(stable).to_be_visible()
-    expect(stable).to_have_attribute("aria-label", re.compile("broker 3: 110, has stood there since"))
-    heights = {round(box["y"]) for line in stable.locator("polyline").all() if (box := line.bounding_box())}
-    assert len(heights) > 1
+    frozen = page.get_by_role("img", name=re.compile("broker 3, read_committed over time"))
+    expect(frozen).to_be_visible()
+    expect(frozen).to_have_attribute("aria-label", re.compile("99 behind the furthest replica, has stood there since"))
+    expect(page.locator("p.lane.stuck")).to_have_count(1)
+    wedge = frozen.locator(".lag.alarm").bounding_box()
+    assert wedge is not None
+    assert wedge["height"] > 20
+    assert page.locator("svg.over .lag.alarm").count() == 1
+
+
+def test_the_values_over_time_are_unfolded_by_the_keyboard_and_stay_so_when_the_page_follows(page: Page) -> None:
+    page.goto("/topics/orders/0")
+    summary = page.get_by_text("The values as a table")
+    summary.focus()
+    page.keyboard.press("Enter")
+    table = page.get_by_role("table", name="Where consumers may read up to")
+    expect(table.get_by_role("row").last.get_by_role("cell").last).to_contain_text("110")
+    page.evaluate(
+        """async () => {
+            const answer = await (await fetch(location.href)).text();
+            const page = new DOMParser().parseFromString(answer, "text/html");
+            page.querySelector("figure.over-time").setAttribute("data-news", "");
+            take(page);
+        }"""
+    )
+    expect(page.locator("figure[data-news]")).to_have_count(1)
+    expect(table).to_be_visible()
+    expect(page.get_by_text("The values as a table")).to_be_focused()
 
 
 def test_the_lanes_of_a_partition_show_who_stands_behind(browser: Browser, tmp_path: Path, scheme: str) -> None:

@@ -32,6 +32,7 @@ from parallax.alerting.connections import BACKLOG, BoundedListener, BoundedProto
 from parallax.alerting.detail import Series
 from parallax.alerting.page.asking import Asking
 from parallax.alerting.page.auth import Users
+from parallax.alerting.page.compared import Compared
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
 from parallax.alerting.resources import ResourceCollector
@@ -88,6 +89,7 @@ class MetricsServer:
         self._watch = Watch(stale_after_s)
         self._on_record = on_record
         self._asking = asking
+        self._compared = Compared()
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
             self._server = uvicorn.Server(self._configured(settings, storage, shell))
@@ -105,7 +107,9 @@ class MetricsServer:
     def _configured(self, settings: AlertingSettings, storage: str, shell: Shell) -> uvicorn.Config:
         users = Users(settings.users)
         renderer = Renderer(settings.cluster, settings.runbook_url, shell=shell)
-        page = Page(self._state, storage, self._watch.look, users, renderer, self._on_record, self._asking)
+        page = Page(
+            self._state, storage, self._watch.look, users, renderer, self._on_record, self._compared, self._asking
+        )
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]
         app = Starlette(
@@ -152,7 +156,9 @@ class MetricsServer:
     def _look_again(self) -> None:
         """Look while nobody else does: how long something has been so is said by who was there all the time."""
         while not self._closing.wait(_LOOK_EVERY_S):
-            self._watch.look(self._state.snapshot())
+            snapshot = self._state.snapshot()
+            self._watch.look(snapshot)
+            self._compared.note(snapshot)
 
     def _metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
+from parallax.alerting.page.lanes_over_time import Drawn
 from parallax.alerting.page.life import moments, phases
 from parallax.alerting.page.offset_lanes import drawn_lanes
-from parallax.alerting.page.timeline import Line
 from parallax.alerting.page.topic_map import Topic, topic_map
 from parallax.alerting.page.versions import Versions, of_evidence
 from parallax.alerting.starting import Stage
@@ -245,7 +245,7 @@ class Renderer:
         )
 
     def partition(
-        self, snapshot: Snapshot, status: Status, place: TopicPartition, timelines: Sequence[Line], timeline_error: str
+        self, snapshot: Snapshot, status: Status, place: TopicPartition, over_time: Drawn | None, timeline_error: str
     ) -> str | None:
         """One partition, below what stands about the cluster; None where it is not known."""
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
@@ -259,7 +259,7 @@ class Renderer:
             audit=glance.last_audit(snapshot, place),
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
-            timelines=timelines,
+            over_time=over_time,
             timeline_error=timeline_error,
         )
 
@@ -300,7 +300,7 @@ class Renderer:
 
 
 def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
-    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``timelines``.
+    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``over_time``.
 
     Args:
         reported: the findings, those that stand first.

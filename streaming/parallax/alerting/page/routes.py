@@ -16,8 +16,10 @@ from starlette.staticfiles import StaticFiles
 
 from parallax.alerting.page.asking import Asking, AskingError
 from parallax.alerting.page.auth import Users, is_from_elsewhere
+from parallax.alerting.page.compared import Compared
+from parallax.alerting.page.lanes_over_time import drawn_over_time, lanes_over_time
 from parallax.alerting.page.render import Renderer, Wanted
-from parallax.alerting.page.timeline import Line, Recent, drawn
+from parallax.alerting.page.timeline import Recent, Tracks
 from parallax.alerting.page.versions import Versions
 from parallax.alerting.state import MonitorState, Snapshot
 from parallax.alerting.status import Status
@@ -51,6 +53,7 @@ class Page:
         users: who may act on it.
         renderer: makes the pages.
         on_record: what else is on record about the replicas of a finding's partition.
+        compared: how far partitions were compared over the last hour.
         asking: asks the brokers for the records of a finding, when somebody wants it; None where nobody can.
     """
 
@@ -62,6 +65,7 @@ class Page:
         users: Users,
         renderer: Renderer,
         on_record: OnRecord,
+        compared: Compared,
         asking: Asking | None = None,
     ) -> None:
         self._state = state
@@ -71,6 +75,7 @@ class Page:
         self._users = users
         self._renderer = renderer
         self._on_record = on_record
+        self._compared = compared
         self._asking = asking
 
     @property
@@ -111,16 +116,17 @@ class Page:
 
     def _partition(self, request: Request) -> Response:
         place = TopicPartition(request.path_params["topic"], request.path_params["partition"])
-        lines: list[Line] = []
+        tracks: Tracks = {}
         error = ""
         try:
-            lines = drawn(self._recent.of(place))
+            tracks = self._recent.of(place)
         except TableNotFoundError:
             error = "Nothing has been recorded yet."
         except (DeltaError, OSError, pa.ArrowException) as failure:
             error = f"The recorded progress cannot be read: {one_line(failure)}"
         snapshot = self._state.snapshot()
-        html = self._renderer.partition(snapshot, self._status(snapshot), place, lines, error)
+        over_time = drawn_over_time(lanes_over_time(tracks, self._compared.of(place, snapshot)))
+        html = self._renderer.partition(snapshot, self._status(snapshot), place, over_time, error)
         if html is None:
             return self._no(f"Partition {place.topic}-{place.partition} is none that the job follows.")
         return HTMLResponse(html)

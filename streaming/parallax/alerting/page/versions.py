@@ -212,7 +212,7 @@ def _of_key(answer: Mapping[str, Any]) -> dict[str, str]:
     visible = key.get("visible")
     if visible is None:
         return {"offset": "no record" if key.get("complete") else "not known"}
-    return {"offset": f"{visible['offset']:,}"} | _of_record(visible) | {"outcome": str(visible.get("outcome", ""))}
+    return {"offset": f"{visible['offset']:,}"} | _of_record(visible) | {"read_committed": _decided(visible)}
 
 
 def _silent(answer: Mapping[str, Any]) -> dict[str, str] | None:
@@ -233,8 +233,16 @@ def _at(answer: Mapping[str, Any], offset: int) -> dict[str, str]:
     record = there or decided
     if record is None:
         return {"at the offset": _nothing(answer, offset)}
-    outcome = str((decided or {}).get("outcome", "")) or _undecided(answer, offset)
+    outcome = _decided(decided) or _undecided(answer, offset)
     return {"at the offset": "a record"} | _of_record(record) | ({"read_committed": outcome} if outcome else {})
+
+
+def _decided(record: Mapping[str, Any] | None) -> str:
+    """What a read_committed consumer makes of a record."""
+    outcome = str((record or {}).get("outcome", ""))
+    return {"none": "shown: not transactional", "committed": "shown: committed", "aborted": "left out: aborted"}.get(
+        outcome, outcome
+    )
 
 
 def _undecided(answer: Mapping[str, Any], offset: int) -> str:

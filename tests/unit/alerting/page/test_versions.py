@@ -43,7 +43,7 @@ def test_what_differs_is_named_and_brokers_that_show_the_same_have_the_same_lett
 
 def test_an_outcome_that_differs_is_seen() -> None:
     (one,) = shown({"1": {"committed": [record()]}, "2": {"committed": [record(outcome="aborted")]}})
-    assert row(one, "read_committed") == [("committed", "A"), ("aborted", "B")]
+    assert row(one, "read_committed") == [("shown: committed", "A"), ("left out: aborted", "B")]
 
 
 def test_the_newest_record_of_the_key_comes_first() -> None:
