@@ -1,6 +1,6 @@
 """Take the documents' pictures of the status page: run the demo, look at it in Chromium, end it.
 
-``python scripts/screenshots.py``; needs Debian's package chromium.
+``python scripts/screenshots.py``; needs Debian's package chromium. What is given is given to the demo, as ``--data``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PHONE = ViewportSize(width=390, height=844)
 def main() -> int:
     """The command."""
     parallax = Path(sys.executable).with_name("parallax")
-    demo = subprocess.Popen([parallax, "demo", "--stay"], stdout=subprocess.PIPE, text=True)
+    demo = subprocess.Popen([parallax, "demo", "--stay", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
     try:
         address = next((found[0] for line in demo.stdout or () if (found := re.findall(r"http://[0-9.:]+/", line))), "")
         if not address:
@@ -47,12 +47,15 @@ def take(address: str) -> None:
         desk.goto("/")
         desk.screenshot(path=DOCS / "page-overview.png")
         desk.get_by_role("link", name=re.compile("deleted record resurrected")).first.click()
-        desk.screenshot(path=DOCS / "page-finding.png", full_page=True)
+        desk.screenshot(path=DOCS / "page-finding.png")
+        record = desk.locator("section").filter(has=desk.get_by_role("heading", name="The record on each broker"))
+        record.screenshot(path=DOCS / "page-record.png")
         dark = browser.new_context(base_url=address, viewport=DESK, color_scheme="dark").new_page()
         dark.goto("/")
         dark.get_by_role("link", name=re.compile("read committed frozen")).first.click()
         dark.get_by_role("heading", level=1).get_by_role("link").click()
-        dark.screenshot(path=DOCS / "page-partition.png", full_page=True)
+        dark.screenshot(path=DOCS / "page-partition.png")
+        dark.locator("figure.over-time").screenshot(path=DOCS / "page-lanes.png")
         phone = browser.new_context(base_url=address, viewport=PHONE).new_page()
         phone.goto("/")
         phone.screenshot(path=DOCS / "page-phone.png")
