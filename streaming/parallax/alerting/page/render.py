@@ -143,6 +143,13 @@ def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str], pe
     return Shown(found[first:end], len(found), page, wanted.name, wanted.state, per_page, following)
 
 
+def _searched(finding: Finding) -> str:
+    """Where a search among findings looks: partition, kind, broker, id and key."""
+    kind = str(finding.kind).replace("_", " ")
+    place = f"{finding.topic}-{finding.partition}"
+    return f"{place} {kind} {finding.kind} broker {finding.broker} {finding.finding_id} {key_text(finding) or ''}"
+
+
 def _states_of(row: Topic | Partition | Finding) -> Collection[str]:
     if isinstance(row, Finding):
         return {row.status}
@@ -228,7 +235,7 @@ class Renderer:
             "findings.html",
             status=status,
             statuses=tuple(FindingStatus),
-            table=shown(listed, wanted, lambda finding: f"{finding.topic}-{finding.partition}"),
+            table=shown(listed, wanted, _searched),
         )
 
     def topic(self, snapshot: Snapshot, status: Status, topic: str, wanted: Wanted) -> str | None:

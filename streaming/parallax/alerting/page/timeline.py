@@ -15,7 +15,7 @@ from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _OFFSETS = ("log_start_offset", "last_stable_offset", "high_watermark")
-_BUCKETS = 240
+_BUCKETS = 120
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _HISTORY = timedelta(hours=1)
 _LATE = timedelta(minutes=1)
@@ -104,10 +104,12 @@ def _literal(at: datetime) -> str:
 
 
 def _tracks(rows: pa.Table, since: datetime, until: datetime) -> Tracks:
-    """Of each replica the last report of each stretch of time, and none that is lost by that it did not answer."""
+    """Of each replica the first and the last report of each stretch of time, of those with an answer and without."""
     step = (until - since) / _BUCKETS
-    kept: dict[int, dict[tuple[int, bool], Report]] = {}
+    kept: dict[int, dict[tuple[int, bool, bool], Report]] = {}
     for row in rows.to_pylist():
         report = Report(row["observed_at"], *(row[name] if row["reachable"] else None for name in _OFFSETS))
-        kept.setdefault(row["broker"], {})[int((report.at - since) / step), report.answers] = report
+        own, stretch = kept.setdefault(row["broker"], {}), int((report.at - since) / step)
+        is_first = (stretch, report.answers, True) not in own
+        own[stretch, report.answers, is_first] = report
     return {broker: sorted(of.values(), key=lambda one: one.at) for broker, of in sorted(kept.items())}

@@ -226,15 +226,15 @@ def _at(answer: Mapping[str, Any], offset: int) -> dict[str, str]:
     marker = _first(answer.get("markers"), offset)
     if marker is not None:
         said = {"leader epoch": _number(marker.get("leader_epoch")), "producer id": _number(marker.get("producer_id"))}
-        return {"at the offset": f"{str(marker['type']).upper()} marker"} | {n: t for n, t in said.items() if t}
+        return {"what is there": f"{str(marker['type']).upper()} marker"} | {n: t for n, t in said.items() if t}
     decided, there = _first(answer.get("committed"), offset), _first(answer.get("uncommitted"), offset)
     newest = (answer.get("key") or {}).get("visible") or {}
     decided = decided or (newest if newest.get("offset") == offset else None)
     record = there or decided
     if record is None:
-        return {"at the offset": _nothing(answer, offset)}
+        return {"what is there": _nothing(answer, offset)}
     outcome = _decided(decided) or _undecided(answer, offset)
-    return {"at the offset": "a record"} | _of_record(record) | ({"read_committed": outcome} if outcome else {})
+    return {"what is there": "a record"} | _of_record(record) | ({"read_committed": outcome} if outcome else {})
 
 
 def _decided(record: Mapping[str, Any] | None) -> str:
@@ -302,7 +302,7 @@ _NO_ANSWER = ("SILENT", "UNREADABLE")
 
 
 def _of_asked(one: AtOffset, payload: Payload, secret: bytes) -> dict[str, str]:
-    made = {"at the offset": str(one.held)}
+    made = {"what is there": str(one.held)}
     if one.held.name in _NO_ANSWER:
         made = {"answer": f"{one.held}{f' ({one.error})' if one.error else ''}"}
     if (record := one.record) is not None:

@@ -19,7 +19,7 @@ from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.config import AlertingSettings
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
-from parallax.model import FindingStatus, IsolationLevel, UnknownReason
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, UnknownReason
 from parallax.replica.types import TopicMetadata
 from tests.asking import ask
 from tests.pages import BROKERS, PASSWORD, USERS, Job, Replicas, coverage, finding, progress, shown_by
@@ -180,6 +180,17 @@ def test_a_table_is_searched_by_name_and_state(job: Job) -> None:
         assert 'href="/topics/orders"' in ask(page, "/?state=nonsense&page=-3").text
 
 
+@pytest.mark.parametrize("name", ["audited-0", "resurrected", "broker+2", "cc", "Customer"])
+def test_findings_are_searched_by_what_is_known_of_them(job: Job, name: str) -> None:
+    job.find(
+        finding("cc" * 16, topic="audited", broker=2, key=b"customer 7"),
+        finding("dd" * 16, kind=FindingKind.READ_COMMITTED_FROZEN, key=None),
+    )
+    with job.served() as page:
+        text = ask(page, f"/findings?name={name}&state=confirmed").text
+    assert ("in audited-0" in text, "in orders-0" in text) == (True, False)
+
+
 @pytest.mark.parametrize(
     "path", ["/topics/none", "/topics/orders/77", "/findings/beef", "/topics/orders/x", "/static/../auth.py", "/else"]
 )
@@ -305,7 +316,7 @@ def test_the_brokers_are_asked_by_a_click_of_who_is_logged_in_alone(job: Job, mo
         assert replicas.asked == 0
         answer = ask(page, path, password=PASSWORD, form={"token": token(page)})
     assert (answer.status, replicas.asked) == (200, 1)
-    assert "the brokers differ in at the offset" in answer.text
+    assert "the brokers differ in what is there" in answer.text
     assert '<th scope="col">Broker 1 (leader)</th>' in answer.text
     assert '<th scope="col">Broker 3 (accused)</th>' in answer.text
 

@@ -66,7 +66,7 @@ def test_only_what_is_new_is_read_again_of_a_partition_that_is_looked_at(
     assert [marks(tracks) for tracks in seen] == [
         {1: [2, 3]},
         {1: [2, 3, 4, 5], 2: [5]},
-        {1: [4, 5], 2: [5]},  # by now 3 and 4 lie in one stretch of time
+        {1: [3, 4, 5], 2: [5]},
     ]
     assert asked == [BEGAN + timedelta(seconds=s) for s in (-3600, -60, -50)]
     assert recent.of(TopicPartition("orders", 7)) == {}
@@ -80,19 +80,22 @@ def test_a_name_is_never_taken_for_a_query(tmp_path: Path, topic: str) -> None:
     assert marks(shown) == {1: [20]}
 
 
-def test_a_stretch_of_time_keeps_its_last_report(tmp_path: Path) -> None:
+def test_a_stretch_of_time_keeps_its_first_and_its_last_report(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.record([row(second, 1, second) for second in range(0, 1200, 2)])
     points = recorded(job.storage, PLACE, BEGAN)[1]
     assert len(points) <= 240
+    assert points[0].high_watermark == 0
     assert points[-1].high_watermark == 1198
 
 
 def test_that_a_replica_did_not_answer_is_kept_beside_what_it_said_in_that_stretch_of_time(tmp_path: Path) -> None:
     job = Job(tmp_path)
-    job.record([row(0, 1, 10), row(1, 1, 11, reachable=False), row(2, 1, 12)])
-    (own,) = recorded(job.storage, PLACE, BEGAN - timedelta(hours=1)).values()
+    job.record([row(0, 1, 10), row(1, 1, 11, reachable=False), row(2, 1, 12), row(3, 1, 13)])
+    hour = timedelta(hours=1)
+    (own,) = recorded(job.storage, PLACE, BEGAN - hour, BEGAN + hour).values()
     assert [(one.answers, one.high_watermark, one.log_start_offset) for one in own] == [
+        (True, 10, 0),
         (False, None, None),
-        (True, 12, 0),
+        (True, 13, 0),
     ]

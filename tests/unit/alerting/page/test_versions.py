@@ -51,14 +51,14 @@ def test_the_newest_record_of_the_key_comes_first() -> None:
     newest, at = shown({"1": none, "2": {"key": {"visible": record(), "complete": True}}})
     assert (newest.title, at.title) == ("Newest record of the key", "Offset 17")
     assert row(newest, "offset") == [("no record", "A"), ("17", "B")]
-    assert row(at, "at the offset") == [("nothing", "A"), ("a record", "B")]
+    assert row(at, "what is there") == [("nothing", "A"), ("a record", "B")]
 
 
 def test_a_missing_end_marker_is_seen_at_its_offset() -> None:
     marker = {"offset": 18, "producer_id": 7, "type": "commit", "leader_epoch": 3}
     held = {"committed": [record()], "asked": [17, 18]}
     _, one = shown({"1": held | {"markers": [marker]}, "2": held}, marker_offset=18)
-    assert row(one, "at the offset") == [("COMMIT marker", "A"), ("nothing", "B")]
+    assert row(one, "what is there") == [("COMMIT marker", "A"), ("nothing", "B")]
 
 
 def test_a_broker_that_did_not_answer_neither_differs_nor_agrees() -> None:
@@ -98,7 +98,7 @@ def test_an_incident_shows_some_of_its_members() -> None:
 def test_evidence_of_odd_form_is_shown_as_far_as_it_goes() -> None:
     odd = record(value_size="many", timestamp="then", leader_epoch=None, asked="x")
     (one,) = shown({"1": {"committed": [odd]}}, recorded={"records": {"1": 5}}, coordinator=7)
-    assert row(one, "at the offset") == [("a record", "")]
+    assert row(one, "what is there") == [("a record", "")]
     assert of_evidence(samples.finding("f")) == ([], 0)
 
 
