@@ -60,7 +60,6 @@ def take(address: str) -> None:
         dark.goto("/")
         dark.get_by_role("link", name=re.compile("read committed frozen")).first.click()
         dark.get_by_role("heading", level=1).get_by_role("link").click()
-        dark.screenshot(path=DOCS / "page-partition.png")
         dark.locator("p.lane.stuck").wait_for(timeout=180_000)
         dark.locator("figure.over-time").screenshot(path=DOCS / "page-lanes.png")
         phone = browser.new_context(base_url=address, viewport=PHONE).new_page()
