@@ -11,6 +11,7 @@ from parallax.alerting.page.versions import Payload, Versions, as_asked, offsets
 from parallax.findings.finding import Finding
 
 if TYPE_CHECKING:
+    from parallax.replica.at_offset import AtOffset
     from parallax.replica.client import ReplicaClient
 
 
@@ -37,7 +38,7 @@ class Asking:
         Raises:
             AskingError: the cluster has no such partition any more, it cannot be described, or somebody else asks.
         """
-        from parallax.replica.at_offset import at_offset
+        from parallax.replica.at_offset import Held, at_offset
         from parallax.replica.errors import ReplicaError
 
         offsets = offsets_of(finding)
@@ -45,17 +46,22 @@ class Asking:
             raise AskingError("The finding names no offset to ask for.")
         with self._alone():
             try:
-                topic = self._client.metadata([finding.topic])[finding.topic]
+                topic = self._client.metadata([finding.topic]).get(finding.topic)
             except ReplicaError as error:
                 raise AskingError(f"The brokers do not say where the partition is: {error.problem}") from error
-            where = topic.partitions.get(finding.partition)
-            if topic.error is not None or where is None:
-                why = "there is none any more" if topic.error is None else topic.error.problem
+            where = None if topic is None else topic.partitions.get(finding.partition)
+            if where is None:
+                why = "there is none any more" if topic is None or topic.error is None else topic.error.problem
                 raise AskingError(f"{finding.topic}-{finding.partition} cannot be asked for: {why}")
-            answers = {
-                offset: {b: at_offset(self._client, b, finding.place, offset) for b in sorted(where.replicas)}
-                for offset in offsets
-            }
+            silent: dict[int, AtOffset] = {}
+            answers: dict[int, dict[int, AtOffset]] = {}
+            for offset in offsets:
+                for broker in sorted(where.replicas):
+                    # One that does not answer is waited for once.
+                    found = silent.get(broker) or at_offset(self._client, broker, finding.place, offset)
+                    answers.setdefault(offset, {})[broker] = found
+                    if found.held is Held.SILENT:
+                        silent[broker] = found
             return [as_asked(o, found, where.leader, finding.broker, self._payload) for o, found in answers.items()]
 
     @contextmanager
