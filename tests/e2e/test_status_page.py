@@ -514,6 +514,7 @@ def test_the_record_of_a_finding_is_asked_for_by_a_click_and_what_differs_is_sai
             assert row.get_by_role("cell").all_inner_texts() == ["A no record", "A no record", "B 17"]
             assert replicas.asked == 0
             page.get_by_role("button", name="Ask the brokers now").click()
+            page.wait_for_load_state()
             at = page.get_by_role("region", name="Offset 17")
             assert at.get_by_role("row", name="value").get_by_role("cell").last.inner_text() == "the <value>"
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
