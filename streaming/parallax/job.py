@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import structlog
 
 from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.page.asking import Asking
 from parallax.alerting.refusals import NOBODY, Change
 from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
@@ -169,6 +170,7 @@ class Job:
             heartbeat,
             on_record=beside(settings.storage.path, settings.read, settings.guard),
             shell=self._shell,
+            asking=Asking(self._client, settings.read.payload),
         )
         self._webhooks.start()
         self._watch = JobWatch(ParallaxCollector(self.state).of_the_job, self._webhooks, heartbeat)
