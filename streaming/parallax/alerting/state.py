@@ -19,7 +19,8 @@ from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.alerting.waiting import Waiting
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
-from parallax.findings.hanging_watch import Hanging, Standstill
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
@@ -62,6 +63,7 @@ class ReplicaState:
             or has caught up. Seconds since 1970 UTC.
         frozen_for_s: for how long the comparison has seen it stand behind the others.
         reported_at: when anything was last reported of it, by our clock.
+        offsets_at: when it last reported these offsets itself, by our clock.
     """
 
     high_watermark: int | None = None
@@ -71,6 +73,7 @@ class ReplicaState:
     stands_since: float | None = None
     frozen_for_s: float = 0.0
     reported_at: float = 0.0
+    offsets_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +242,14 @@ class MonitorState:
         stands: dict[TopicPartition, Standstill] = {}
         for place, states in found.items():
             at = max(state.last_stable_offset or 0 for state in states)
-            since = [s.stands_since for s in states if s.last_stable_offset == at and s.stands_since is not None]
-            stands[place] = Standstill(at, max(since, default=None))
+            foremost = [state for state in states if state.last_stable_offset == at]
+            since = [state.stands_since for state in foremost if state.stands_since is not None]
+            stands[place] = Standstill(
+                at,
+                max(since, default=None),
+                max(state.offsets_at for state in foremost),
+                max(state.log_start_offset or 0 for state in foremost),
+            )
         return stands
 
     def update_paused(self, paused: Paused) -> None:
@@ -474,6 +483,7 @@ class MonitorState:
             **{name: row[name] for name in _OFFSETS},
             stands_since=since,
             reported_at=self._clock(),
+            offsets_at=self._clock(),
         )
         ends = {IsolationLevel.READ_UNCOMMITTED: high_watermark, IsolationLevel.READ_COMMITTED: stable}
         for isolation, end in ends.items():
