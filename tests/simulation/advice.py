@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from parallax.findings.steps import Step
 from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.properties import Broken, Said
@@ -100,18 +99,21 @@ class Advice:
 _ASSIGNMENT = re.compile(r'^\{"version".*\}$', re.MULTILINE)
 
 
-def conditional(steps: Sequence[Step]) -> dict[int, Advice]:
+def conditional(steps: Sequence[tuple[int | None, str, str]]) -> dict[int, Advice]:
     """Read the steps that may be done only where a broker is found right, by that broker.
+
+    Args:
+        steps: of each, the broker, None where it may be done anyway; what is said; and the lines to run.
 
     Raises:
         AssertionError: one does not say so in its words as well.
     """
     found: dict[int, Advice] = {}
-    for broker in sorted({step.only_where_right for step in steps if step.only_where_right is not None}):
-        mine = [step for step in steps if step.only_where_right == broker]
-        for step in mine:
-            assert read([step.text], []).condition == {broker}, f"its words do not say only where: {step}"
-        found[broker] = read([step.text for step in mine], [a for step in mine for a in _ASSIGNMENT.findall(step.run)])
+    for broker in sorted({only for only, *_ in steps if only is not None}):
+        mine = [(text, run) for only, text, run in steps if only == broker]
+        for text, _ in mine:
+            assert read([text], []).condition == {broker}, f"its words do not say only where: {text}"
+        found[broker] = read([text for text, _ in mine], [one for _, run in mine for one in _ASSIGNMENT.findall(run)])
     return found
 
 

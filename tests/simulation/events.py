@@ -56,10 +56,11 @@ def advice(event: Finding, others: Iterable[Finding] = ()) -> Advice:
         others: the last events of those that stand beside it.
     """
     explained = explain(event, others)
-    anyway = [step.text for step in explained.steps if step.only_where_right is None]
+    steps = [(step.only_where_right, step.text, step.run) for step in explained.steps]
+    anyway = [text for only, text, _ in steps if only is None]
     sentences = [explained.now, explained.after, explained.right, *anyway]
     assignments = [text for text in (explained.away, explained.back) if text is not None]
-    return read(sentences, assignments, exposed=event.exposed, only=conditional(explained.steps))
+    return read(sentences, assignments, exposed=event.exposed, only=conditional(steps))
 
 
 def _cut_since(monitor: Monitor, event: Finding) -> frozenset[int]:

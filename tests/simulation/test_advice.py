@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from parallax.findings import explain, finding, grounds, steps
-from parallax.findings.steps import Step
 from tests.simulation import kinds
 from tests.simulation.advice import Advice, States, conditional, lies, read
 from tests.simulation.cluster import Cluster
@@ -76,10 +75,10 @@ def test_a_condition_is_said_in_words_and_as_data_and_of_one_that_has_ended_it()
     text = "have broker 3 drop its copy."
     run = '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}'
     only = "Only where broker 1 is found right: "
-    (read_so,) = conditional([Step("Anyway."), Step(f"{only}{text}", f"cat\n{run}\nE", 1)]).values()
+    (read_so,) = conditional([(None, "Anyway.", ""), (1, f"{only}{text}", f"cat\n{run}\nE")]).values()
     assert read_so == Advice(copied=brokers(3), condition=brokers(1), assigned=((1, 2),))
     with pytest.raises(AssertionError, match="its words do not say only where"):
-        conditional([Step(f"H{text[1:]}", run, 1)])
+        conditional([(1, f"H{text[1:]}", run)])
 
 
 LIES = {
