@@ -43,7 +43,7 @@ from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.logs import configure_logging
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.overload import Overload
-from parallax.preflight import check_cluster, check_folder
+from parallax.preflight import check_cluster, check_folder, is_watched
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.shell import ANYWHERE, Shell
@@ -205,7 +205,8 @@ class Job:
         after_s = self._settings.findings.hanging_after_s
         if after_s > 0:
             storage = self._settings.storage.path
-            watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms, recorded(storage))
+            known = [one for one in recorded(storage) if is_watched(one.one.place.topic, self._settings)]
+            watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms, known)
             self._hanging = HangingThread(
                 watch,
                 self.state.standstills,

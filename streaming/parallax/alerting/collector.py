@@ -367,7 +367,8 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "hanging_transaction_start_timestamp_seconds",
         "Since when a transaction hangs on all replicas: no coordinator will end it, or it has been open for longer "
-        "than transaction.max.timeout.ms allows. When it was last written to, or, if earlier, first seen.",
+        "than transaction.max.timeout.ms allows. By its coordinator's clock where one lists it, else since Parallax "
+        "first saw it open.",
         (*_PARTITION, "producer_id"),
         [
             ([h.one.place.topic, str(h.one.place.partition), str(h.one.producer_id)], h.since)

@@ -10,7 +10,7 @@ from parallax.alerting.listing import Listed
 from parallax.alerting.refusals import Refusal
 from parallax.audit.result import PartitionResult
 from parallax.compare.suspect import Coverage
-from parallax.findings.hanging_watch import Hanging
+from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
@@ -40,6 +40,7 @@ class ReplicaState:
             or has caught up. Seconds since 1970 UTC.
         frozen_for_s: for how long the comparison has seen it stand behind the others.
         reported_at: when anything was last reported of it, by our clock.
+        offsets_at: when it last reported these offsets itself, by our clock.
         answers: whether it answered when it was last asked, if only to refuse.
     """
 
@@ -50,6 +51,7 @@ class ReplicaState:
     stands_since: float | None = None
     frozen_for_s: float = 0.0
     reported_at: float = 0.0
+    offsets_at: float = 0.0
     answers: bool = True
 
 

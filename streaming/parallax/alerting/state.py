@@ -22,7 +22,8 @@ from parallax.alerting.snapshot import AuditState, Leadership, QueryState, Repli
 from parallax.alerting.waiting import Waiting
 from parallax.audit.result import AuditReport
 from parallax.compare.suspect import BrokerCoverage, Coverage
-from parallax.findings.hanging_watch import Hanging, Standstill
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
@@ -130,8 +131,14 @@ class MonitorState:
         stands: dict[TopicPartition, Standstill] = {}
         for place, states in found.items():
             at = max(state.last_stable_offset or 0 for state in states)
-            since = [s.stands_since for s in states if s.last_stable_offset == at and s.stands_since is not None]
-            stands[place] = Standstill(at, max(since, default=None))
+            foremost = [state for state in states if state.last_stable_offset == at]
+            since = [state.stands_since for state in foremost if state.stands_since is not None]
+            stands[place] = Standstill(
+                at,
+                max(since, default=None),
+                max(state.offsets_at for state in foremost),
+                max(state.log_start_offset or 0 for state in foremost),
+            )
         return stands
 
     def update_paused(self, paused: Paused) -> None:

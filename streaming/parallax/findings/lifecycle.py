@@ -88,6 +88,7 @@ class Lifecycle:
         """Suspects that were raised while a probe about them was under way, until that has come to a verdict."""
         self._unseen: dict[str, str] = {}
         """By id, the findings without a verdict since `look_again`, with the reason of the last probe."""
+        self._looks_again = False
         self._asked_pages: dict[int, tuple[TopicPartition, int]] = {}
         """By number: of which partition the pages are that are being asked about, and since when."""
         self._writing: list[Task] = []
@@ -187,15 +188,23 @@ class Lifecycle:
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def look_again(self, now: Moment) -> None:
-        """Have every single finding that stands asked about now; of incidents a restart asks about all by itself."""
+        """Have every single finding that stands asked about now; a start has those asked about that incidents name."""
+        self._looks_again = True
         for finding in self.standing():
             if not finding.is_incident:
                 self._tasks.put(claim_of(finding), now.monotonic, finding.finding_id)
                 self._unseen[finding.finding_id] = ""
 
     def not_seen_again(self) -> dict[str, str]:
-        """The findings that stand without a verdict since `look_again`, each with why; empty before any answer."""
-        return {name: why for name, why in self._unseen.items() if self._tasks.named(f"finding:{name}") is not None}
+        """The findings that stand and not all of which has been seen to since `look_again`.
+
+        Returns:
+            By id, why, and of an incident of how many; empty before any answer.
+        """
+        if not self._looks_again:
+            return {}
+        single = {name: why for name, why in self._unseen.items() if self._tasks.named(f"finding:{name}") is not None}
+        return single | self._incidents.not_seen_again()
 
     def standing(self) -> list[Finding]:
         """The findings that stand, acknowledged or not."""

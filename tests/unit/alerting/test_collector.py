@@ -22,7 +22,8 @@ from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Open
-from parallax.findings.hanging_watch import Hanging, Standstill
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence, Unclear
@@ -260,7 +261,7 @@ def full(state: MonitorState) -> MonitorState:
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
     state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
     one = Open(TopicPartition("orders", 0), 1, 7, 0, 5, 900_000)
-    state.update_hanging([Hanging(one, 5, 900.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
+    state.update_hanging([Hanging(one, 5, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
     state.update_paused({2: Pause(900.0, "ann", "a full disk"), ALL: Pause(950.0, "ann", "all")})
     return state
 
@@ -453,13 +454,21 @@ class TestStandstills:
             state.update_progress([progress(broker=broker, last_stable_offset=stable)])
             clock.now += 10
         since = clock.now - 20
-        assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, since)}
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, since, since)}
         state.update_progress([progress(broker=1, last_stable_offset=60, high_watermark=60)])
-        assert state.standstills() == {TopicPartition("orders", 0): Standstill(60, None)}
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(60, None, clock.now)}
 
     def test_nothing_stands_where_all_is_stable(self, state: MonitorState) -> None:
         state.update_progress([progress()])
-        assert state.standstills() == {TopicPartition("orders", 0): Standstill(progress()["last_stable_offset"], None)}
+        (stands,) = state.standstills().values()
+        assert (stands.offset, stands.since) == (progress()["last_stable_offset"], None)
+
+    def test_a_replica_that_does_not_answer_has_not_shown_it_again(self, state: MonitorState, clock: Clock) -> None:
+        state.update_progress([progress(last_stable_offset=50, log_start_offset=7)])
+        began = clock.now
+        clock.now += 60
+        state.update_progress([progress(reachable=False, last_stable_offset=None)])
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, began, began, 7)}
 
 
 def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:

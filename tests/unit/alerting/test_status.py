@@ -14,7 +14,7 @@ from parallax.alerting.state import MonitorState
 from parallax.alerting.status import STUCK_S, Condition, Status, Watch, health, status_of
 from parallax.compare.suspect import Coverage
 from parallax.findings.hanging import Open
-from parallax.findings.hanging_watch import Hanging
+from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence
@@ -319,7 +319,7 @@ def test_what_waits_behind_a_replica_that_stands_still_is_told_of_by_the_finding
 def test_while_a_transaction_hangs_nothing_beyond_it_can_be_told(healthy: Monitor) -> None:
     one = Open(TopicPartition("orders", 0), 1, 4000, 0, 60, 0)
     healthy.state.update_hanging(
-        [Hanging(one, 60, 1_000.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)]
+        [Hanging(one, 60, "no coordinator knows its producer", hangs=True, stands_since=900.0)]
     )
     said = waited(healthy, 2 * LAGGING_S, unknown={UnknownReason.UNDECIDED: (3, 0)}, waits_from=(97, -1))
     assert said.condition is Condition.UNKNOWN

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from parallax.cli import app
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_record import record, recorded
-from parallax.findings.hanging_watch import Hanging
+from parallax.findings.hanging_life import Hanging
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import Unreachable
