@@ -393,6 +393,7 @@ class MonitorState:
             **{name: row[name] for name in _OFFSETS},
             stands_since=since,
             reported_at=self._clock(),
+            offsets_at=self._clock(),
             answers=True,
         )
         ends = {IsolationLevel.READ_UNCOMMITTED: high_watermark, IsolationLevel.READ_COMMITTED: stable}

@@ -15,6 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from parallax.findings.sides import VALUE
 from parallax.model import NOBODY, UNKNOWN
 
+_LAST_MS = 253_402_300_799_999
+"""The last moment that a date can be written of, milliseconds since 1970 UTC."""
 _OFFSET_DIGITS = 19
 """Digits that the largest offset has."""
 
@@ -109,7 +111,7 @@ class _Differing(_Part):
 
 
 class _Evidence(_Part):
-    asked_at_ms: int = 0
+    asked_at_ms: Annotated[int, Field(ge=0, le=_LAST_MS)] = 0
     leader: int = NOBODY
     assigned: list[int] = []
     replicas: dict[_BrokerId, _Replica] = {}

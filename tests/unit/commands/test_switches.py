@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.findings.hanging import Open
-from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_record import record, recorded
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import Unreachable
@@ -70,7 +70,7 @@ def test_a_storage_that_is_moved_keeps_nothing_of_what_hung_in_the_other_cluster
     data = str(tmp_path)
     bind(data, before)
     one = Open(TopicPartition("orders", 0), 1, 4000, 0, 5, 0)
-    record(data, [Hanging(one, 5, 900.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
+    record(data, [Hanging(one, 5, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
     assert len(recorded(data)) == 1
     assert CliRunner().invoke(app, ["storage", "bind", "--data", data, "--cluster", "of-b"]).exit_code == 0
     assert bound_to(data) == "of-b"
