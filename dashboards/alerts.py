@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboards.expressions import Expressions
 from dashboards.parameters import Parameters
-from parallax.alerting.conditions import CONDITIONS, commands
+from parallax.alerting.conditions import CONDITIONS, UNSAID, commands
 from parallax.shell import ANYWHERE
 
 WHERE = "{{ $labels.topic }}-{{ $labels.partition }}"
@@ -45,7 +45,7 @@ class Alerts:
         **more: str,
     ) -> dict[str, Any]:
         """An alert; what the job's own messages speak of as well says there what it was (`CONDITIONS`)."""
-        was, left = past or _past(name)
+        was, left = past or Of(name, self._p).past
         annotations = {"summary": summary, "description": description}
         annotations |= {"resolved_summary": was, "resolved_description": left}
         annotations |= {"runbook_url": f"{self._p.runbook}#{name.lower()}"} | more
@@ -68,6 +68,34 @@ class _Templates(dict[str, str]):
         return f"{{{{ $labels.{name} }}}}"
 
 
-def _past(name: str) -> Past:
-    condition, labels = CONDITIONS[name], _Templates(commands(ANYWHERE))
-    return f"{condition.was.format_map(labels)}{BEHIND}", condition.left.format_map(labels)
+class Of:
+    """The texts of a condition that the job's own messages have as well (`CONDITIONS`), as templates."""
+
+    def __init__(self, name: str, parameters: Parameters) -> None:
+        self._condition = CONDITIONS[name]
+        self._labels = _Templates(commands(ANYWHERE))
+        if self._condition.about is not None:
+            said = {
+                label: said_of(self._condition.about, label, parameters.gap, text) for label, text in UNSAID.items()
+            }
+            self._labels |= said
+
+    @property
+    def present(self) -> tuple[str, str]:
+        """What it is, and what it means."""
+        one = self._condition
+        return f"{one.headline.format_map(self._labels)}{BEHIND}", one.description.format_map(self._labels)
+
+    @property
+    def past(self) -> Past:
+        """What it was, and what its end leaves open."""
+        one = self._condition
+        return f"{one.was.format_map(self._labels)}{BEHIND}", one.left.format_map(self._labels)
+
+
+def said_of(metric: str, label: str, gap: str, otherwise: str) -> str:
+    """What a label of the newest series says that has the broker of an alert; its value is the time."""
+    series = f"parallax_{metric}{{cluster=%q, broker_id=%q}}[{gap}]"
+    asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'
+    found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
+    return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

@@ -15,6 +15,10 @@ FINDING = "cluster, topic, partition, finding_id"
 TARGET = "cluster, job, instance"
 WORKS = "cluster:parallax_works:min"
 """1 where all jobs of a cluster are known to work, 0 where one is not; a day after the last of them, nothing."""
+HEARD = "storage:parallax_heard_timestamp_seconds:max"
+"""When a storage was last heard of under the labels of a target, by a job that had loaded its findings."""
+FORMER = "storage:parallax_former:max"
+"""The targets whose job has had other labels, or another address, since: it is known by the id of its storage."""
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -55,37 +59,45 @@ class Expressions:
     def stands(self, metric: str, *matchers: str) -> str:
         """The findings of which a metric is above 0; of a job that is away, or has not loaded them, its last word.
 
-        A job says all states of each finding that it lists, so the job that was started last among those that have
-        spoken of a finding is the one that counts: an address or the label ``cluster`` may change with a start.
+        A job says all states of each finding that it lists, so once it has loaded them under other labels it has said
+        all that there is to say under the former.
         """
         series = self.of(metric, *matchers)
         now = f"max by ({FINDING}) ({series}) > 0"
         away = f"({self._remembered(series)} > 0) unless on ({TARGET}) {self.of('findings_loaded')}"
-        spoke = self._remembered(self.of("finding_state", 'state="confirmed"'))
-        start = self._remembered(self.of("start_time_seconds"))
-        spoke = f"max by ({TARGET}, finding_id) ({spoke}) * 0"
-        newest = f"topk by (finding_id) (1, {spoke} + on ({TARGET}) group_left () {start} or {spoke})"
-        return f"({now}) or max by ({FINDING}) ({away} and on ({TARGET}, finding_id) {newest})"
+        return f"({now}) or max by ({FINDING}) ({away} unless on ({TARGET}) {FORMER})"
 
     def _remembered(self, series: str) -> str:
         return f"last_over_time({series}[{self._p.remembered}])"
 
+    def heard(self) -> str:
+        """What `HEARD` records."""
+        loaded = f"{self.of('storage_info')} and on ({TARGET}) {self.of('findings_loaded')}"
+        return f"max by ({TARGET}, storage_id) ({loaded}) * 0 + time()"
+
+    def former(self) -> str:
+        """What `FORMER` records."""
+        heard = self._remembered(HEARD)
+        return f"max by ({TARGET}) ({heard} unless on ({TARGET}, storage_id) topk by (storage_id) (1, {heard}))"
+
+    def _clusters(self) -> str:
+        """The clusters that a target answered for, each by its newest name."""
+        return f"max by (cluster) ({self._remembered(self.of('build_info'))} unless on ({TARGET}) {FORMER})"
+
     def absent(self) -> str:
         """The clusters of which no target answers, and targets that do not while another of their cluster does."""
-        p = self._p
         there = self.of("build_info")
-        named = self.of("build_info", 'cluster!=""')
-        # One that had no label, and answers with one now, was given it by its settings.
-        plain = self.of("build_info", 'cluster=""')
-        unnamed = f"{self._remembered(plain)} unless on (job, instance) {there}"
-        seen = f"max by (cluster) ({self._remembered(named)} or ({unnamed}))"
         one = f"{self._gone()} and on (cluster) {there}"
-        return f"({seen} unless on (cluster) {there}) or ({one}) or absent_over_time({there}[{p.remembered}])"
+        storage = self.of("storage_info")
+        # It has not loaded its findings yet, and answers under its new name.
+        renamed = f"{self._remembered(storage)} and on (storage_id) {storage}"
+        nobody = f"absent_over_time({there}[{self._p.remembered}])"
+        return f"({self._clusters()} unless on (cluster) ({there} or {renamed})) or ({one}) or {nobody}"
 
     def _gone(self) -> str:
-        """Targets that do not answer. One that was removed on purpose, or has another address by now, has no ``up``."""
+        """Targets that do not answer. One that was removed on purpose, or is called otherwise by now, has no ``up``."""
         there = self.of("build_info")
-        gone = f"max by ({TARGET}) ({self._remembered(there)}) unless on ({TARGET}) {there}"
+        gone = f"max by ({TARGET}) ({self._remembered(there)}) unless on ({TARGET}) ({there} or {FORMER})"
         return f"{gone} and on (job, instance) up == 0"
 
     def works(self) -> str:
@@ -99,5 +111,4 @@ class Expressions:
         suffers = (f"{self.of('storage_full')} > 0", f"{self.of('cluster_mismatch')} > 0", stalled)
         works = " unless ".join((f"{works}", *(f"on ({TARGET}) ({condition})" for condition in suffers)))
         blind = f"({there} unless on ({TARGET}) ({works})) or ({self._gone()})"
-        seen = f"max by (cluster) ({self._remembered(self.of('build_info'))})"
-        return f"(max by (cluster) ({works}) unless on (cluster) ({blind})) or {seen} * 0"
+        return f"(max by (cluster) ({works}) unless on (cluster) ({blind})) or {self._clusters()} * 0"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import BEHIND, FOR, WHERE, Alerts
-from dashboards.expressions import FINDING
+from dashboards.expressions import FINDING, FORMER, HEARD
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS
 
@@ -31,6 +31,9 @@ class FindingAlerts(Alerts):
     def rules(self) -> list[dict[str, Any]]:
         """All of them, as Prometheus loads them."""
         return [
+            # In this group, and first: the alerts below go by what was recorded a moment ago.
+            {"record": HEARD, "expr": self._e.heard()},
+            {"record": FORMER, "expr": self._e.former()},
             *(
                 self._about(alarm.name, self._e.stands("finding_state", f'state="{state}"'), alarm.severity.value)
                 for state, alarm in ALARMS.items()

@@ -188,7 +188,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 or_none(f"min({of('replica_removal_bound_timestamp_seconds')}) - time()", "Inf"),
                 ((None, RED), (0, ORANGE), (3600, GREEN)),
                 unit="s",
-                runbook="parallaxreplicaremovalnear",
+                runbook="parallaxreplicaremoval",
             ).span(3)
         )
         .with_panel(

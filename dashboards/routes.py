@@ -7,6 +7,7 @@ from typing import Any
 from dashboards.expressions import TARGET
 from dashboards.findings import WORSE
 from dashboards.written import written
+from parallax.alerting.conditions import OUTAGE
 from parallax.alerting.listing import ALARMS
 
 _HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in your own receivers.
@@ -69,6 +70,8 @@ def routes() -> str:
                 # Why the others fail.
                 _inhibit(["alertname = ParallaxStorageFull"], health, target),
                 _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
+                # An outage that has become worse is one story: it is not told again that it goes on.
+                _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
                 # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
                 _inhibit(
                     ["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {findings}", ["cluster", "finding_id"]

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import FOR, WHERE, Alerts, Known
+from dashboards.alerts import FOR, WHERE, Alerts, Known, Of
 from dashboards.expressions import TARGET, WORKS
 from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
 from dashboards.written import written
+from parallax.alerting.conditions import NO_OUTAGE, OUTAGE
 from parallax.model import PASSING
 
-_NOT_COPYING = 'reason!="copying"'
+_UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
+_PASSED = 'reason="passed"'
+_OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
 _HEAD = """# Alert rules for Parallax, generated: `python -m dashboards`; --help names its options.
 # severity: critical pages, warning opens a ticket, info is for the record.
@@ -75,7 +78,12 @@ class Rules(Alerts):
         def lagging(known: Known) -> str:
             lag = f"min by ({partition}, broker_id, isolation_level) ({known('view_lag_seconds')}) > {p.lag_s}"
             away = f"max by (cluster, broker_id) ({known('broker_reachable')}) == 0"
-            return f"{lag} unless on ({partition}) ({unread(known)}) unless on (cluster, broker_id) ({away})"
+            paused = known("reading_paused_timestamp_seconds")
+            all_paused = known("reading_paused_timestamp_seconds", 'broker_id="all"')
+            return (
+                f"{lag} unless on ({partition}) ({unread(known)}) unless on (cluster, broker_id) ({away} or {paused}) "
+                f"unless on (cluster) ({all_paused})"
+            )
 
         return [
             # What a replica held before it was first read waits for an audit, which the job runs by itself. While one
@@ -100,7 +108,7 @@ class Rules(Alerts):
                 "warning",
                 f"The comparison of {WHERE}{FOR} does not get on",
                 "Whether its replicas agree has not been known for {{ $value | humanizeDuration }} from one offset on, "
-                "though all of them can be read.",
+                "though all of them can be read, and nothing is known to hold the comparison up.",
                 past=(
                     f"The comparison of {WHERE}{FOR} did not get on for a time",
                     "It has got on since, or the topic is watched no longer.",
@@ -162,7 +170,7 @@ class Rules(Alerts):
                 f"cannot be read; missing is {{{{ $labels.reason }}}}. "
                 "What they hold is unknown until it is granted again.",
             ),
-            # A replica that is away, or has not been read whole yet, has an alert of its own.
+            # A replica that is away or paused, or has not been read whole yet, has an alert of its own.
             self._lasting(
                 "ParallaxViewLagging",
                 p.lag_for,
@@ -173,7 +181,7 @@ class Rules(Alerts):
                 "{{ $value | humanizeDuration }} ago; what compaction removes meanwhile is never seen.",
                 past=(
                     f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} was behind",
-                    "It has caught up, or the broker is away. What compaction removed meanwhile was never seen.",
+                    "It has caught up, or its broker is away or paused. What was compacted meanwhile was never seen.",
                 ),
             ),
         ]
@@ -186,42 +194,35 @@ class Rules(Alerts):
         bound = f"min by ({replica}) ({self._e.known('replica_removal_bound_timestamp_seconds')})"
         share = f"((time() - {since}) / ({bound} - {since}))"
         left = f"({bound} - time())"
-        broker = f"Broker {{{{ $labels.broker_id }}}}{FOR}"
         by_broker = "by (cluster, broker_id)"
-        what = "tombstones and end markers that it lacks may be gone from the others"
+
+        def late(matcher: str) -> str:
+            return f"max by ({replica}) ({self._e.known('replica_late_timestamp_seconds', matcher)})"
+
+        def until_told(name: str, expr: str) -> str:
+            """An outage that is over goes on for as long as the job says what came of it: the last word is that."""
+            over = f"max {by_broker} ({self._e.of('replica_outage_end_timestamp_seconds')})"
+            firing = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
+            return f"count {by_broker} ({expr}) or 0 * ({over} and on (cluster, broker_id) {firing})"
+
+        gone, near = f"{left} <= 0", f"({left} < {p.removal_near_s} and {share} > 0.75)"
         return [
-            self._alert(
-                "ParallaxReplicaAbsentLong",
-                f"max {by_broker} ({share} > {p.absent_share} and {left} > 0)",
-                "warning",
-                f"{broker} has been away for a good part of delete.retention.ms",
-                f"{{{{ $value | humanizePercentage }}}} of the time is over after which {what}. Bring it back, or "
-                "raise delete.retention.ms of its topics.",
-            ),
-            self._alert(
-                "ParallaxReplicaRemovalNear",
-                f"min {by_broker} ({left} < {p.removal_near_s} and {left} > 0 and {share} > 0.75)",
-                "critical",
-                f"{broker} will soon miss tombstones or end markers for good",
-                f"In {{{{ $value | humanizeDuration }}}} {what}. Bring it back before, or raise delete.retention.ms "
-                "and pause the cleaning of its topics.",
-            ),
-            self._alert(
-                "ParallaxReplicaRemovalPassed",
-                f"max {by_broker} (0 - {left} > 0)",
-                "warning",
-                f"{broker} may have missed tombstones or end markers for good",
-                f"Of a topic, {what}: its delete.retention.ms, less guard.clock_skew_ms, has "
-                f"passed since its replica was "
-                "last seen to lack nothing, {{ $value | humanizeDuration }} ago. "
-                "parallax_replica_removal_bound_timestamp_seconds says of which topics. Audit them when it is "
-                "back, or have "
-                "it copy them again.",
+            # One story for each broker and outage: it begins, it may become worse, and both end when it is over.
+            *(
+                self._alert(name, until_told(name, expr), severity, *Of(name, p).present)
+                for name, severity, expr in (
+                    (
+                        OUTAGE,
+                        "warning",
+                        f"{share} > {p.absent_share} or {gone} or {late(_OF_AN_OUTAGE)}",
+                    ),
+                    ("ParallaxReplicaRemoval", "critical", f"{near} or {gone} or {late(_PASSED)}"),
+                )
             ),
             self._lasting(
                 "ParallaxReplicaRemovalUnknown",
                 p.undecided,
-                lambda known: f"count {by_broker} ({known('replica_removal_bound_unknown', _NOT_COPYING)} > 0)",
+                lambda known: f"count {by_broker} ({known('replica_removal_bound_unknown', _UNKNOWN)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
                 f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent, and it is not "
@@ -231,15 +232,6 @@ class Rules(Alerts):
                     f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
                     "It is known now, or its replicas are back.",
                 ),
-            ),
-            self._alert(
-                "ParallaxReplicaLate",
-                f"count {by_broker} ({self._e.known('replica_late_timestamp_seconds')})",
-                "warning",
-                f"{broker} was back too late",
-                f"{{{{ $value }}}} of its replicas {agreed('has', 'have')} copied records that may have been cleaned "
-                "before. What they may have missed is not known until the job has audited them, which it does by "
-                "itself (audit.unread_delay_s).",
             ),
         ]
 

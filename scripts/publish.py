@@ -87,6 +87,18 @@ def dated(version: str, changelog: str) -> str:
     return newest[2]
 
 
+def kept(version: str, stored: Path = ROOT / "tests" / "stored") -> str:
+    """The archive by which the tests of later releases take over what this one leaves.
+
+    Raises:
+        UnfitError: there is none.
+    """
+    archive = stored / f"{version}.tar.xz"
+    if not archive.is_file():
+        raise UnfitError(f"no {archive.name} in tests/stored; run `python scripts/stored_state.py` on a demo's tables")
+    return archive.name
+
+
 def wheel(out: Path) -> Path:
     """The wheel of the commit: built of two exports of it, in two folders, it is the same.
 
@@ -268,6 +280,7 @@ def release(out: Path, *, trial: bool) -> int:
             lambda: dated(version, (ROOT / "CHANGELOG.md").read_text()),
             may_fail=trial,
         )
+        step("what it leaves is kept for the tests of later releases", lambda: kept(version))
         step("the wheel is the same when built again", built_twice)
         step("SBOM", listed)
         step("third-party notices", told)

@@ -1,6 +1,6 @@
 """Take the documents' pictures of the status page: run the demo, look at it in Chromium, end it.
 
-``python scripts/screenshots.py``; needs Debian's package chromium.
+``python scripts/screenshots.py``; needs Debian's package chromium. What is given is given to the demo, as ``--data``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ PHONE = ViewportSize(width=390, height=844)
 def main() -> int:
     """The command."""
     parallax = Path(sys.executable).with_name("parallax")
-    demo = subprocess.Popen([parallax, "demo", "--stay"], stdout=subprocess.PIPE, text=True)
+    demo = subprocess.Popen([parallax, "demo", "--stay", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
     try:
         address = next((found[0] for line in demo.stdout or () if (found := re.findall(r"http://[0-9.:]+/", line))), "")
         if not address:
             print("the demo ended without a page", file=sys.stderr)
             return 1
-        take(address)
-        demo.send_signal(signal.SIGINT)
-        for line in demo.stdout or ():
-            print(line, end="")
+        try:
+            take(address)
+        finally:
+            demo.send_signal(signal.SIGINT)  # it ends its brokers, too
+            for line in demo.stdout or ():
+                print(line, end="")
         return demo.wait()
     finally:
         demo.kill()
@@ -46,13 +48,20 @@ def take(address: str) -> None:
         desk = browser.new_context(base_url=address, viewport=DESK).new_page()
         desk.goto("/")
         desk.screenshot(path=DOCS / "page-overview.png")
+        of_topics = desk.get_by_role("heading", name="Topics", exact=True)
+        desk.locator("section").filter(has=of_topics).screenshot(path=DOCS / "page-map.png")
         desk.get_by_role("link", name=re.compile("deleted record resurrected")).first.click()
-        desk.screenshot(path=DOCS / "page-finding.png", full_page=True)
+        desk.screenshot(path=DOCS / "page-finding.png")
+        record = desk.locator("section").filter(
+            has=desk.get_by_role("heading", name="The record on each broker", exact=True)
+        )
+        record.screenshot(path=DOCS / "page-record.png")
         dark = browser.new_context(base_url=address, viewport=DESK, color_scheme="dark").new_page()
         dark.goto("/")
         dark.get_by_role("link", name=re.compile("read committed frozen")).first.click()
         dark.get_by_role("heading", level=1).get_by_role("link").click()
-        dark.screenshot(path=DOCS / "page-partition.png", full_page=True)
+        dark.locator("p.lane.stuck").wait_for(timeout=180_000)
+        dark.locator("figure.over-time").screenshot(path=DOCS / "page-lanes.png")
         phone = browser.new_context(base_url=address, viewport=PHONE).new_page()
         phone.goto("/")
         phone.screenshot(path=DOCS / "page-phone.png")

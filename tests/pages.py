@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from parallax.alerting.page.asking import Asking
 from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
 from parallax.compare.suspect import BrokerCoverage, Coverage
@@ -21,6 +22,8 @@ from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.table import FindingsTable
 from parallax.model import FindingStatus, IsolationLevel, MissingRight, UnknownReason
+from parallax.replica.at_offset import AtOffset, Held, Record, Served
+from parallax.replica.types import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.supervisor import QueryReport
 from parallax.views.tables import PROGRESS, RECORDED_ON
 from tests import samples
@@ -137,6 +140,7 @@ class Job:
                 ("broker", pa.int32()),
                 ("observed_at", pa.timestamp("us", "UTC")),
                 ("reachable", pa.bool_()),
+                ("log_start_offset", pa.int64()),
                 ("high_watermark", pa.int64()),
                 ("last_stable_offset", pa.int64()),
                 ("problem", pa.string()),
@@ -147,15 +151,35 @@ class Job:
         write_deltalake(f"{self.storage}/{PROGRESS}", table, mode="append", partition_by=[RECORDED_ON])
 
     @contextmanager
-    def served(self, **settings: Any) -> Iterator[str]:
+    def served(self, *, asking: Any = None, **settings: Any) -> Iterator[str]:
         """The page, for as long as the block runs; gives its address without the last slash."""
         alerting = AlertingSettings(metrics_port=0, **settings)
-        server = MetricsServer(self.state, alerting, self.storage)
+        server = MetricsServer(self.state, alerting, self.storage, asking=asking)
         scheme = "https" if alerting.tls_key_file else "http"
         try:
             yield f"{scheme}://127.0.0.1:{server.port}"
         finally:
             server.close()
+
+
+class Replicas:
+    """A client of three brokers: the first two hold nothing at any offset, the third a record; counts who asks."""
+
+    def __init__(self, payload: str = "hash") -> None:
+        self.asked = 0
+        self.asking = Asking(self, payload)  # type: ignore[arg-type]
+
+    def metadata(self, topics: list[str]) -> dict[str, TopicMetadata]:
+        self.asked += 1
+        return {topic: TopicMetadata(topic, "", {0: PartitionMetadata(1, 0, BROKERS, BROKERS)}) for topic in topics}
+
+
+def shown_by(client: object, broker: int, place: object, offset: int) -> AtOffset:
+    """What one of `Replicas` has at any offset, in place of `parallax.replica.at_offset.at_offset`."""
+    record = Record(1_000, 5, -1, -1, False, b"the key", b"the <value>", 7, 11, ())
+    served = dict.fromkeys(IsolationLevel, Served.SHOWN if broker == 3 else Served.NOT_SHOWN)
+    held = Held.RECORD if broker == 3 else Held.NOTHING
+    return AtOffset(held, Watermarks(100, 100, 0, 100), None, record if broker == 3 else None, served)
 
 
 HOSTILE = (

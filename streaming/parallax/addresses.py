@@ -16,10 +16,9 @@ def is_address(text: str) -> bool:
     if re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is None:
         return False
     try:
-        parse_url(text)
+        return parse_url(text).port != 0
     except LocationParseError:
         return False
-    return True
 
 
 def names_a_user(address: str) -> bool:

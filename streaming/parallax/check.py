@@ -23,12 +23,13 @@ from parallax.config import ConfigError, Settings
 from parallax.counts import agreed, counted
 from parallax.errors import SetupError, one_line
 from parallax.guard.absences import Absences
+from parallax.guard.clock import leaves_no_time
 from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.guard.timekeeper import clock_of, recorded
-from parallax.guard.words import summed
+from parallax.guard.words import summed, unwatched_in_words
 from parallax.java import find_java
 from parallax.model import TopicPartition
 from parallax.moments import FOREVER_MS, span_text
@@ -334,7 +335,7 @@ def _topics(
             right = "its settings cannot be read" if given is None else one_line(given)
             yield Line(about, Result.WRONG, f"{right}; without DESCRIBE_CONFIGS its logs are taken for compacted.")
         else:
-            yield Line(about, *_exposure(topic, given, outages))
+            yield Line(about, *_exposure(topic, given, outages, settings))
         if mine := found.get(topic.name):
             count = len({one.producer_id for one in mine})
             yield Line(
@@ -426,7 +427,9 @@ def _outages(storage: str) -> Mapping[int, timedelta]:
         return {}
 
 
-def _exposure(topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, timedelta]) -> tuple[Result, str]:
+def _exposure(
+    topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, timedelta], settings: Settings
+) -> tuple[Result, str]:
     hosting = {broker for partition in topic.partitions.values() for broker in partition.replicas}
     replicas = max((len(p.replicas) for p in topic.partitions.values()), default=0)
     count = counted(len(topic.partitions), "partition")
@@ -437,7 +440,10 @@ def _exposure(topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[i
     policy = given.get("cleanup.policy", "delete")
     if "compact" not in policy:
         return Result.FINE, f"{count}, {replicas} replicas, cleanup.policy {policy}: compared record by record."
-    kept = timedelta(milliseconds=min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS))
+    retention_ms = min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS)
+    if leaves_no_time(retention_ms, settings.guard.clock_skew_ms, settings.read.request_timeout_ms):
+        return Result.NOTE, f"{count}, {replicas} replicas: {unwatched_in_words({topic.name: retention_ms})}."
+    kept = timedelta(milliseconds=retention_ms)
     text = (
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
         f"delete.retention.ms ({_long(kept)}) may miss tombstones and end markers for good."

@@ -86,6 +86,8 @@ def _named(value: str) -> str:
 
 
 _Name = Annotated[str, AfterValidator(_named)]
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""Kafka's own rule; "." and ".." are none."""
 _MOST_OF_A_NAME = 255
 _MOST_OF_A_PATH = 4095
 """Bytes, NAME_MAX and PATH_MAX of Linux."""
@@ -153,6 +155,16 @@ class TopicSettings(_Section):
     include: list[_Name] = Field(default_factory=list, description="Topic names to watch.")
     pattern: str | None = Field(None, description="Regular expression; topics that match whole are watched too.")
     brokers: list[int] | None = Field(None, description="Broker ids to read; all that host a replica by default.")
+
+    @field_validator("include")
+    @classmethod
+    def _names_of_topics(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if not _TOPIC.fullmatch(name) or name in (".", ".."):
+                raise ValueError(
+                    f"{name!r} is no topic's name; write 1 to 249 of the letters a-z and A-Z, digits, '.', '_' and '-'"
+                )
+        return value
 
     @field_validator("pattern")
     @classmethod

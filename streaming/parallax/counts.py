@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+_NAMED = 3
+
 
 def agreed(number: int, one: str, many: str) -> str:
     """The word that goes with a number: ``is`` with 1, ``are`` with any other."""
@@ -17,3 +21,10 @@ def counted(number: int, noun: str, many: str | None = None) -> str:
         many: for any other number; with an s behind the noun by default.
     """
     return f"{number:,} {agreed(number, noun, f'{noun}s' if many is None else many)}"
+
+
+def named(names: Iterable[str]) -> str:
+    """The first three of some names in their order, and how many more there are: ``a, b, c and 2 more``."""
+    known = sorted(set(names))
+    more = [f"{len(known) - _NAMED:,} more"] if known[_NAMED:] else []
+    return " and ".join([", ".join(known[:_NAMED]), *more])

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import structlog
 
 from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.page.asking import Asking
 from parallax.alerting.refusals import NOBODY, Change
 from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
@@ -42,7 +43,7 @@ from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.logs import configure_logging
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.overload import Overload
-from parallax.preflight import check_cluster, check_folder
+from parallax.preflight import check_cluster, check_folder, is_watched
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.shell import ANYWHERE, Shell
@@ -50,7 +51,7 @@ from parallax.source.feedback import ALL, write_paused
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
-from parallax.views.binding import bind, bound_to, settled
+from parallax.views.binding import bind, bound_to, id_of, settled
 from parallax.views.chatter import SPARK_SAID
 from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key, name_of
@@ -146,6 +147,7 @@ class Job:
             self._lease.start()
             take_over(storage, key, self._lease.epoch)
         self._settings = settings = settled(settings)
+        self.state.update_storage_id(id_of(storage))
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         self._client.pause(lambda broker: bool(self._paused.keys() & {broker, ALL}))
         self._pauses = PauseWatch(settings.storage.path, self._pauses_seen, self._pauses_unknown)
@@ -168,6 +170,7 @@ class Job:
             heartbeat,
             on_record=beside(settings.storage.path, settings.read, settings.guard),
             shell=self._shell,
+            asking=Asking(self._client, settings.read.payload),
         )
         self._webhooks.start()
         self._watch = JobWatch(ParallaxCollector(self.state).of_the_job, self._webhooks, heartbeat)
@@ -202,7 +205,8 @@ class Job:
         after_s = self._settings.findings.hanging_after_s
         if after_s > 0:
             storage = self._settings.storage.path
-            watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms, recorded(storage))
+            known = [one for one in recorded(storage) if is_watched(one.one.place.topic, self._settings)]
+            watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms, known)
             self._hanging = HangingThread(
                 watch,
                 self.state.standstills,
@@ -234,7 +238,9 @@ class Job:
 
     def _start_clock(self) -> None:
         settings = self._settings
-        self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self._absences_changed)
+        self._timekeeper = Timekeeper(
+            settings.storage.path, clock_of(settings), self._absences_changed, shell=self._shell
+        )
         self._timekeeper.start()
         if self._client is not None:
             self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)
@@ -610,6 +616,8 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
         with contextlib.suppress(ConfigError):  # this is what mends a binding that cannot be read
             before = bound_to(path)
         bind(path, cluster_id)
+        if before != cluster_id:
+            record(path, ())  # what hung there is of no concern here
     finally:
         if lock is not None:
             lock.close()

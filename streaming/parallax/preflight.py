@@ -114,7 +114,12 @@ def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[Top
     for name in wanted.include:
         if name not in topics or isinstance(topics[name].error, UnknownTopic):
             raise UnknownTopic(f"topics.include: topic {name!r} is not on the cluster; correct its name")
-    return [topic for name, topic in topics.items() if name in wanted.include or matches(wanted.pattern, name)]
+    return [topic for name, topic in topics.items() if is_watched(name, settings)]
+
+
+def is_watched(topic: str, settings: Settings) -> bool:
+    """Whether the settings watch a topic of that name."""
+    return topic in settings.topics.include or matches(settings.topics.pattern, topic)
 
 
 def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
@@ -128,4 +133,4 @@ def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, 
     return found
 
 
-__all__ = ["by_broker", "check_cluster", "watched"]
+__all__ = ["by_broker", "check_cluster", "is_watched", "watched"]

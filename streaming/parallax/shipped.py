@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -76,15 +77,21 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
     if there := [path for path in contents if os.path.lexists(path)]:
         raise SetupError(f"{there[0]} is there already, and nothing was written; name another folder")
     begun: list[Path] = []
+    made: list[Path] = []
     try:
         for path, content in contents.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            for parent in reversed([one for one in path.parents if not one.exists()]):
+                parent.mkdir()
+                made.append(parent)
             with path.open("xb") as file:
                 begun.append(path)
                 file.write(content)
     except OSError as error:
         for path in begun:
             path.unlink(missing_ok=True)
+        for parent in reversed(made):
+            with contextlib.suppress(OSError):  # somebody has put something into it meanwhile
+                parent.rmdir()
         raise SetupError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
     return list(contents)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +19,16 @@ from prometheus_client import CollectorRegistry, start_http_server
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.listing import ALARMS, state_of
 from parallax.alerting.state import MonitorState
+from parallax.audit.result import Result
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
+from parallax.guard.absences import Absences
+from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.outages import Outages
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
+from parallax.model import TopicPartition
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
 from tests.receiver import Message, Receiver
 from tests.samples import finding as sample
@@ -139,6 +145,14 @@ INCIDENTS = {
             *(health(name, **job("full", name="other")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("near-full")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             finding("full"),
+        ],
+    ),
+    "an outage has become worse": Incident(
+        alert("ParallaxReplicaRemoval", cluster="outage", broker_id="2"),
+        [alert("ParallaxReplicaOutage", cluster="outage", broker_id="2")],
+        [
+            alert("ParallaxReplicaOutage", cluster="outage", broker_id="3"),
+            alert("ParallaxReplicaOutage", cluster="near-outage", broker_id="2"),
         ],
     ),
     "a finding is acknowledged": Incident(
@@ -334,6 +348,72 @@ if INSTALLED:
             was = {one["annotations"]["resolved_summary"] for one in end}
             assert was == {f"Replicas of {wrong.topic}-{wrong.partition} of cluster lab differed ({wrong.kind})"}
 
+    def test_an_outage_is_one_story_from_its_begin_to_what_came_of_it(tmp_path: Path) -> None:
+        state, place = MonitorState(), TopicPartition("orders", 0)
+        registry = CollectorRegistry()
+        registry.register(OfCluster(ParallaxCollector(state), "lab"))
+        known = Outages()
+        # A job that has just been started says nothing yet: its last word would count for two minutes.
+        state._started_at -= 600
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True) as alertmanager,
+            Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
+            served(registry) as port,
+        ):
+
+            def told() -> list[tuple[str, str]]:
+                """Which alert each message is about, and how it stands."""
+                return [
+                    (one["labels"]["alertname"], one["status"])
+                    for message in receiver.messages
+                    for one in message.body["alerts"]
+                    if one["labels"]["alertname"].startswith("ParallaxReplica")
+                ]
+
+            def stands(since_s: float, until_s: float, *late: Late) -> Absence:
+                """The replica has been away for so long, and has so long."""
+                now = time.time()
+                since, bound = int((now - since_s) * 1000), int((now + until_s) * 1000)
+                one = Absence(place, 2, Presence.AWAY, 10, since, 86_400_000, bound, None)
+                said(() if late else (one,), late)
+                return one
+
+            def said(absent: tuple[Absence, ...], late: tuple[Late, ...]) -> None:
+                offsets = dict.fromkeys(
+                    ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset"), 10
+                )
+                state.update_progress([{"topic": "orders", "partition": 0, "broker": 2, "reachable": True, **offsets}])
+                known.see(absent, late, int(time.time() * 1000))
+                state.update_absences(Absences(absent, late, known.all))
+
+            prometheus.scrape(port)
+            stands(43_200, 36_000)
+            begun, worse = ("ParallaxReplicaOutage", "firing"), ("ParallaxReplicaRemoval", "firing")
+            until(lambda: told() == [begun], "it to be told that it begins", timeout=60)
+            stands(86_400, 3_000)
+            until(lambda: told() == [begun, worse], "it to be told that it is worse", timeout=60)
+            away = stands(86_400, -60)
+            headline = 'parallax_replica_outage_info{headline=~".*too late.*"}'
+            late = Late(place, 2, int(time.time() * 1000), away)
+            stands(86_400, -60, late)
+            until(lambda: prometheus.now(headline), "it to be back too late", timeout=60)
+            known.audited({place: Result.CONSISTENT})
+            said((), ())
+            ended = 'parallax_replica_outage_info{outcome=~"It was back too late.*"}'
+            until(lambda: prometheus.now(ended), "what came of it to be known", timeout=60)
+            time_of_rules = prometheus.now(ended)
+            until(lambda: prometheus.now(ended) != time_of_rules, "the rules to have been looked at", timeout=60)
+            assert told() == [begun, worse], "nothing is told of what lies between"
+            state.update_absences(Absences())
+            resolved = {("ParallaxReplicaOutage", "resolved"), ("ParallaxReplicaRemoval", "resolved")}
+            until(lambda: resolved <= set(told()), "the end to be told", timeout=90)
+            assert len(told()) == 4, "each receiver was told of two things"
+            ends = [a for m in receiver.messages for a in m.body["alerts"] if a["status"] == "resolved"]
+            for one in ends:
+                assert one["annotations"]["resolved_summary"] == "The outage of broker 2 is over (cluster lab)"
+                assert "found no difference" in one["annotations"]["resolved_description"]
+
     def test_what_is_resolved_says_in_the_past_what_it_was(tmp_path: Path) -> None:
         rules = {name: rule for name, rule in RULES.items() if rule["labels"]["severity"] in ("critical", "warning")}
         alerts = [
@@ -371,6 +451,50 @@ if INSTALLED:
                 for rule in rules.values():
                     assert any(saying(rule, "resolved_") in text for text in texts), rule["alert"]
                     assert not any(rule["annotations"]["summary"] in text for text in texts), rule["alert"]
+
+    def test_a_finding_that_becomes_worse_is_one_message_that_says_so_and_nothing_that_it_is_over(
+        tmp_path: Path,
+    ) -> None:
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+
+            def told() -> list[tuple[str, str]]:
+                """Title and text of each message to Slack."""
+                slack = [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
+                return [(one["title"], one["text"]) for one in slack]
+
+            def of(name: str, summary: str) -> dict[str, Any]:
+                said = {**RULES[name]["annotations"], "summary": summary, "resolved_summary": "Replicas differed"}
+                return {"labels": finding("lab", alertname=name), "annotations": said}
+
+            confirmed = of("ParallaxDivergenceConfirmed", "Broker 2 lacks it")
+            exposed = of("ParallaxDivergenceExposed", "Broker 2 lacks it; consumers meet it now")
+            alertmanager.post(confirmed)
+            until(lambda: len(told()) == 1, "the page", timeout=60)
+            over = datetime.now(UTC).isoformat()
+            alertmanager.post({**confirmed, "endsAt": over}, exposed)
+            until(lambda: len(told()) == 2, "the next page", timeout=60)
+            title, text = told()[1]
+            assert title == "[FIRING] It has become worse: Broker 2 lacks it; consumers meet it now"
+            assert "Over" not in text
+            assert "differed" not in text
+            alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
+            until(lambda: len(told()) == 3, "its end", timeout=60)
+            title, text = told()[2]
+            assert title == "[RESOLVED] Replicas differed"
+            assert "Over: Replicas differed" in text
+
+    def test_an_alert_of_another_system_has_no_empty_lines_for_what_it_does_not_say(tmp_path: Path) -> None:
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+            alertmanager.post({"labels": {"alertname": "DiskFull", "severity": "critical"}})
+            until(lambda: any(m.path == "/slack" for m in receiver.messages), "the page", timeout=60)
+            (one,) = (m.body["attachments"][0] for m in receiver.messages if m.path == "/slack")
+            assert (one["title"], one["text"].strip()) == ("[FIRING] DiskFull", "DiskFull")
 
 
 def saying(rule: Mapping[str, Any], state: str) -> str:

@@ -250,6 +250,9 @@ def test_a_paused_broker_is_not_read_until_it_is_resumed_even_by_a_job_that_was_
     until(lambda: (job.unknown(stream.topic) or 0) > 0, "what is not read to be unknown", timeout=120)
     assert positions(job, stream.topic, 2) == stood
     assert min(stood) > first
+    lag = "parallax_view_lag_seconds"
+    assert job.metric(lag, topic=stream.topic, broker_id="2", isolation_level="read_committed") == 0
+    assert job.metric("parallax_view_lag_offsets", topic=stream.topic, broker_id="2") != 0
     assert job.metric("parallax_reading_paused_timestamp_seconds", broker_id="2") is not None
     reachable = "parallax_broker_reachable"
     until(lambda: job.metric(reachable, broker_id="2") == 1, "broker 2 to be reported as reachable", timeout=120)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from parallax.alerting.page.asking import Asking
 from parallax.cli import app
 from parallax.config import FindingSettings, validate
 from parallax.findings.claim import Claim, Recorded
@@ -27,6 +28,7 @@ from parallax.lab.scenarios import ScenarioResult
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, Rule
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from tests import samples
 from tests.e2e.play import Played, Recorder
 
 pytestmark = pytest.mark.timeout(600)
@@ -150,6 +152,18 @@ def test_show_record_shows_what_a_follower_alone_still_has(diverged: Stage, play
     record = brokers["2"]["record"]
     assert (record["key"], record["value"]) == ({"text": value.key}, {"text": value.value})
     assert brokers["2"]["read_committed"] == "shown"
+
+
+def test_the_page_asks_each_broker_and_says_in_what_they_differ(diverged: Stage, client: ReplicaClient) -> None:
+    topic = next(t for t in diverged.result.topics if t.endswith("tombstone"))
+    mine = diverged.recorder.seen[topic, 2].records.values()
+    value = next(record for record in mine if record.key == KEYS["tombstone"] and record.value is not None)
+    found = Asking(client, "full").ask(samples.finding("f", topic=topic, offset=value.offset))
+    (there, *_), (said,) = found[0].rows, [row for row in found[0].rows if row.name == "value"]
+    nothing = "nothing: the cleaner has removed it"
+    assert [cell.text for cell in there.cells] == [nothing, "a record", nothing]
+    assert [cell.version for cell in there.cells] == ["A", "B", "A"]
+    assert [cell.text for cell in said.cells] == ["", value.value, ""]
 
 
 def test_show_record_shows_that_a_frozen_replica_holds_back_what_the_others_show(

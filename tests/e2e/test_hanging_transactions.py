@@ -15,7 +15,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from typer.testing import CliRunner
 
 from parallax.cli import app
-from parallax.findings.hanging_watch import HangingWatch, Standstill, words
+from parallax.findings.hanging_life import words
+from parallax.findings.hanging_watch import HangingWatch, Standstill
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import LegacyTransactionalProducer

@@ -29,11 +29,13 @@ from tests.pages import (
     PASSWORD,
     USERS,
     Job,
+    Replicas,
     broker,
     coverage,
     finding,
     named_by,
     progress,
+    shown_by,
 )
 
 expect.set_options(timeout=60_000)
@@ -145,11 +147,34 @@ def test_a_partition_with_a_finding_is_two_steps_from_the_first_page(page: Page)
 
 def test_a_replica_that_stands_still_is_seen_and_said(page: Page) -> None:
     page.goto("/topics/orders/0")
-    stable = page.get_by_role("img", name=re.compile("Last stable offset over time"))
-    expect(stable).to_be_visible()
-    expect(stable).to_have_attribute("aria-label", re.compile("broker 3: 110, has stood there since"))
-    heights = {round(box["y"]) for line in stable.locator("polyline").all() if (box := line.bounding_box())}
-    assert len(heights) > 1
+    frozen = page.get_by_role("img", name=re.compile("broker 3, read_committed over time"))
+    expect(frozen).to_be_visible()
+    expect(frozen).to_have_attribute("aria-label", re.compile("99 behind the furthest replica, has stood there since"))
+    expect(page.locator("p.lane.stuck")).to_have_count(1)
+    wedge = frozen.locator(".lag.alarm").bounding_box()
+    assert wedge is not None
+    assert wedge["height"] > 20
+    assert page.locator("svg.over .lag.alarm").count() == 1
+
+
+def test_the_values_over_time_are_unfolded_by_the_keyboard_and_stay_so_when_the_page_follows(page: Page) -> None:
+    page.goto("/topics/orders/0")
+    summary = page.get_by_text("The values as a table")
+    summary.focus()
+    page.keyboard.press("Enter")
+    table = page.get_by_role("table", name="Where consumers may read up to")
+    expect(table.get_by_role("row").last.get_by_role("cell").last).to_contain_text("110")
+    page.evaluate(
+        """async () => {
+            const answer = await (await fetch(location.href)).text();
+            const page = new DOMParser().parseFromString(answer, "text/html");
+            page.querySelector("figure.over-time").setAttribute("data-news", "");
+            take(page);
+        }"""
+    )
+    expect(page.locator("figure[data-news]")).to_have_count(1)
+    expect(table).to_be_visible()
+    expect(page.get_by_text("The values as a table")).to_be_focused()
 
 
 def test_the_lanes_of_a_partition_show_who_stands_behind(browser: Browser, tmp_path: Path, scheme: str) -> None:
@@ -470,6 +495,34 @@ def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Pat
     event = current(read_events(job.storage))[NAME]
     assert event.status is FindingStatus.ACKNOWLEDGED
     assert event.summary.endswith("Acknowledged by ann: the disk is being replaced.")
+
+
+def test_the_record_of_a_finding_is_asked_for_by_a_click_and_what_differs_is_said_without_colour(
+    browser: Browser, tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)
+    job = Job(tmp_path)
+    job.follow()
+    job.find(finding())
+    login = {"username": "ann", "password": PASSWORD}
+    replicas = Replicas("full")
+    with job.served(users=USERS, asking=replicas.asking) as address:
+        for page in opened(browser, base_url=address, http_credentials=login, viewport=PHONE, color_scheme=scheme):
+            page.goto(f"/findings/{NAME}")
+            newest = page.get_by_role("region", name="Newest record of the key")
+            row = newest.get_by_role("row", name="offset (differs)")
+            assert row.get_by_role("cell").all_inner_texts() == ["A no record", "A no record", "B 17"]
+            assert replicas.asked == 0
+            page.get_by_role("button", name="Ask the brokers now").click()
+            page.wait_for_load_state()
+            at = page.get_by_role("region", name="Offset 17")
+            assert at.get_by_role("row", name="value").get_by_role("cell").last.inner_text() == "the <value>"
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            page.get_by_role("button", name="Ask again").click()
+            expect(page.get_by_text("Asked 20")).to_be_visible()
+    assert replicas.asked == 2
 
 
 def test_another_site_cannot_make_a_browser_acknowledge(browser: Browser, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dashboards.expressions import seconds
+from parallax.alerting.conditions import NO_OUTAGE, OUTAGE
 from tests.rules.promtool import ALERTS, Values, series
 
 STEP_S = 15
@@ -231,13 +232,24 @@ def _others() -> Iterator[Case]:
     # More than an hour, so that a scrape at the hour is none.
     paused = series("reading_paused_timestamp_seconds", {"broker_id": "2"})
     yield Case("ParallaxReadingPaused", "an operator forgets it", {paused: _since(BEGAN)}, BEGAN + 241)
+    lag = series("view_lag_seconds", REPLICA | {"isolation_level": "read_committed"})
+    for whom, fires in (("2", None), ("all", None), ("3", BEGAN + WAITS["ParallaxViewLagging"])):
+        pause = series("reading_paused_timestamp_seconds", {"broker_id": whom})
+        yield Case("ParallaxViewLagging", f"a pause of {whom}", {lag: _at(0, 700), pause: _since(BEGAN)}, fires)
     right = series("unauthorized_replicas", {"topic": "orders", "reason": "read"})
     yield Case("ParallaxUnauthorized", "a right is missing", {right: _at(0, 3, until=200)}, BEGAN, 200)
-    yield _absence("ParallaxReplicaAbsentLong", 41, 80)
-    yield _absence("ParallaxReplicaRemovalNear", 61, 80)
-    yield _absence("ParallaxReplicaRemovalPassed", 81, None)
-    late = series("replica_late_timestamp_seconds", REPLICA)
-    yield Case("ParallaxReplicaLate", "until an audit", {late: _since(BEGAN, until=200)}, BEGAN, 200)
+    yield _absence(OUTAGE, 41, None)
+    yield _absence("ParallaxReplicaRemoval", 61, None)
+    for alert in (OUTAGE, "ParallaxReplicaRemoval"):
+        late = series("replica_late_timestamp_seconds", REPLICA | {"reason": "passed"})
+        told = series("replica_outage_end_timestamp_seconds", {"broker_id": "2"})
+        ends = {told: [3_000.0 if 200 <= n < 212 else None for n in range(STEPS)]}
+        yield Case(alert, "until an audit", {late: _since(BEGAN, until=200)}, BEGAN, 200)
+        yield Case(alert, "and until it is told what came of it", {late: _since(BEGAN, until=200), **ends}, BEGAN, 212)
+        yield Case(alert, "an end alone is none", ends, None)
+    for reason in NO_OUTAGE:
+        copied = series("replica_late_timestamp_seconds", REPLICA | {"reason": reason})
+        yield Case(OUTAGE, f"no outage made it late: {reason}", {copied: _since(BEGAN)}, None)
     held = series("guard_hold_start_timestamp_seconds", {"topic": "orders"})
     yield Case("ParallaxGuardHolds", "a topic is held", {held: _since(BEGAN, until=200)}, BEGAN, 200)
     refused = series("guard_refused", {"topic": "orders", "kind": "refused"})

@@ -1,9 +1,10 @@
 """A week of what a healthy job exposes, scraped every minute, with all that happens where nothing is wrong.
 
-Every night the job is restarted, some nights by kill; on the third it is another version, on the fifth it is given the
-name of its cluster. Every day a topic is created and deleted again. On the second day the brokers are restarted one by
-one. On the fourth an operator pauses a broker for half an hour, and a replica is copied to another one. All the time
-offsets come that are read a moment later, and suspects are raised and dismissed.
+Every night the job is restarted, some nights by kill; on the third it is another version, on the fifth it is given
+the name of its cluster, on the sixth another name. On the last day Prometheus is told to call the job and its address
+otherwise, while it runs. Every day a topic is created and deleted again. On the second day the brokers are restarted
+one by one. On the fourth an operator pauses a broker for half an hour, and a replica is copied to another one. All
+the time offsets come that are read a moment later, and suspects are raised and dismissed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ AWAY = 3
 """Minutes from a stop to the next start."""
 STARTING = 3
 """Minutes from a start to the first comparison."""
-_UPGRADED, _NAMED = STOPPED[2], STOPPED[4]
+_UPGRADED, _NAMED, _RENAMED = STOPPED[2], STOPPED[4], STOPPED[5]
+_RELABELLED = 6 * DAY + 12 * HOUR
 _ROLLED = {broker: DAY + 12 * HOUR + 6 * place for place, broker in enumerate(BROKERS)}
 _PAUSED = range(3 * DAY + 9 * HOUR, 3 * DAY + 9 * HOUR + 30)
 _COPIED = range(3 * DAY + 14 * HOUR, 3 * DAY + 15 * HOUR)
@@ -53,16 +55,18 @@ def week(minutes: int = WEEK, cluster: str = "", instance: str = "a") -> dict[st
         instance: of its target.
     """
     found: dict[tuple[Any, ...], list[float | None]] = {}
-    target = {"job": "parallax", "instance": instance}
     for n in range(minutes):
-        name = cluster or ("eu" if n >= _NAMED else "")
-        for metric, labels, value in _scrape(n):
+        name = cluster or ("europe" if n >= _RENAMED else "eu" if n >= _NAMED else "")
+        target = {"job": "parallax", "instance": instance}
+        if n >= _RELABELLED and not cluster:
+            target = {"job": "kafka/parallax", "instance": f"{instance}.example:9464"}
+        for metric, labels, value in (*_scrape(n), *_storage(n, instance)):
             own = {"cluster": name} if name and metric != "up" else {}
-            key = metric, *own.items(), *labels.items()
+            key = metric, *target.items(), *own.items(), *labels.items()
             if key not in found:
                 found[key] = [None] * minutes
             found[key][n] = value
-    return {series(key[0], target | dict(key[1:])): values for key, values in found.items()}
+    return {series(key[0], dict(key[1:])): values for key, values in found.items()}
 
 
 def _scrape(n: int) -> Iterator[Sample]:
@@ -78,6 +82,12 @@ def _scrape(n: int) -> Iterator[Sample]:
         yield from _findings(n)
     for topic, partition, began in _partitions(n):
         yield from _partition(n, started, topic, partition, began)
+
+
+def _storage(n: int, instance: str) -> Iterator[Sample]:
+    """The storage of a job, which is the same whatever the job is called."""
+    if not any(at <= n < at + AWAY for at in STOPPED):
+        yield "storage_info", {"storage_id": f"of-{instance}"}, 1
 
 
 def _job(n: int, started: int) -> Iterator[Sample]:

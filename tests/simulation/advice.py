@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
@@ -43,12 +43,14 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern("If {} becomes the leader, consumers", "wrong"),
     _pattern("Once {} leads, consumers read what is right", "right"),
     _pattern("Keep {} from leading", "open"),
-    _pattern("Let {} lead(?:, for a new copy is taken from the leader)?: run", "first"),
+    _pattern("[Ll]et {} lead(?:, for a new copy is taken from the leader)?: run", "first"),
     _pattern("puts {} first", "first"),
-    _pattern("Check with kafka-topics.sh --describe that {} leads", "sources"),
+    _pattern("[Cc]heck with kafka-topics.sh --describe that {} leads", "sources"),
     _pattern("[Hh]ave {} drop its copy", "copied"),
     _pattern("Have {} rebuild its index", "wrong"),
     _pattern("{} may be the right one in finding", "open"),
+    _pattern("{} holds the transaction open that has ended on {}", "open", "ended"),
+    _pattern("Only where {} is found right: ", "condition"),
 )
 """The sentences that name brokers, and what they say of them: see `Advice`."""
 
@@ -67,10 +69,13 @@ class Advice:
         sources: of these the leader has to be one, from which a new copy is taken.
         copied: they are to drop their copy, and to get a new one.
         open: nothing is said of them.
+        ended: they have ended a transaction; nothing is said of how.
+        condition: of these one is to be found right before anything else of it is done.
         assigned: the replicas of each assignment that is printed, in order.
         everywhere: all replicas show what is wrong.
         unsettled: all replicas show the same, and it is said that this may be what is wrong.
         exposed: the finding says that consumers of the leader meet it.
+        only: what is advised besides, only where a broker is found right, by that broker.
     """
 
     wrong: frozenset[int] = frozenset()
@@ -82,19 +87,50 @@ class Advice:
     sources: frozenset[int] = frozenset()
     copied: frozenset[int] = frozenset()
     open: frozenset[int] = frozenset()
+    ended: frozenset[int] = frozenset()
+    condition: frozenset[int] = frozenset()
     assigned: tuple[tuple[int, ...], ...] = ()
     everywhere: bool = False
     unsettled: bool = False
     exposed: bool = False
+    only: Mapping[int, Advice] = field(default_factory=dict)
 
 
-def read(sentences: Sequence[str], assignments: Sequence[str], *, exposed: bool) -> Advice:
+_ASSIGNMENT = re.compile(r'^\{"version".*\}$', re.MULTILINE)
+
+
+def conditional(steps: Sequence[tuple[int | None, str, str]]) -> dict[int, Advice]:
+    """Read the steps that may be done only where a broker is found right, by that broker.
+
+    Args:
+        steps: of each, the broker, None where it may be done anyway; what is said; and the lines to run.
+
+    Raises:
+        AssertionError: one does not say so in its words as well.
+    """
+    found: dict[int, Advice] = {}
+    for broker in sorted({only for only, *_ in steps if only is not None}):
+        mine = [(text, run) for only, text, run in steps if only == broker]
+        for text, _ in mine:
+            assert read([text], []).condition == {broker}, f"its words do not say only where: {text}"
+        found[broker] = read([text for text, _ in mine], [one for _, run in mine for one in _ASSIGNMENT.findall(run)])
+    return found
+
+
+def read(
+    sentences: Sequence[str],
+    assignments: Sequence[str],
+    *,
+    exposed: bool = False,
+    only: Mapping[int, Advice] | None = None,
+) -> Advice:
     """Read an advice as it is printed.
 
     Args:
         sentences: all that is said, but for what happened.
         assignments: as kafka-reassign-partitions.sh reads them.
         exposed: the finding says that consumers of the leader meet it.
+        only: what is advised only where a broker is found right.
 
     Raises:
         AssertionError: something is said of a broker that is not known here.
@@ -113,7 +149,8 @@ def read(sentences: Sequence[str], assignments: Sequence[str], *, exposed: bool)
     everywhere &= not found.get("open")
     named = {name: frozenset(brokers) for name, brokers in found.items()}
     unsettled = any("If that is what is wrong" in sentence for sentence in sentences)
-    return Advice(**named, assigned=tuple(replicas), everywhere=everywhere, unsettled=unsettled, exposed=exposed)
+    said = Advice(**named, assigned=tuple(replicas), everywhere=everywhere, unsettled=unsettled, exposed=exposed)
+    return replace(said, only=only or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +263,28 @@ def lies(advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]
         beside: said by the others that stand, with those that were right in that when it was reported last.
         states: of the cluster, while the probe was on its way.
     """
-    texts = *_of_brokers(advice, said, states), *_of_the_leader(advice, said, states), *_of_copies(advice, states)
-    for text in (*texts, *_of_what_is_destroyed(advice, beside, states)):
+    texts = [*_of_what_is_done(advice, said, beside, states), *_of_the_leader(advice, said, states)]
+    if advice.condition or not advice.only.keys() <= advice.ended:
+        texts.append("what may be done only where a broker is right is advised anyway, or of one that has not ended it")
+    for part in _that_may_be_done(advice, said, states):
+        texts += _of_what_is_done(part, said, beside, states)
+    for text in texts:
         yield Broken(ADVICE, said.kind, f"{text}; {said}; {advice}")
+
+
+def _that_may_be_done(advice: Advice, said: Said, states: States) -> Iterator[Advice]:
+    """What is advised where a broker is found right, if it is: an operator who finds that out does it."""
+    for broker, part in advice.only.items():
+        if states.ever_right(said, broker):
+            yield replace(part, right=advice.right | {broker})
+
+
+def _of_what_is_done(
+    advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]]], states: States
+) -> Iterator[str]:
+    yield from _of_brokers(advice, said, states)
+    yield from _of_copies(advice, states)
+    yield from _of_what_is_destroyed(advice, beside, states)
 
 
 def _of_brokers(advice: Advice, said: Said, states: States) -> Iterator[str]:

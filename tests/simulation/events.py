@@ -15,7 +15,7 @@ from parallax.findings.finding import Finding, claim_of, evidence_of, was_only_s
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
 from tests.reasons import UNTIL_AUDITED
-from tests.simulation.advice import Advice, read
+from tests.simulation.advice import Advice, conditional, read
 from tests.simulation.audits import settled
 from tests.simulation.content import key_of_halves
 from tests.simulation.monitor import RECHECK_S, Monitor
@@ -56,9 +56,11 @@ def advice(event: Finding, others: Iterable[Finding] = ()) -> Advice:
         others: the last events of those that stand beside it.
     """
     explained = explain(event, others)
-    sentences = [explained.now, explained.after, explained.right, *(step.text for step in explained.steps)]
+    steps = [(step.only_where_right, step.text, step.run) for step in explained.steps]
+    anyway = [text for only, text, _ in steps if only is None]
+    sentences = [explained.now, explained.after, explained.right, *anyway]
     assignments = [text for text in (explained.away, explained.back) if text is not None]
-    return read(sentences, assignments, exposed=event.exposed)
+    return read(sentences, assignments, exposed=event.exposed, only=conditional(steps))
 
 
 def _cut_since(monitor: Monitor, event: Finding) -> frozenset[int]:

@@ -165,7 +165,9 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     if said.about == "cut":
         return None if was_cut(cluster, said) else Broken(NEVER_RIGHT, said.kind, f"{said} was not truncated")
     if said.about == "head":
-        starts = [cluster.replicas[b].log_start for b in said.brokers if b in cluster.replicas]
+        # What all share is of those that are left: the one that lost it first may be none of them any more.
+        named = cluster.replicas if said.everywhere else said.brokers & cluster.replicas.keys()
+        starts = [cluster.replicas[b].log_start for b in named]
         unexplained = any(start > cluster.deleted_to for start in starts)
         return None if unexplained else Broken(NEVER_RIGHT, said.kind, f"{said} lacks nothing")
     seen = list(moments)

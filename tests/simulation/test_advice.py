@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from parallax.findings import explain, finding, grounds
+from parallax.findings import explain, finding, grounds, steps
 from tests.simulation import kinds
-from tests.simulation.advice import Advice, States, lies, read
+from tests.simulation.advice import Advice, States, conditional, lies, read
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import Op
 from tests.simulation.properties import Said
@@ -52,6 +52,33 @@ TRUE = {
 @pytest.mark.parametrize("name", TRUE)
 def test_what_is_true_may_be_said(name: str) -> None:
     assert told(TRUE[name], KEPT, kept()) == []
+
+
+ENDED = brokers(1, 2)
+COPY_OF_1 = Advice(sources=brokers(1), copied=brokers(3), assigned=((1, 2), (1, 2, 3)), condition=brokers(1))
+
+
+def test_what_may_be_done_only_where_a_broker_is_right_is_held_against_the_truth_where_it_is() -> None:
+    c = kept()
+    assert told(Advice(only={1: COPY_OF_1}, ended=ENDED), KEPT, c) == []
+    of_right = replace(COPY_OF_1, copied=brokers(2), assigned=((1, 3), (1, 2, 3)))
+    lie = "broker 2 is said to be wrong and was right"
+    assert told(Advice(only={1: of_right}, ended=ENDED), KEPT, c) == [lie]
+    of_wrong = replace(of_right, sources=brokers(3), assigned=((3, 1), (3, 1, 2)), condition=brokers(3))
+    assert told(Advice(only={3: of_wrong}, ended=brokers(3)), KEPT, c) == [], "nobody who looks finds it right"
+
+
+def test_a_condition_is_said_in_words_and_as_data_and_of_one_that_has_ended_it() -> None:
+    anyway = "what may be done only where a broker is right is advised anyway, or of one that has not ended it"
+    assert anyway in told(Advice(condition=brokers(1)), KEPT, kept())
+    assert anyway in told(Advice(only={1: COPY_OF_1}), KEPT, kept())
+    text = "have broker 3 drop its copy."
+    run = '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}'
+    only = "Only where broker 1 is found right: "
+    (read_so,) = conditional([(None, "Anyway.", ""), (1, f"{only}{text}", f"cat\n{run}\nE")]).values()
+    assert read_so == Advice(copied=brokers(3), condition=brokers(1), assigned=((1, 2),))
+    with pytest.raises(AssertionError, match="its words do not say only where"):
+        conditional([(1, f"H{text[1:]}", run)])
 
 
 LIES = {
@@ -170,6 +197,13 @@ BROKEN: dict[str, tuple[Any, str, Any, str, tuple[Any, list[Op]]]] = {
         alone(explain.grounds_of),
         "destroys what is right",
         scripted(1200000047),
+    ),
+    "what may be done only where a broker is right is advised anyway": (
+        steps,
+        "_only",
+        lambda step, _: step,
+        "that are not called right",
+        scripted(1200000003),
     ),
     "those that were not asked are said to share it": (
         grounds.Grounds,

@@ -121,6 +121,33 @@ SHRUNKEN = {
             "write 3 0 2552; end 3; start 2; sync; stop 2; unindex 2 7"
         ),
     ),
+    "a contradicted end marker that was cut accuses nobody while another replica is held back below": (
+        2100000428,
+        (
+            "write 3 0 38464; sync; stop 1; end 3 1; write -1 0 40053; tick 2001; write -1 90 5; sync; clean 2; "
+            "tick 2001; write -1 90 92; clean 2; tick 2001; write -1 90 3; sync; clean 2; start 1; write 0 1 34756; "
+            "sync; stop 1; end; sync; stop 3; unindex 3 9; start 3; sync; round; usurp 1"
+        ),
+    ),
+    "who shows what it was accused of hiding, in another log, is accused no more though nobody else can show it": (
+        2100300131,
+        (
+            "write 3 0 91132; sync; stop 1; end 3 1; write -1 0 -1; tick 200; write -1 90 54; sync; clean 2; tick 200; "
+            "write -1 90 62; sync; clean 2; tick 2001; write -1 90 53; clean 2; start 1; write 1 0 -1; sync; stop 2; "
+            "stop 1; end 1 1; write -1 0 34675; round; tick 2001; write -1 90 24; clean 3; tick 200; write -1 90 50; "
+            "clean 3; tick 2001; write -1 90 54; clean 3; write 1 0 79666; end 1; start 2; sync; round; usurp 1; "
+            "end 1 1"
+        ),
+    ),
+    "a lost head that all share is said of those that are left, where the first that lost it is none of them": (
+        2100000160,
+        (
+            "write -1 1 -1; tick 150; write -1 90 1; sync; stop 2; behead 2; start 2; sync; round; tick 160; tick 160; "
+            "round; lead 2; round; sync; stop 1; write -1 1 15397; write 2 1 76038; end 2 1; sync; round; usurp 1; "
+            "write -1 1 -1; unassign 2; round; unassign 3; round; round; write -1 1 19756; probe; round; "
+            "write -1 0 87; round; audit; round"
+        ),
+    ),
     "a value waits for one that is held back by a transaction whose outcome is reported of it": (
         2000000303,
         (

@@ -102,6 +102,9 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ({"alerting": {"users": {"ann": "$2b$99$" + "a" * 53}}}, "alerting.users: number 1: is no bcrypt hash"),
         ({"alerting": {"webhooks": [HOOK | {"ca_file": "/etc/hostname"}]}}, "ca_file: cannot be used as PEM"),
         ({"alerting": {"webhooks": [HOOK | {"url": "https://a:99999999/"}]}}, "url: is no address"),
+        ({"alerting": {"webhooks": [HOOK | {"url": "http://h:0/"}]}}, "url: is no address"),
+        ({"alerting": {"external_url": "http://h:0/"}}, "external_url: is no address"),
+        ({"alerting": {"heartbeat_url": "http://h:0/x"}}, "heartbeat_url: is no address"),
     ],
     ids=[
         "a pattern",
@@ -120,6 +123,9 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "a cost",
         "no certificates",
         "a port",
+        "port 0 of a webhook",
+        "port 0 of the page",
+        "port 0 of the heartbeat",
     ],
 )
 def test_a_setting(tmp_path: Path, command: str, sections: dict[str, Any], said: str) -> None:

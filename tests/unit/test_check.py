@@ -319,6 +319,16 @@ def test_delete_retention_is_held_against_the_longest_outage_that_is_recorded(
     assert lines(monkeypatch, of(tmp_path), configs={**CONFIGS, "delete.retention.ms": str(2**63 - 1)})
 
 
+@pytest.mark.parametrize(("retention_ms", "is_told"), [(45_000, True), (63_000, True), (63_001, False)])
+def test_a_topic_that_keeps_deletions_for_too_short_a_time_to_be_watched_is_told_with_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, retention_ms: int, *, is_told: bool
+) -> None:
+    configs = {**CONFIGS, "delete.retention.ms": str(retention_ms)}
+    line = lines(monkeypatch, of(tmp_path), configs=configs)["topic orders"]
+    assert ("nobody can tell whether a broker was back in time" in line.text) is is_told
+    assert ("set delete.retention.ms to several minutes" in line.text) is is_told
+
+
 def test_replicas_that_were_absent_when_anything_was_recorded_last_are_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

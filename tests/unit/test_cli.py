@@ -62,6 +62,17 @@ def test_the_format_behind_the_command_counts_where_both_are_given(storage: str)
     assert not ended.stdout.startswith("[")
 
 
+def test_an_explanation_names_the_runbook_where_the_settings_have_it(storage: str, tmp_path: Path) -> None:
+    config = tmp_path / "its.yaml"
+    config.write_text(
+        "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [orders]}\n"
+        f"storage: {{path: {storage}}}\nalerting: {{runbook_url: 'https://wiki.example/parallax'}}\n"
+    )
+    ended = CliRunner().invoke(app, ["findings", "explain", "aaaa", "-c", str(config), "--format", "json"])
+    assert ended.exit_code == 0, ended.stderr
+    assert json.loads(ended.stdout)["runbook"].startswith("https://wiki.example/parallax#")
+
+
 @pytest.mark.parametrize("arguments", [["--all", "list"], ["list", "--all"], ["--all"]])
 def test_all_may_stand_before_or_behind_list(storage: str, arguments: list[str]) -> None:
     ended = findings(storage, "--format", "json", *arguments)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from parallax.commands import guard
 from parallax.config import load
 from parallax.jars import cache_folder
 
@@ -216,3 +219,34 @@ def test_a_value_that_the_chart_does_not_know_is_refused(helm: Path) -> None:
     refused = rendered(helm, "-f", DEPLOY / "strimzi" / "values.yaml", "--set", "persistance.size=1Gi")
     assert refused.returncode != 0
     assert "persistance" in refused.stderr
+
+
+def test_the_operators_application_is_of_the_spark_that_the_project_pins_and_starts_what_is_there() -> None:
+    file = DEPLOY / "spark" / "sparkapplication.yaml"
+    spec = yaml.safe_load(file.read_text())["spec"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"pyspark=={spec['sparkVersion']}" in project["dependencies"]
+    assert f"apache/spark:{spec['sparkVersion']}-" in file.read_text()
+    assert spec["image"].endswith(f":{project['version']}")
+    assert (DEPLOY / "spark" / Path(spec["mainApplicationFile"]).name).is_file()
+    slots = spec["executor"]["instances"] * spec["executor"]["cores"]
+    assert slots >= 4, "as many as the job has queries"
+    assert spec["restartPolicy"]["type"] == "Always"
+    for who in ("driver", "executor"):
+        assert spec[who]["securityContext"]["runAsNonRoot"] is True
+        assert spec[who]["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
+
+
+def test_the_chart_is_of_the_projects_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+@pytest.mark.parametrize("file", [UNIT, CHART / "values.yaml", DEPLOY / "spark" / "sparkapplication.yaml"])
+def test_each_place_says_how_to_remove_it_by_commands_that_there_are(file: Path) -> None:
+    text = file.read_text()
+    assert "# Remove: " in text
+    assert "The topics are untouched" in text
+    assert "parallax guard release --all" in text
+    assert "everything" in inspect.signature(guard.guard_release).parameters

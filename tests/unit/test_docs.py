@@ -33,7 +33,7 @@ def test_every_reason_for_having_no_verdict_is_explained(page: str) -> None:
 
 def test_the_runbook_says_which_audit_ends_what_is_unknown() -> None:
     text = (ROOT / "docs" / "runbook.md").read_text().replace("`", "")
-    assert text.count(SETTLED_BY) == 2, "ParallaxCoverageUnknown and ParallaxReplicaLate"
+    assert text.count(SETTLED_BY) == 2, "ParallaxCoverageUnknown and ParallaxReplicaOutage"
     assert "parallax audit --topic does so" not in text
 
 

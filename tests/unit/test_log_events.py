@@ -19,6 +19,7 @@ from parallax.guard.timekeeper import _words
 from parallax.guard.words import SAID
 from parallax.logs import FIELDS, configure_logging
 from parallax.model import TopicPartition
+from parallax.shell import Shell
 
 PACKAGE = Path(parallax.__file__).parent
 LEVELS = ("info", "warning", "error", "exception", "critical")
@@ -130,14 +131,16 @@ def test_no_event_has_a_field_of_which_nothing_is_known() -> None:
     assert said.keys() == {"event", "level", "timestamp", "broker"}
 
 
-def test_a_replica_that_was_back_too_late_is_told_of_with_the_command_that_says_more() -> None:
-    place = TopicPartition("orders", 0)
+def test_replicas_that_were_back_too_late_are_told_of_with_the_command_that_says_more() -> None:
+    shell, place = Shell(config="/etc/parallax.yaml"), TopicPartition("orders", 0)
     absence = Absence(place, 2, Presence.BEHIND, 10, 5_000, 60_000, 65_000, None)
-    said = _words(Late(place, 2, 70_000, absence))
-    assert said["kept_until"] == "1970-01-01 00:01:05 UTC"
-    assert said["what"].endswith(": parallax audit --topic orders --partition 0 -c CONFIG")
+    said = _words([Late(place, 2, 70_000, absence)], shell)
+    assert (said["kept_until"], said["topics"]) == ("1970-01-01 00:01:05 UTC", "orders")
+    assert said["what"].endswith(": parallax audit --topic orders --partition 0 -c /etc/parallax.yaml")
+    others = [Late(TopicPartition("orders", n), 2, 70_000, absence) for n in range(3)]
+    assert _words(others, shell)["what"].endswith(": parallax audit -c /etc/parallax.yaml")
     unclear = Absence(place, 2, Presence.AWAY, 10, 5_000, None, None, Unclear.SETTINGS)
-    assert _words(Late(place, 2, 70_000, unclear))["why"] == "the settings of the topic cannot be read"
+    assert _words([Late(place, 2, 70_000, unclear)], shell)["why"] == "the settings of the topic cannot be read"
 
 
 def test_what_became_of_records_that_were_asked_for_again_is_a_sentence() -> None:

@@ -34,6 +34,12 @@ def test_a_version_without_its_day_in_the_changelog_is_not_released(
     assert script.dated("0.1.0", "# Changelog\n\n## 0.1.0 (2026-11-27)\n\n## 0.0.9 (x)\n") == "2026-11-27"
 
 
+def test_a_version_whose_state_is_not_kept_is_not_released(script: ModuleType, tmp_path: Path) -> None:
+    assert script.kept("0.1.0") == "0.1.0.tar.xz"
+    with pytest.raises(script.UnfitError, match=r"^no 0\.2\.0\.tar\.xz in tests/stored; run "):
+        script.kept("0.2.0", tmp_path)
+
+
 def test_a_command_that_fails_is_one_line_that_names_it(script: ModuleType) -> None:
     with pytest.raises(script.UnfitError, match=r"^\S*python\S* -c \S.*: SystemExit|: gone$"):
         script.run([sys.executable, "-c", "raise SystemExit('first\\ngone')"])

@@ -25,6 +25,7 @@ from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
+from parallax.guard import outages
 from parallax.guard.clock import Absence
 from parallax.guard.holds import EventKind
 from parallax.guard.run import GuardStatus
@@ -66,7 +67,7 @@ class ParallaxCollector(Collector):
         yield from _partitions(snapshot, shown)
         yield from _replicas(shown)
         yield from _views(shown, lags)
-        yield from _comparison(shown, unknown)
+        yield from _comparison(shown, unknown, overdue(snapshot))
         yield from _comparison_errors(snapshot)
         yield from _findings(snapshot)
         yield from _each_finding(snapshot)
@@ -193,7 +194,7 @@ def _views(snapshot: Snapshot, lags: Mapping[_View, float | None]) -> Iterator[M
     yield _gauge(
         "view_lag_seconds",
         "How long ago the replica showed what the view has not read yet, by when that was first noticed since the job "
-        "started; 0 where nothing is unread.",
+        "started; 0 where nothing is unread. While the replica cannot be read or is not to be, that does not count.",
         _VIEW,
         [
             (
@@ -222,7 +223,9 @@ def _lag(state: ReplicaState | None, isolation: IsolationLevel, position: int) -
     return None if shown is None else max(0, shown - position)
 
 
-def _comparison(snapshot: Snapshot, unknown: Mapping[_Unknown, int]) -> Iterator[Metric]:
+def _comparison(
+    snapshot: Snapshot, unknown: Mapping[_Unknown, int], late: Mapping[TopicPartition, float]
+) -> Iterator[Metric]:
     by_view = [
         ([topic, str(partition), isolation.option], coverage, int(isolation))
         for (topic, partition), coverage in sorted(snapshot.coverage.items())
@@ -257,12 +260,11 @@ def _comparison(snapshot: Snapshot, unknown: Mapping[_Unknown, int]) -> Iterator
         _PARTITION,
         [(names, c.state_bytes) for names, c in partitions],
     )
-    late = overdue(snapshot)
     yield _gauge(
         "verdict_waiting_seconds",
         "For how long verdicts that should come by themselves have waited at the same offset; 0 where the comparison "
-        "gets on, or where what holds it up has a metric of its own: a replica that cannot be read, a transaction that "
-        "hangs.",
+        "gets on, or where what holds it up has a metric of its own: a replica that cannot be read or is not to be, a "
+        "transaction that hangs, a query that is down. They wait from when that ends.",
         _PARTITION,
         [(names, late.get(c.place, 0.0)) for names, c in partitions],
     )
@@ -365,7 +367,8 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "hanging_transaction_start_timestamp_seconds",
         "Since when a transaction hangs on all replicas: no coordinator will end it, or it has been open for longer "
-        "than transaction.max.timeout.ms allows. When it was last written to, or, if earlier, first seen.",
+        "than transaction.max.timeout.ms allows. By its coordinator's clock where one lists it, else since Parallax "
+        "first saw it open.",
         (*_PARTITION, "producer_id"),
         [
             ([h.one.place.topic, str(h.one.place.partition), str(h.one.producer_id)], h.since)
@@ -578,7 +581,7 @@ def _bound(one: Absence) -> float | None:
     """A time that never comes while the topic is held: a bound that moves with each look would seem to be near."""
     if one.is_held:
         return math.inf
-    return None if one.bound_ms is None else one.bound_ms / 1000
+    return None if one.bound_ms is None or one.unclear is not None else one.bound_ms / 1000
 
 
 def _absences(snapshot: Snapshot) -> Iterator[Metric]:
@@ -601,14 +604,46 @@ def _absences(snapshot: Snapshot) -> Iterator[Metric]:
         "replica_removal_bound_unknown",
         "1 for such a replica of which that is not known, by reason (docs/guard.md).",
         (*_REPLICA, "reason"),
-        [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear is not None],
+        [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear and not one.is_held],
     )
     yield _gauge(
         "replica_late_timestamp_seconds",
         "When a replica was last seen to have copied records that may have been cleaned before; until an audit has "
-        "compared the partition.",
-        _REPLICA,
-        [(_labels(one.replica), one.at_ms / 1000) for one in sorted(snapshot.absences.late, key=lambda o: o.replica)],
+        "compared the partition. The reason is passed where the bound had passed, else why none was known.",
+        (*_REPLICA, "reason"),
+        [
+            ([*_labels(one.replica), str(one.absence.unclear or "passed")], one.at_ms / 1000)
+            for one in sorted(snapshot.absences.late, key=lambda o: o.replica)
+        ],
+    )
+    yield from _outages(snapshot)
+
+
+def _outages(snapshot: Snapshot) -> Iterator[Metric]:
+    said, now = snapshot.absences, snapshot.taken_at
+    yield _gauge(
+        "replica_outage_info",
+        "What is said of the outage of a broker, from the first absent replica until all are back, and audited where "
+        "they were late; and of one that ended within three minutes. The value is the time.",
+        ("broker_id", "headline", "now", "outcome"),
+        [
+            (
+                [
+                    str(one.broker),
+                    outages.headline(one, said.absent, said.late, now),
+                    outages.outage_in_words(one, said.absent, said.late, now),
+                    one.outcome,
+                ],
+                now,
+            )
+            for one in said.outages
+        ],
+    )
+    yield _gauge(
+        "replica_outage_end_timestamp_seconds",
+        "When the outage of a broker ended, for three minutes afterwards: its alerts say what came of it.",
+        ("broker_id",),
+        [([str(one.broker)], one.ended_ms / 1000) for one in said.outages if one.ended_ms is not None],
     )
 
 
@@ -727,6 +762,12 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         "1 while nothing is recorded since the disk of storage.path, or that of Spark's temporary files, is full.",
         (),
         [([], int(snapshot.storage_full))],
+    )
+    yield _gauge(
+        "storage_info",
+        "The id of the job's storage, by which alerts know the job under other labels or at another address; always 1.",
+        ("storage_id",),
+        [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
     )
     tables = sorted(snapshot.tables.items())
     label = ("table",)

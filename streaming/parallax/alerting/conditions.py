@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from math import inf
+from types import MappingProxyType
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
 
+from parallax.alerting.blind import STALLED_S, Cause
+from parallax.guard.outages import OVER
 from parallax.model import Severity
 from parallax.shell import Shell
 
-STALLED_S = 300.0
-"""Seconds without a comparison, or without progress of a query."""
 _LASTS_S = 300.0
 """For how long what may pass by itself has to last."""
 _STORAGE_S = 60.0
@@ -70,8 +72,11 @@ class Condition(NamedTuple):
         headline: a format, of the labels.
         was: the same in the past.
         description: what it means, and what to do; a format, of the labels and of commands (`commands`).
-        is_blind: while it is wrong nobody can rely on the job: no heartbeat is sent.
+        cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
+            others hide a part only.
         left: what its end means or leaves open; a format as the description.
+        about: the metric whose labels say more of what has the same labels: the formats name them, too.
+        worsens: the condition whose story this one goes on with. Receivers hear of both as one alert, of the graver.
     """
 
     metrics: tuple[str, ...]
@@ -81,8 +86,15 @@ class Condition(NamedTuple):
     headline: str
     was: str
     description: str
-    is_blind: bool = False
+    cause: Cause | None = None
     left: str = "It is over."
+    about: str | None = None
+    worsens: str | None = None
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody can rely on the job while it is wrong: no heartbeat is sent."""
+        return self.cause is not None and self.cause.hides_all
 
 
 def _where(metric: str, is_wrong: Callable[[float], bool], *by: str) -> Found:
@@ -108,26 +120,40 @@ def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:
 
 
 _ABSENT, _BOUND = "replica_absent_since_timestamp_seconds", "replica_removal_bound_timestamp_seconds"
+_LATE, _OUTAGE = "replica_late_timestamp_seconds", "replica_outage_info"
 
 
-def _absent(is_wrong: Callable[[float, float], bool]) -> Found:
-    """Brokers by a replica that is away: the share of its time that is over, and the seconds that are left of it."""
+def _outage(is_wrong: Callable[[float, float], bool], is_late: Callable[[str], bool]) -> Found:
+    """Brokers by a replica that is absent, or was back too late.
+
+    Args:
+        is_wrong: by the share of the time that is over until what it lacks may be gone, and the seconds that are left.
+        is_late: by the reason of a late copy.
+    """
 
     def found(samples: Samples) -> Iterator[Mapping[str, str]]:
         bounds = samples.of(_BOUND)
         for labels, since in samples.of(_ABSENT).items():
             bound = bounds.get(tuple(one for one in labels if one[0] != "presence"))
-            if bound is None or bound <= since:
+            if bound is None:
                 continue
-            if is_wrong((samples.now - since) / (bound - since), bound - samples.now):
+            share = (samples.now - since) / (bound - since) if bound > since else inf
+            if is_wrong(share, bound - samples.now):
+                yield _only(labels, ("broker_id",))
+        for labels in samples.of(_LATE):
+            if is_late(dict(labels)["reason"]):
                 yield _only(labels, ("broker_id",))
 
     return found
 
 
-_LACKS = "Tombstones and end markers that it lacks may be gone from the others"
-_IN_TIME_OR_NOT = "It is back in time, or its time has passed: then ParallaxReplicaRemovalPassed says so."
-_NOT_PROVEN = "What it may have missed is not known until an audit: {audit}"
+def _is_near(share: float, left: float) -> bool:
+    return left <= 0 or (left < _NEAR_S and share > _NEAR_SHARE)
+
+
+OUTAGE = "ParallaxReplicaOutage"
+NO_OUTAGE = ("no_time", "reassigned")
+"""Reasons of late copies that no outage has made (`parallax.guard.clock.Late.is_of_an_outage`)."""
 
 CONDITIONS: Mapping[str, Condition] = {
     "ParallaxStalled": Condition(
@@ -138,7 +164,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax runs but compares nothing",
         "Parallax compared nothing for a while",
         f"Nothing has come out of the comparison for {STALLED_S:.0f} s: nobody watches the replicas.",
-        is_blind=True,
+        cause=Cause.STALLED,
     ),
     "ParallaxQueryStalled": Condition(
         ("query_last_progress_timestamp_seconds",),
@@ -148,7 +174,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Query {query} of Parallax makes no progress",
         "Query {query} of Parallax made no progress for a while",
         f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
-        is_blind=True,
+        cause=Cause.QUERY_STALLED,
     ),
     "ParallaxFindingsNotWritable": Condition(
         ("findings_writable",),
@@ -158,7 +184,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax cannot keep its findings",
         "Parallax could not keep its findings for a while",
         "The findings table cannot be read or written; suspects stay pending, and no new finding is reported.",
-        is_blind=True,
+        cause=Cause.FINDINGS_FAIL,
     ),
     "ParallaxStorageFull": Condition(
         ("storage_full",),
@@ -168,7 +194,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "The storage of Parallax is full",
         "The storage of Parallax was full for a while",
         "Nothing is recorded until there is space again, and then the job goes on by itself.",
-        is_blind=True,
+        cause=Cause.STORAGE_FULL,
     ),
     "ParallaxOtherCluster": Condition(
         ("cluster_mismatch",),
@@ -178,7 +204,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Another cluster answers at an address of bootstrap.servers",
         "Another cluster answered at an address of bootstrap.servers",
         "Parallax refuses its answers. Correct bootstrap.servers, or bring the right brokers back.",
-        is_blind=True,
+        cause=Cause.OTHER_CLUSTER,
     ),
     "ParallaxBrokerUnreachable": Condition(
         ("broker_reachable",),
@@ -188,7 +214,8 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax cannot reach broker {broker_id}",
         "Parallax could not reach broker {broker_id}",
         "It has not answered for 5 minutes; its replicas are not compared.",
-        left="It answers again, and its replicas are compared. ParallaxReplicaLate says if it was away for too long.",
+        left="It answers again, and its replicas are compared. ParallaxReplicaOutage says if it was away for too long.",
+        cause=Cause.BROKER_AWAY,
     ),
     "ParallaxUnauthorized": Condition(
         ("unauthorized_replicas",),
@@ -198,6 +225,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax is not authorized to read {topic}",
         "Parallax was not authorized to read {topic}",
         "What its replicas hold is unknown until the right is granted again (kafka-acls.sh).",
+        cause=Cause.UNAUTHORIZED,
     ),
     "ParallaxReadingPaused": Condition(
         ("reading_paused_timestamp_seconds",),
@@ -207,48 +235,30 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax does not read broker {broker_id}, as an operator wants it",
         "Parallax did not read broker {broker_id}, as an operator wanted it",
         "What is not read is unknown, and what is cleaned meanwhile stays so. To have it read on: {resume}",
+        cause=Cause.PAUSED,
     ),
-    "ParallaxReplicaAbsentLong": Condition(
-        (_ABSENT, _BOUND),
-        _absent(lambda share, left: share > _ABSENT_SHARE and left > 0),
+    OUTAGE: Condition(
+        (_ABSENT, _BOUND, _LATE),
+        _outage(lambda share, left: left <= 0 or share > _ABSENT_SHARE, lambda reason: reason not in NO_OUTAGE),
         0.0,
         _WARNING,
-        "Broker {broker_id} has been away for a good part of delete.retention.ms",
-        "Broker {broker_id} was away for a good part of delete.retention.ms",
-        f"{_LACKS} before long. Bring it back, or raise delete.retention.ms of its topics.",
-        left=_IN_TIME_OR_NOT,
+        "{headline}",
+        "The outage of broker {broker_id} is over",
+        "{now}",
+        left="{outcome}",
+        about=_OUTAGE,
     ),
-    "ParallaxReplicaRemovalNear": Condition(
-        (_ABSENT, _BOUND),
-        _absent(lambda share, left: 0 < left < _NEAR_S and share > _NEAR_SHARE),
+    "ParallaxReplicaRemoval": Condition(
+        (_ABSENT, _BOUND, _LATE),
+        _outage(_is_near, lambda reason: reason == "passed"),
         0.0,
         _CRITICAL,
-        "Broker {broker_id} will soon miss tombstones or end markers for good",
-        "Broker {broker_id} was about to miss tombstones or end markers for good",
-        f"{_LACKS} within the hour. Bring it back before, or raise delete.retention.ms and pause the cleaning.",
-        left=_IN_TIME_OR_NOT,
-    ),
-    "ParallaxReplicaRemovalPassed": Condition(
-        (_BOUND,),
-        _since(_BOUND, 0.0, "broker_id"),
-        0.0,
-        _WARNING,
-        "Broker {broker_id} may have missed tombstones or end markers for good",
-        "Broker {broker_id} may have missed tombstones or end markers, and is back",
-        f"{_LACKS}: the delete.retention.ms of a topic, less guard.clock_skew_ms, has passed since its replica was "
-        "last seen to lack nothing; parallax_replica_removal_bound_timestamp_seconds says of which. Audit them when "
-        "it is back, or have it copy them again.",
-        left=f"Its replicas are compared again. {_NOT_PROVEN}",
-    ),
-    "ParallaxReplicaLate": Condition(
-        ("replica_late_timestamp_seconds",),
-        _where("replica_late_timestamp_seconds", lambda _: True, "broker_id"),
-        0.0,
-        _WARNING,
-        "Broker {broker_id} was back too late",
-        "Broker {broker_id} had been back too late",
-        f"Its replicas have copied records that may have been cleaned before. {_NOT_PROVEN}",
-        left="Its replicas have been audited since, or are others by now. What an audit finds has messages of its own.",
+        "{headline}: it may miss deletions",
+        "The outage of broker {broker_id} is over",
+        "{now}",
+        left="{outcome}",
+        about=_OUTAGE,
+        worsens=OUTAGE,
     ),
     "ParallaxTransactionHanging": Condition(
         ("hanging_transaction_start_timestamp_seconds",),
@@ -259,6 +269,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "A transaction hung in {topic}-{partition}",
         "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to abort "
         "it: {check}",
+        cause=Cause.HANGING,
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),
@@ -284,10 +295,17 @@ _SAID_BY = {"ParallaxQueryStalled": "ParallaxStalled"}
 """What says no more than another one: it is not told while that one is."""
 
 
+UNSAID = {
+    "headline": "A broker was away for long",
+    "now": "What it lacks may be gone from the others, or will be; the page says of which topics.",
+    "outcome": OVER,
+}
+"""What the formats of conditions say in place of a label that nobody has said (`Condition.about`)."""
+
+
 def commands(shell: Shell) -> dict[str, str]:
     """What the texts of conditions name, by its placeholder: commands, as they are pasted."""
-    names = ("resume", "check")
-    return {"audit": shell.parallax("audit", by_settings=True), **{name: shell.parallax(name) for name in names}}
+    return {name: shell.parallax(name) for name in ("resume", "check")}
 
 
 class Suffered(NamedTuple):
@@ -297,22 +315,39 @@ class Suffered(NamedTuple):
         alertname: of `CONDITIONS`.
         labels: of what.
         since: since when.
+        about: what else is known of it (`Condition.about`); it may change while it holds.
     """
 
     alertname: str
     labels: Mapping[str, str]
     since: datetime
+    about: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def story(self) -> str:
+        """The condition that it goes on with, or is."""
+        return CONDITIONS[self.alertname].worsens or self.alertname
 
     @property
     def name(self) -> str:
-        """By what it is known."""
-        return name_of(self.alertname, self.labels)
+        """By what it is known; the same for all conditions of one story."""
+        return name_of(self.story, self.labels)
 
 
 def name_of(alertname: str, labels: Mapping[str, str]) -> str:
     """By what a condition of some labels is known: as PromQL would select it."""
     matchers = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
     return f"{alertname}{{{matchers}}}"
+
+
+def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
+    """What is known of it by now; what nobody says any more stays as it was."""
+    metric = CONDITIONS[one.alertname].about
+    if metric is None:
+        return one.about
+    found = [dict(labels) for labels in samples.of(metric)]
+    mine = [labels for labels in found if one.labels.items() <= labels.items()]
+    return {**one.about, **(mine[-1] if mine else {})}
 
 
 class Watch:
@@ -338,24 +373,32 @@ class Watch:
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
         for alertname, labels in wrong:
             one = Suffered(alertname, labels, datetime.fromtimestamp(now, UTC))
-            first, since, _ = self._seen.get(one.name, (one, now, now))
-            self._seen[one.name] = first, since, now
+            key = name_of(alertname, labels)
+            first, since, _ = self._seen.get(key, (one, now, now))
+            self._seen[key] = first, since, now
             self._wrong_at[one.name] = now
         self._wrong_at = {name: at for name, at in self._wrong_at.items() if now - at < OVER_S}
         waited = {
-            name: (one, since, last)
-            for name, (one, since, last) in self._seen.items()
+            key: (one, since, last)
+            for key, (one, since, last) in self._seen.items()
             if last - since >= CONDITIONS[one.alertname].wait_s
         }
         # What did not last begins anew; what did is over after a while.
         self._seen = {
-            name: seen for name, seen in self._seen.items() if now - seen[2] < (OVER_S if name in waited else 1e-9)
+            key: seen for key, seen in self._seen.items() if now - seen[2] < (OVER_S if key in waited else 1e-9)
         }
+        for key, (one, since, last) in self._seen.items():
+            self._seen[key] = one._replace(about=_about(one, samples)), since, last
         names = {alertname for alertname, _ in wrong}
         self.is_working = self._compares(samples) and not any(CONDITIONS[name].is_blind for name in names)
-        held = [one for name, (one, _, _) in waited.items() if name in self._seen]
+        held = [self._seen[key][0] for key in waited if key in self._seen]
         told = {one.alertname for one in held}
-        return [one for one in held if _SAID_BY.get(one.alertname) not in told]
+        worse = {one.name for one in held if CONDITIONS[one.alertname].worsens}
+        return [
+            one
+            for one in held
+            if _SAID_BY.get(one.alertname) not in told and (one.alertname != one.story or one.name not in worse)
+        ]
 
     def _compares(self, samples: Samples) -> bool:
         compares = bool(samples.of(_HEARTBEAT)) and bool(samples.of("findings_loaded"))

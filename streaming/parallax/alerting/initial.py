@@ -1,4 +1,4 @@
-"""What was there when the job started, and how much of it has still to be read and compared: pure, no clock."""
+"""What was there when the job started, and how much of it has still to be read: pure, no clock."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from parallax.alerting.refusals import Replica
-from parallax.compare.suspect import Coverage
-from parallax.model import UNKNOWN, IsolationLevel, TopicPartition
+from parallax.model import IsolationLevel, TopicPartition
 
 
 class InitialReading:
-    """Whether every replica has been read, and compared, up to where it was when the job started."""
+    """Whether every replica has been read up to where it was when the job started."""
 
     def __init__(self) -> None:
         self._marks: dict[TopicPartition, dict[int, Mapping[IsolationLevel, int] | None]] = {}
         self._starts: dict[Replica, int] = {}
         self._done: set[TopicPartition] = set()
-        self._compared: set[TopicPartition] = set()
         self._topic_ids: dict[str, str] = {}
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
@@ -56,7 +54,6 @@ class InitialReading:
             for broker in self._marks.pop(place):
                 self._starts.pop((*place, broker), None)
             self._done.discard(place)
-            self._compared.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
         """By partition; what was once read stays so."""
@@ -68,17 +65,6 @@ class InitialReading:
             ):
                 self._done.add(place)
         return {place: place in self._done for place in self._marks}
-
-    def compared(self, coverages: Mapping[TopicPartition, Coverage]) -> dict[TopicPartition, bool]:
-        """By partition, whether no offset of it waits for a first verdict; what once had them all keeps them."""
-        for place, marks in self._marks.items():
-            if place in self._compared:
-                continue
-            ends = [max((mark[v] for mark in marks.values() if mark), default=UNKNOWN) for v in IsolationLevel]
-            coverage, is_asked = coverages.get(place), any(mark is not None for mark in marks.values())
-            if is_asked and all(end == UNKNOWN or _is_compared(coverage, v, end) for v, end in enumerate(ends)):
-                self._compared.add(place)
-        return {place: place in self._compared for place in self._marks}
 
     def left(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[Replica, int]:
         """By replica, how many offsets of both views are still to be read; without those of which none are."""
@@ -100,8 +86,4 @@ class InitialReading:
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
 
-def _is_compared(coverage: Coverage | None, view: int, end: int) -> bool:
-    """Whether what lies below an offset waits for no verdict that comes by itself."""
-    if coverage is None or coverage.compared_up_to[view] < end:
-        return False
-    return coverage.waits_from[view] == UNKNOWN or coverage.waits_from[view] >= end
+__all__ = ["InitialReading"]

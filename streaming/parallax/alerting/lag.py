@@ -44,6 +44,12 @@ class Lags:
             if not self._ends[view]:
                 del self._ends[view]
 
+    def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
+        """Take in which views are not to be read, or cannot be: what they have not read counts from when that ends."""
+        for view, ends in self._ends.items():
+            if is_held_up(view):
+                self._ends[view] = [(now, ends[-1][1])]
+
     def since(self) -> dict[View, float]:
         """Since when each view that is behind has been behind the replica as it was then."""
         return {view: ends[0][0] for view, ends in self._ends.items()}

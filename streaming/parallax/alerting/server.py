@@ -30,7 +30,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.connections import BACKLOG, BoundedListener, BoundedProtocol
 from parallax.alerting.detail import Series
+from parallax.alerting.page.asking import Asking
 from parallax.alerting.page.auth import Users
+from parallax.alerting.page.compared import Compared
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
 from parallax.alerting.resources import ResourceCollector
@@ -59,9 +61,9 @@ class MetricsServer:
         settings: address, users, certificate and name of the cluster.
         storage: ``storage.path``.
         more: collectors that are served beside it.
-        stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
         on_record: what else is on record about the replicas of a finding's partition.
         shell: how commands that the page shows name the cluster and the job.
+        asking: asks the brokers for the records of a finding; None where the page cannot.
 
     Raises:
         MetricsServerError: the address cannot be bound, or the certificate cannot be loaded.
@@ -73,17 +75,19 @@ class MetricsServer:
         settings: AlertingSettings,
         storage: str,
         *more: Collector,
-        stale_after_s: float = 120.0,
         on_record: OnRecord = lambda _: (),
         shell: Shell = ANYWHERE,
+        asking: Asking | None = None,
     ) -> None:
         registry = CollectorRegistry()
         for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
             registry.register(OfCluster(collector, settings.cluster) if settings.cluster else collector)
         self._registry = registry
         self._state = state
-        self._watch = Watch(stale_after_s)
+        self._watch = Watch()
         self._on_record = on_record
+        self._asking = asking
+        self._compared = Compared()
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
             self._server = uvicorn.Server(self._configured(settings, storage, shell))
@@ -101,7 +105,9 @@ class MetricsServer:
     def _configured(self, settings: AlertingSettings, storage: str, shell: Shell) -> uvicorn.Config:
         users = Users(settings.users)
         renderer = Renderer(settings.cluster, settings.runbook_url, shell=shell)
-        page = Page(self._state, storage, self._watch.look, users, renderer, self._on_record)
+        page = Page(
+            self._state, storage, self._watch.look, users, renderer, self._on_record, self._compared, self._asking
+        )
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]
         app = Starlette(
@@ -148,7 +154,9 @@ class MetricsServer:
     def _look_again(self) -> None:
         """Look while nobody else does: how long something has been so is said by who was there all the time."""
         while not self._closing.wait(_LOOK_EVERY_S):
-            self._watch.look(self._state.snapshot())
+            snapshot = self._state.snapshot()
+            self._watch.look(snapshot)
+            self._compared.note(snapshot)
 
     def _metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

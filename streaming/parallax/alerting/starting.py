@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from parallax.alerting.overdue import is_read
-from parallax.alerting.state import Snapshot
+from parallax.alerting.blind import is_read
+from parallax.alerting.snapshot import Snapshot
 from parallax.counts import agreed, counted
 from parallax.moments import roughly
-from parallax.source.feedback import ALL
 
 
 class Stage(StrEnum):
@@ -80,8 +79,6 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
 
 def left_to_read(snapshot: Snapshot) -> int:
     """Offsets of the initial reading that are still to be read, of replicas that can be."""
-    if ALL in snapshot.paused:
-        return 0
     return sum(n for replica, n in snapshot.initially_left.items() if is_read(snapshot, replica))
 
 

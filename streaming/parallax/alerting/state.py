@@ -9,30 +9,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
+from parallax.alerting.blind import held_up, is_read
+from parallax.alerting.catching_up import CatchingUp
 from parallax.alerting.initial import InitialReading
 from parallax.alerting.lag import Lags
-from parallax.alerting.listing import Listed, Listing
-from parallax.alerting.refusals import Change, Refusal, Refusals
+from parallax.alerting.listing import Listing
+from parallax.alerting.refusals import Change, Refusals
+from parallax.alerting.snapshot import AuditState, Leadership, QueryState, Replica, ReplicaState, Snapshot
 from parallax.alerting.waiting import Waiting
-from parallax.audit.result import AuditReport, PartitionResult
+from parallax.audit.result import AuditReport
 from parallax.compare.suspect import BrokerCoverage, Coverage
-from parallax.findings.hanging_watch import Hanging, Standstill
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
-from parallax.source.repeats import LONGEST_US
 from parallax.views.pause import Paused
 from parallax.views.tables import TableSize
-
-Replica = tuple[str, int, int]
-"""Topic, partition, broker."""
-
-Leadership = tuple[int | None, tuple[int, ...] | None]
-"""The leader of a partition, None where there is none; the in-sync replicas, None where nobody has said."""
 
 _FORGET_AFTER_S = 600.0
 """A replica or partition of which nothing was reported for so long is gone (deleted, moved away)."""
@@ -52,113 +49,6 @@ class QueryReport(Protocol):
     rows: int
     checkpoints_set_aside: int
 
-
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
-    """Offsets of one replica as it reported them; None for what is not known.
-
-    Attributes:
-        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves
-            or has caught up. Seconds since 1970 UTC.
-        frozen_for_s: for how long the comparison has seen it stand behind the others.
-        reported_at: when anything was last reported of it, by our clock.
-    """
-
-    high_watermark: int | None = None
-    last_stable_offset: int | None = None
-    log_start_offset: int | None = None
-    log_end_offset: int | None = None
-    stands_since: float | None = None
-    frozen_for_s: float = 0.0
-    reported_at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueryState:
-    """A streaming query as the supervisor last saw it."""
-
-    up: bool
-    restarts: int
-    last_progress: float | None
-    batch_seconds: float
-    rows: int
-    checkpoints_set_aside: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AuditState:
-    """The results of the job's audits.
-
-    Attributes:
-        results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
-        runs: how many audits ended how (``success`` or ``failure``).
-        read_bytes: read from each broker since the job started.
-        ended_at: when the last audit that did not fail ended.
-        spots: how many records of brokers that were back were found how (`parallax.audit.spot.Spot`).
-    """
-
-    results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
-    runs: Mapping[str, int] = field(default_factory=dict)
-    read_bytes: Mapping[int, int] = field(default_factory=dict)
-    ended_at: float | None = None
-    spots: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Everything at one moment; the mappings are copies."""
-
-    replicas: Mapping[Replica, ReplicaState]
-    positions: Mapping[tuple[Replica, IsolationLevel], int]
-    coverage: Mapping[TopicPartition, Coverage]
-    reachable: Mapping[int, bool]
-    refused: Mapping[Replica, Refusal]
-    unauthorized: Mapping[tuple[str, MissingRight], int]
-    queries: Mapping[str, QueryState]
-    findings: FindingsStatus
-    listed: tuple[Listed, ...]
-    left_out: int
-    findings_loaded: bool
-    maintenance: Mapping[str, int]
-    maintained_at: float | None
-    tables: Mapping[str, TableSize]
-    lease: tuple[int, float | None] | None
-    audits: AuditState
-    initially_read: Mapping[TopicPartition, bool]
-    started_at: float
-    taken_at: float
-    is_all_compared: bool = False
-    absences: Absences = field(default_factory=Absences)
-    audits_at: Mapping[TopicPartition, float] = field(default_factory=dict)
-    guard: GuardStatus | None = None
-    paused: Paused = field(default_factory=dict)
-    mismatches: Mapping[str, str] = field(default_factory=dict)
-    comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
-    storage_full: bool = False
-    hanging: tuple[Hanging, ...] = ()
-    initially_left: Mapping[Replica, int] = field(default_factory=dict)
-    initially_compared: Mapping[TopicPartition, bool] = field(default_factory=dict)
-    leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
-    behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
-    waiting_s: Mapping[tuple[TopicPartition, IsolationLevel], float] = field(default_factory=dict)
-
-    @property
-    def heartbeat(self) -> float | None:
-        """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC.
-
-        Or when all queries were last seen to look for more, where all that was recorded has been compared. For no
-        longer than the brokers' reports may be held back (`parallax.source.repeats`): then something is recorded, be
-        it only that nothing has changed, and has to come through.
-        """
-        compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
-        if compared is None or not self.is_all_compared or not self.queries:
-            return compared
-        looked = min(query.last_progress or 0.0 for query in self.queries.values())
-        return max(compared, min(looked, compared + _IDLE_S))
-
-
-_IDLE_S = 1.5 * LONGEST_US / 1e6
-"""For how long nothing may come out of the comparison while there is nothing to compare."""
 
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
 
@@ -209,8 +99,10 @@ class MonitorState:
         self._tables: dict[str, TableSize] = {}
         self._lease: tuple[int, Callable[[], float | None]] | None = None
         self._storage_full = False
+        self._storage_id: str | None = None
         self._audits = AuditState()
         self._initial = InitialReading()
+        self._catching_up = CatchingUp()
         self._absences = Absences()
         self._audits_at: Mapping[TopicPartition, float] = {}
         self._guard: GuardStatus | None = None
@@ -239,8 +131,14 @@ class MonitorState:
         stands: dict[TopicPartition, Standstill] = {}
         for place, states in found.items():
             at = max(state.last_stable_offset or 0 for state in states)
-            since = [s.stands_since for s in states if s.last_stable_offset == at and s.stands_since is not None]
-            stands[place] = Standstill(at, max(since, default=None))
+            foremost = [state for state in states if state.last_stable_offset == at]
+            since = [state.stands_since for state in foremost if state.stands_since is not None]
+            stands[place] = Standstill(
+                at,
+                max(since, default=None),
+                max(state.offsets_at for state in foremost),
+                max(state.log_start_offset or 0 for state in foremost),
+            )
         return stands
 
     def update_paused(self, paused: Paused) -> None:
@@ -269,13 +167,15 @@ class MonitorState:
                     self._waiting.forget(lambda place: place.topic == replica[0])  # noqa: B023
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                     self._lags.forget(lambda view: view[0][0] == replica[0])  # noqa: B023
+                    self._catching_up.forget(lambda place: place.topic == replica[0])  # noqa: B023
+                self._catching_up.observe(replica, row.get("replicas"))
                 self._waiting.reported(TopicPartition(*replica[:2]), self._clock())
                 if row["reachable"]:
                     self._offsets_of(replica, row)
                 elif row.get("missing_right"):
                     self._replicas[replica] = ReplicaState(reported_at=self._clock())
                 else:
-                    self._touch(replica)
+                    self._touch(replica, answers=False)
             self._reachable |= answered
             return self._refusals.take_in(rows, self._clock())
 
@@ -353,6 +253,11 @@ class MonitorState:
         with self._lock:
             self._lease = epoch, renewed_at
 
+    def update_storage_id(self, storage_id: str) -> None:
+        """Note the id of the job's storage (`parallax.views.binding.id_of`)."""
+        with self._lock:
+            self._storage_id = storage_id
+
     def update_storage_full(self, is_full: bool) -> None:
         """Note whether a disk that the job writes to is full."""
         with self._lock:
@@ -417,7 +322,10 @@ class MonitorState:
         now = self._clock()
         with self._lock:
             self._forget(now)
-            return Snapshot(
+            waiting_s: dict[tuple[TopicPartition, IsolationLevel], float] = {}
+            behind_since: dict[tuple[Replica, IsolationLevel], float] = {}
+            caught_up: dict[TopicPartition, bool] = {}
+            found = Snapshot(
                 replicas=dict(self._replicas),
                 positions=dict(self._positions),
                 coverage=dict(self._coverage),
@@ -436,7 +344,6 @@ class MonitorState:
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),
                 initially_left=self._initial.left(self._positions),
-                initially_compared=self._initial.compared(self._coverage),
                 started_at=self._started_at,
                 taken_at=now,
                 is_all_compared=self._is_all_compared,
@@ -447,11 +354,22 @@ class MonitorState:
                 mismatches=self._mismatches,
                 comparison_errors=dict(self._comparison_errors),
                 storage_full=self._storage_full,
+                storage_id=self._storage_id,
                 hanging=self._hanging,
                 leadership=dict(self._leadership),
-                behind_since=self._lags.since(),
-                waiting_s=self._waiting.seconds(),
+                assigned=dict(self._assigned),
+                behind_since=behind_since,
+                waiting_s=waiting_s,
+                caught_up=caught_up,
             )
+            # What is held up waits, lags and has to catch up from when that ends.
+            if held := held_up(found):
+                self._waiting.hold_up(held.__contains__, now)
+            self._lags.hold_up(lambda view: not is_read(found, view[0]), now)
+            waiting_s.update(self._waiting.seconds())
+            behind_since.update(self._lags.since())
+            caught_up.update(self._catching_up.look(self._replicas, self._coverage, held))
+            return found
 
     def _lead(self, place: TopicPartition, row: Mapping[str, Any]) -> None:
         """Take in what the cluster said of a partition; a row without it is of a moment when it could not be asked."""
@@ -459,8 +377,9 @@ class MonitorState:
         if leader is not None:
             self._leadership[place] = leader if leader >= 0 else None, None if isr is None else tuple(isr)
 
-    def _touch(self, replica: Replica) -> None:
-        self._replicas[replica] = replace(self._replicas.get(replica, ReplicaState()), reported_at=self._clock())
+    def _touch(self, replica: Replica, **more: bool) -> None:
+        known = self._replicas.get(replica, ReplicaState())
+        self._replicas[replica] = replace(known, reported_at=self._clock(), **more)
 
     def _offsets_of(self, replica: Replica, row: Mapping[str, Any]) -> None:
         known = self._replicas.get(replica, ReplicaState())
@@ -474,6 +393,8 @@ class MonitorState:
             **{name: row[name] for name in _OFFSETS},
             stands_since=since,
             reported_at=self._clock(),
+            offsets_at=self._clock(),
+            answers=True,
         )
         ends = {IsolationLevel.READ_UNCOMMITTED: high_watermark, IsolationLevel.READ_COMMITTED: stable}
         for isolation, end in ends.items():
@@ -485,6 +406,7 @@ class MonitorState:
         replica = coverage.topic, coverage.partition, int(broker.broker)
         if not self._has_progress:
             self._reachable[replica[2]] = broker.reachable
+            self._catching_up.observe(replica, None)
             self._offsets_of(replica, {name: _known(getattr(broker, name)) for name in _OFFSETS})
         known = self._replicas.get(replica, ReplicaState())
         self._replicas[replica] = replace(known, frozen_for_s=float(broker.frozen_for_s), reported_at=self._clock())
@@ -516,6 +438,7 @@ class MonitorState:
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)
         self._waiting.forget(lambda place: place not in alive)
+        self._catching_up.forget(lambda place: place not in alive)
         self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
         hosting = self._hosting()
         self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}
@@ -527,3 +450,15 @@ class MonitorState:
             if place in alive or now - self._covered_at[place] <= _FORGET_AFTER_S
         }
         self._comparison_errors = {p: n for p, n in self._comparison_errors.items() if p in self._coverage}
+
+
+__all__ = [
+    "AuditState",
+    "Leadership",
+    "MonitorState",
+    "QueryReport",
+    "QueryState",
+    "Replica",
+    "ReplicaState",
+    "Snapshot",
+]

@@ -40,12 +40,16 @@ class Waiting:
             elif self._since.get(key, (UNKNOWN,))[0] != offset:
                 self._since[key] = offset, now
 
+    def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
+        """Take in for which partitions no verdict can come by itself now: they wait from when that ends."""
+        self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}
+
     def seconds(self) -> dict[tuple[TopicPartition, IsolationLevel], float]:
-        """By view of a partition, how long it had waited when it was reported on last.
+        """By view of a partition, how long it had waited when it was reported on last, while nothing held it up.
 
         A topic that was deleted is not reported on, and waits for nothing.
         """
-        return {key: self._reported_at[key[0]] - since for key, (_, since) in self._since.items()}
+        return {key: max(0.0, self._reported_at[key[0]] - since) for key, (_, since) in self._since.items()}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
         """Let go of partitions that are gone."""

@@ -196,7 +196,7 @@ class Confirmed:
         undecided: why a suspect has no verdict yet, by its id.
         on_record: the last event of each finding of the job's table, by id; empty for the job, which writes it.
         ended: of those that stood there, the ones that do not stand by now.
-        not_seen: why one that stands was not decided again, by its id.
+        not_seen: why one that stands was not decided again, or how much of an incident, by its id.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -219,7 +219,7 @@ class PartitionResult:
         beyond: of the reasons, those about what lies beyond that; they leave nothing open of what was compared.
         on_record: of the findings, those of the job's table: their last event there, by id.
         ended: findings that stand in the job's table, as they are over by what the replicas answer now.
-        not_seen: why a finding was not decided again, by its id.
+        not_seen: why a finding was not decided again, or how much of an incident, by its id.
     """
 
     topic: str

@@ -22,7 +22,7 @@ from parallax.audit.result import AuditReport, Result
 from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
 from parallax.audit.spot import Checked, SpotChecks
-from parallax.audit.waiting import CaughtUp, Copied, Doubted, Unread, Waiting
+from parallax.audit.waiting import AuditQueue, CaughtUp, Copied, Doubted, Unread
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
@@ -168,7 +168,7 @@ class AuditSchedule:
         """Whether nothing is to begin any more, or not at present."""
         return self._stop.is_set() or self._is_held()
 
-    def _audit_due(self, waiting: Waiting) -> bool:
+    def _audit_due(self, waiting: AuditQueue) -> bool:
         """Audit the brokers for the partitions whose time has come; returns whether there were any."""
         if self._is_over():
             return False

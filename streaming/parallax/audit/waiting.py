@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from parallax.audit.ledger import has_verdict
 from parallax.audit.result import AuditReport
@@ -48,7 +50,30 @@ class CaughtUp:
         return due
 
 
-class Waiting:
+@dataclass(slots=True)
+class _Known:
+    """What is known of a partition; times are seconds of the clock, events milliseconds since 1970 UTC.
+
+    Attributes:
+        due: when its audit may begin; None where it waits for none.
+        pause_s: how long it was left alone after the last audit that had no verdict.
+        not_before: until when it is left alone.
+        audited_at: when its last audit ended.
+        soon_s: how long after that an event has it audited again, at most.
+        event: when its newest event was seen.
+        begun: the same by when the audit began that is under way, or was last.
+    """
+
+    due: float | None = None
+    pause_s: float = _FIRST_PAUSE_S / 2
+    not_before: float = -math.inf
+    audited_at: float | None = None
+    soon_s: float = SOON_S
+    event: int = UNKNOWN
+    begun: int = UNKNOWN
+
+
+class AuditQueue:
     """Which partitions wait for an audit for one reason, and when each is due.
 
     Args:
@@ -61,15 +86,10 @@ class Waiting:
         self._delay_s = delay_s
         self._clock = clock
         self._rest_s = rest_s
-        self._due: dict[TopicPartition, float] = {}
-        self._pause: dict[TopicPartition, float] = {}
-        self._not_before: dict[TopicPartition, float] = {}
-        self._audited_at: dict[TopicPartition, float] = {}
-        self._soon: dict[TopicPartition, float] = {}
-        self._events: dict[TopicPartition, int] = {}
-        """When the newest event of each partition was seen, in milliseconds since 1970 UTC."""
-        self._begun: dict[TopicPartition, int] = {}
-        """The same by when the audit began that is under way."""
+        self._known: dict[TopicPartition, _Known] = {}
+
+    def _of(self, place: TopicPartition) -> _Known:
+        return self._known.setdefault(place, _Known())
 
     def _wait(self, place: TopicPartition, newest: int) -> None:
         """A partition waits; an event that no audit has begun after has its audit soon, however lately there was one.
@@ -78,24 +98,31 @@ class Waiting:
             place: a partition.
             newest: when its newest event was, in milliseconds since 1970 UTC; -1: there is none.
         """
-        self._due.setdefault(place, self._clock() + self._delay_s)
+        one = self._of(place)
+        if one.due is None:
+            one.due = self._clock() + self._delay_s
         self._note_event(place, newest)
 
+    def _wait_no_longer(self, place: TopicPartition) -> None:
+        if place in self._known:
+            self._known[place].due = None
+
     def _note_event(self, place: TopicPartition, newest: int) -> None:
-        if newest <= self._events.get(place, UNKNOWN):
+        if newest <= UNKNOWN or newest <= self._of(place).event:
             return
-        self._events[place] = newest
-        if place in self._audited_at:
-            soon = self._audited_at[place] + self._soon[place]
-            self._not_before[place] = min(self._not_before.get(place, soon), soon)
+        one = self._of(place)
+        one.event = newest
+        if one.audited_at is not None:
+            one.not_before = min(one.not_before, one.audited_at + one.soon_s)
 
     def due(self) -> list[TopicPartition]:
         """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`. Their audit begins."""
         now = self._clock()
         times = self.times()
-        ripe = [(at, place) for place, at in self._due.items() if times[place] <= now]
+        ripe = [(one.due, place) for place, one in self._known.items() if one.due is not None and times[place] <= now]
         places = [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
-        self._begun = {place: self._events.get(place, UNKNOWN) for place in places}
+        for place, one in self._known.items():
+            one.begun = one.event if place in places else UNKNOWN
         return places
 
     def next_at(self) -> float | None:
@@ -104,7 +131,7 @@ class Waiting:
 
     def times(self) -> dict[TopicPartition, float]:
         """When each that waits is due."""
-        return {place: max(at, self._not_before.get(place, 0.0)) for place, at in self._due.items()}
+        return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; None where the audit broke off.
@@ -120,27 +147,23 @@ class Waiting:
         gone = {p.place for p in report.partitions if not p.replicas} if report else set()
         left = [place for place in places if place not in gone]
         for place in gone:
-            self._forget(place)
+            self._known.pop(place, None)
+        now = self._clock()
         for place in left:
-            due = self._due.pop(place, None)
-            before = self._pause.get(place, _FIRST_PAUSE_S / 2)
-            pause = self._rest_s if place in settled else min(AGAIN_S, 2 * before)
-            self._pause[place] = _FIRST_PAUSE_S / 2 if place in settled else pause
-            now = self._clock()
-            is_quiet = now - self._audited_at.get(place, -_QUIET_S) >= _QUIET_S
-            self._soon[place] = SOON_S if is_quiet else min(self._rest_s, 2 * self._soon[place])
-            if due is not None and self._events.get(place, UNKNOWN) > self._begun.get(place, UNKNOWN):
-                pause, self._due[place] = min(pause, self._soon[place]), due
-            self._audited_at[place] = now
-            self._not_before[place] = now + pause
+            one = self._of(place)
+            due, one.due = one.due, None
+            pause = self._rest_s if place in settled else min(AGAIN_S, 2 * one.pause_s)
+            one.pause_s = _FIRST_PAUSE_S / 2 if place in settled else pause
+            is_quiet = one.audited_at is None or now - one.audited_at >= _QUIET_S
+            one.soon_s = SOON_S if is_quiet else min(self._rest_s, 2 * one.soon_s)
+            if due is not None and one.event > one.begun:
+                pause, one.due = min(pause, one.soon_s), due
+            one.audited_at = now
+            one.not_before = now + pause
         return [place for place in left if place not in settled]
 
-    def _forget(self, place: TopicPartition) -> None:
-        for known in (self._due, self._pause, self._not_before, self._audited_at, self._soon, self._events):
-            known.pop(place, None)
 
-
-class Unread(Waiting):
+class Unread(AuditQueue):
     """Which partitions wait for an audit, since nobody read some of their offsets in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
@@ -152,18 +175,18 @@ class Unread(Waiting):
             if coverage.unread and all(broker.reachable for broker in coverage.brokers):
                 self._wait(coverage.place, newest)
             else:
-                self._due.pop(coverage.place, None)
+                self._wait_no_longer(coverage.place)
                 self._note_event(coverage.place, newest)
 
 
-class Copied(Waiting):
+class Copied(AuditQueue):
     """Which partitions wait for an audit, since a replica of theirs has copied something late.
 
     Each copy is an event, and none is made again by itself: it has its audit within `SOON_S`, however many there were.
 
     Args:
-        delay_s: as of `Waiting`.
-        clock: as of `Waiting`.
+        delay_s: as of `AuditQueue`.
+        clock: as of `AuditQueue`.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
@@ -175,23 +198,20 @@ class Copied(Waiting):
         if not self._delay_s:
             return
         self._copied = dict(copied)
-        for place in self._due.keys() - copied.keys():
-            del self._due[place]
+        for place in self._known.keys() - copied.keys():
+            self._wait_no_longer(place)
         for place, at_ms in copied.items():
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; those with copies that are still late wait for the next audit."""
         undecided = super().audited(places, report)
+        self._copied = {place: at_ms for place, at_ms in self._copied.items() if place in self._known}
         self.observe(self._copied)
         return undecided
 
-    def _forget(self, place: TopicPartition) -> None:
-        super()._forget(place)
-        self._copied.pop(place, None)
 
-
-class Doubted(Waiting):
+class Doubted(AuditQueue):
     """Which partitions wait for an audit, since a spot check has found something there.
 
     A partition that has had a verdict is not audited again within `AGAIN_S`, for what is wrong stays so until somebody
@@ -204,7 +224,8 @@ class Doubted(Waiting):
     def add(self, places: Iterable[TopicPartition]) -> None:
         """Take in what is in doubt."""
         for place in places:
-            self._due.setdefault(place, self._clock())
+            one = self._of(place)
+            one.due = self._clock() if one.due is None else one.due
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; those that had no verdict wait for the next audit."""
@@ -213,4 +234,4 @@ class Doubted(Waiting):
         return undecided
 
 
-__all__ = ["AGAIN_S", "EVENTS", "MAX_TOGETHER", "SOON_S", "CaughtUp", "Copied", "Doubted", "Unread", "Waiting"]
+__all__ = ["AGAIN_S", "EVENTS", "MAX_TOGETHER", "SOON_S", "AuditQueue", "CaughtUp", "Copied", "Doubted", "Unread"]

@@ -116,7 +116,14 @@ def explain(
     from parallax.findings.report import print_explanation
 
     job = Target.of(context, config, data)
-    print_explanation(job.storage, finding, format_of(context, output), on_record=job.on_record, shell=job.shell)
+    print_explanation(
+        job.storage,
+        finding,
+        format_of(context, output),
+        on_record=job.on_record,
+        shell=job.shell,
+        runbook=job.runbook,
+    )
 
 
 @app.command()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,7 +57,38 @@ def pause(
     from parallax.people import user
     from parallax.views.pause import pause as begin
 
+    if config is not None and broker:
+        _check_brokers(config, broker)
     _print_paused(begin(storage_of(config, data), broker or (), reason, user()), output)
+
+
+def _check_brokers(config: Path, brokers: Sequence[int]) -> None:
+    """Refuse brokers that the cluster has not, as far as it answers: a pause is wanted most when it does not.
+
+    Raises:
+        ConfigError: nobody knows one of them.
+    """
+    from parallax.config import ConfigError, load
+    from parallax.replica.client import ReplicaClient
+    from parallax.replica.errors import ReplicaError
+    from parallax.views.binding import with_cluster
+
+    settings = load(config)
+    timeout_ms = settings.read.request_timeout_ms
+    try:
+        with closing(ReplicaClient(with_cluster(settings).kafka, timeout_ms=timeout_ms)) as client:
+            topics = client.metadata(None)
+            known = {
+                broker for topic in topics.values() for one in topic.partitions.values() for broker in one.replicas
+            }
+            known |= set(client.brokers())
+    except ReplicaError:
+        return
+    if known and (strangers := sorted(set(brokers) - known)):
+        raise ConfigError(
+            f"--broker: the cluster has no broker {strangers[0]}, and nothing was paused; it has these: "
+            f"{', '.join(map(str, sorted(known)))}"
+        )
 
 
 @one_line_errors

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from parallax.commands.shared import BrokerIds, Config, Format, OutputFormat, one_line_errors
+from parallax.commands.shared import BrokerIds, Config, Format, OutputFormat, one_line_errors, say
+from parallax.errors import one_line
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.moments import time_text
-from parallax.output import as_json, console, waiting
+from parallax.output import as_json, console, error_line, waiting
 
 if TYPE_CHECKING:
     from parallax.config import Settings
@@ -41,10 +42,18 @@ def show_record(
     topic. Exit code 3: no broker answered.
     """
     from parallax.config import load
+    from parallax.replica.errors import OtherCluster, Unreachable
 
     place = TopicPartition(topic, partition)
-    with waiting("asking the brokers"):
-        found = look(load(config), place, offset, broker or ())
+    settings = load(config)
+    try:
+        with waiting("asking the brokers"):
+            found = look(settings, place, offset, broker or ())
+    except OtherCluster:
+        raise
+    except Unreachable as error:
+        say(error_line(one_line(error), output.value))
+        raise typer.Exit(NOT_KNOWN) from None
     if output is Format.json:
         typer.echo(as_json(document(found)))
     else:

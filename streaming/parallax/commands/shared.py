@@ -174,6 +174,13 @@ class Target:
         return Shell.of(self.settings.kafka if self.settings else None, self.config, self.data)
 
     @property
+    def runbook(self) -> str:
+        """Where the runbook is, by its settings where they are known."""
+        from parallax.findings.explain import RUNBOOK
+
+        return RUNBOOK if self.settings is None else self.settings.alerting.runbook_url
+
+    @property
     def on_record(self) -> OnRecord:
         """What the clock and the guard have on record beside a finding, by its settings where they are known."""
         from parallax.config import GuardSettings, ReadSettings

@@ -15,6 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from parallax.model import NOBODY, UNKNOWN
 from parallax.sides import parsed
 
+_LAST_MS = 253_402_300_799_999
+"""The last moment that a date can be written of, milliseconds since 1970 UTC."""
+
 
 def _offsets_in_names(sides: dict[str, list[int]]) -> dict[str, list[int]]:
     """Refuse a side that says it shows something at an offset, and names none."""
@@ -103,7 +106,7 @@ class _Differing(_Part):
 
 
 class _Evidence(_Part):
-    asked_at_ms: int = 0
+    asked_at_ms: Annotated[int, Field(ge=0, le=_LAST_MS)] = 0
     leader: int = NOBODY
     assigned: list[int] = []
     replicas: dict[_BrokerId, _Replica] = {}

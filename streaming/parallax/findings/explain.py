@@ -118,11 +118,18 @@ def _now(known: Grounds) -> str:
         if finding.kind is FindingKind.LOG_TRUNCATED:
             shows = "lacks it as well"
         return f"Broker {leader} leads the partition and {shows}: consumers {known.consumers}."
-    said = "nothing is proven of what it shows, so consumers that read from the leader may be misled as well."
-    if known.leads is Leads.RIGHT:
-        said = "consumers that read from the leader do not meet it."
+    said = _of_the_leader(known)
     leads = f"Broker {leader} leads" if leader != NOBODY else "Who leads is not known here"
     return f"{leads}: {said} Those that fetch from {one_of(shown.showing)} (client.rack) {known.consumers}."
+
+
+def _of_the_leader(known: Grounds) -> str:
+    """What consumers of a leader meet that does not show what the accused shows."""
+    if known.leads is Leads.RIGHT:
+        return "consumers that read from the leader do not meet it."
+    if known.is_leader_undisputed:
+        return "nothing is proven of what it shows, and nothing says that it is wrong."
+    return "nothing is proven of what it shows, so consumers that read from the leader may be misled as well."
 
 
 def _blocked(finding: Finding) -> str:

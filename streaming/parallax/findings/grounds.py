@@ -12,6 +12,7 @@ from parallax.findings.repair import Repair
 from parallax.kinds import KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, FindingKind
 from parallax.shell import Shell
+from parallax.sides import Shows, Side
 
 OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
 
@@ -39,6 +40,9 @@ class Grounds:
         sources: those of them of which no other finding of the partition leaves open whether the accused is right
             where they are wrong.
         beside: the other findings that do.
+        candidates: where none is proven right of a transaction that the accused holds open: those that have ended it,
+            each of which may be copied where it is found right.
+        is_leader_accused: another finding of the partition accuses the leader, or leaves open whom it accuses.
         shell: how commands name the cluster and the job.
     """
 
@@ -47,6 +51,8 @@ class Grounds:
     right: Sequence[int]
     sources: Sequence[int]
     beside: Sequence[Finding]
+    candidates: Sequence[int]
+    is_leader_accused: bool
     shell: Shell
 
     @property
@@ -55,9 +61,26 @@ class Grounds:
         return Repair.of(self.shown, self.sources) if self.finding.stands and self.sources else None
 
     @property
+    def if_right(self) -> Repair | None:
+        """How the accused gets a new copy where the broker that is to lead is found right; None where none may be.
+
+        The leader, if it is one of those: then nobody has to be elected.
+        """
+        if not self.candidates:
+            return None
+        leader = self.shown.leader
+        return Repair.of(self.shown, [leader] if leader in self.candidates else self.candidates)
+
+    @property
     def finding(self) -> Finding:
         """The finding itself."""
         return self.shown.finding
+
+    @property
+    def is_leader_undisputed(self) -> bool:
+        """Whether all that differ from the accused show what the leader shows, and no other finding accuses it."""
+        against = self.shown.against
+        return len(against) == 1 and self.shown.leader in against[0] and not self.is_leader_accused
 
     @property
     def consumers(self) -> str:
@@ -94,15 +117,28 @@ def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Gro
     shown = Shown.of(finding)
     right = cleared(shown)
     sources, beside = set(right), []
+    candidates = _may_be_right(shown) if not right else frozenset()
+    is_leader_accused = False
     for other in others:
         is_beside = other.stands and other.place == finding.place and other.finding_id != finding.finding_id
         if not is_beside or other.broker == finding.broker or has_spread(other):
             continue
         also_right = cleared(Shown.of(other))
+        candidates &= set(also_right)
+        is_leader_accused |= other.broker in (shown.leader, NOBODY)
         if not set(right) <= set(also_right):
             beside.append(other)
         sources &= set(also_right)
-    return Grounds(shown, _leads(shown, right), right, sorted(sources), beside, shell)
+    leads, may_be_copied = _leads(shown, right), sorted(candidates)
+    return Grounds(shown, leads, right, sorted(sources), beside, may_be_copied, is_leader_accused, shell)
+
+
+def _may_be_right(shown: Shown) -> frozenset[int]:
+    """Those that have ended a transaction which the accused holds open: whether as it did is not proven."""
+    finding = shown.finding
+    if finding.kind not in OPEN_KINDS or finding.broker == NOBODY or finding.is_incident or has_spread(finding):
+        return frozenset()
+    return shown.sides.get(Side(Shows.ENDED), frozenset()) & shown.answered - shown.alike - shown.was_accused
 
 
 def _leads(shown: Shown, right: Collection[int]) -> Leads:

@@ -45,10 +45,17 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of an open transaction, and why, as one phrase."""
+    """What becomes of an open transaction, and why, as one phrase.
+
+    Attributes:
+        standing: what becomes of it.
+        why: one phrase.
+        started: when it began by its coordinator's clock, seconds since 1970 UTC; None where none lists it here.
+    """
 
     standing: Standing
     why: str
+    started: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
             return Verdict(Standing.UNKNOWN, f"{by}, and not of which partitions")
         return Verdict(Standing.HANGS, f"{by}, and will write no end marker here")
     if one.place in listing.partitions:
-        return Verdict(Standing.GOES_ON, by)
+        return Verdict(Standing.GOES_ON, by, listing.started_ms / 1000 if listing.started_ms > 0 else None)
     return Verdict(Standing.HANGS, f"{by}, and this partition is not part of it")
 
 
@@ -122,8 +129,10 @@ def held_back(one: Open) -> str:
 
 
 def described(one: Open) -> str:
-    """The transaction in a phrase: whose, where, and when it was last written to, by its records' timestamps."""
-    at = "" if one.last_timestamp_ms <= 0 else f", last written to at {time_text(one.last_timestamp_ms)}"
+    """The transaction in a phrase: whose, where, and the timestamp of its last batch, which is the producer's word."""
+    at = (
+        "" if one.last_timestamp_ms <= 0 else f", whose last batch has the timestamp {time_text(one.last_timestamp_ms)}"
+    )
     return f"a transaction of producer {one.producer_id} is open from offset {one.start_offset} on{at}"
 
 
@@ -148,16 +157,6 @@ def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
     return f"If none of its records was meant to be committed, end it: {abort_command(one, kafka)}"
 
 
-def since_s(one: Open, seen_s: float) -> float:
-    """Since when it has been open, seconds since 1970 UTC.
-
-    Kafka keeps no time at which a transaction began on a partition: it is that of its last record, which producers may
-    set as they like, where that is before the first look at it.
-    """
-    last = one.last_timestamp_ms / 1000
-    return last if 0 < last < seen_s else seen_s
-
-
 __all__ = [
     "Open",
     "Standing",
@@ -169,5 +168,4 @@ __all__ = [
     "how_to_end",
     "judge",
     "opened",
-    "since_s",
 ]

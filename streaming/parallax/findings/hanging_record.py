@@ -8,7 +8,7 @@ import structlog
 from pydantic import TypeAdapter
 
 from parallax.errors import one_line
-from parallax.findings.hanging_watch import Hanging
+from parallax.findings.hanging_life import Hanging
 from parallax.views.control import FOLDER, read_document, refusals, write_document
 
 log = structlog.get_logger(__name__)

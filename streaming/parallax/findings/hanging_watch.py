@@ -1,7 +1,7 @@
 """Looks for hanging transactions while the job runs: where the last stable offset of every replica stands still.
 
 What is reported is on record (`parallax.findings.hanging_record`), and a job that starts goes on with it: a restart
-ends nothing, and begins nothing anew.
+ends nothing, and begins nothing anew. What ends it is decided by `parallax.findings.hanging_life`.
 """
 
 from __future__ import annotations
@@ -9,39 +9,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
 from parallax.errors import one_line
 from parallax.findings.coordinators import verdicts
-from parallax.findings.hanging import (
-    Open,
-    Standing,
-    Verdict,
-    described,
-    held_back,
-    how_to_end,
-    opened,
-    since_s,
-)
+from parallax.findings.hanging import Open, Standing, Verdict, opened
+from parallax.findings.hanging_life import Event, Gone, Hanging, Over, Shown, Told, after, headline, words
 from parallax.model import UNKNOWN, TopicPartition
+from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
-from parallax.replica.errors import ReplicaError
+from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.replica.types import TopicMetadata
 from parallax.views.control import refusals
 
 log = structlog.get_logger(__name__)
 
 _ROUND_S = 10.0
 _AGAIN_S = 60.0
-"""How often a transaction that goes on is asked about again."""
+"""How often a transaction that goes on is asked about again, and the cluster whether the topics of those that are
+reported are there."""
 _SETTING = "transaction.max.timeout.ms"
 _MAX_TIMEOUT_MS = 900_000
 """Kafka's default of it."""
 _LATE_S = 300.0
 """How much longer Kafka itself waits before it calls a transaction late (``LATE_TRANSACTION_BUFFER_MS``)."""
-_UNSEEN_S = 600.0
-"""How long after a start what is on record is reported though no replica shows it: those that do may not answer yet."""
 _SETTING_S = 3600.0
 """How long a broker's setting is taken to stay as it is."""
 
@@ -54,31 +48,19 @@ class Standstill:
         offset: where.
         since: since when all of them stand still there, below the high watermark; seconds since 1970 UTC, by the first
             look at it. None where one does not.
+        seen_at: when one of them last said so, seconds since 1970 UTC.
+        log_start: where their logs begin.
     """
 
     offset: int
     since: float | None
+    seen_at: float = 0.0
+    log_start: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class Hanging:
-    """A transaction that is reported.
-
-    Attributes:
-        one: the transaction, as the leader holds it.
-        since: since when, seconds since 1970 UTC (`since_s`).
-        why: one phrase.
-        hangs: whether no coordinator will end it; else it has been open for longer than a coordinator lets one be.
-        at: the last stable offset that it holds.
-        stands_since: since when that has stood still, seconds since 1970 UTC.
-    """
-
-    one: Open
-    at: int
-    since: float
-    why: str
-    hangs: bool
-    stands_since: float
+    @property
+    def shown(self) -> Shown:
+        """The same as what a transaction is judged by."""
+        return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 
 def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
@@ -115,15 +97,27 @@ class HangingWatch:
         self._timeout_ms = timeout_ms
         self._clock = clock
         self._reported = {hanging.one.place: hanging for hanging in known}
+        self._ended: list[tuple[Hanging, Over]] = []
+        self._gone_once: set[TopicPartition] = set()
+        self._looked_at = 0.0
+        self._topic_ids: dict[str, str] = {}
         self._hung_before = {hanging.one.identity for hanging in self._reported.values() if hanging.hangs}
-        self._unseen_until = clock() + _UNSEEN_S
         self._asked_at: dict[tuple[TopicPartition, int], float] = {}
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
+
+    def now(self) -> float:
+        """Seconds since 1970 UTC, by its clock."""
+        return self._clock()
 
     @property
     def reported(self) -> tuple[Hanging, ...]:
         """What hangs, in the order of its partitions."""
         return tuple(self._reported[place] for place in sorted(self._reported))
+
+    @property
+    def ended(self) -> tuple[tuple[Hanging, Over], ...]:
+        """What the last round has found to be over, and why."""
+        return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
         """Look once.
@@ -135,7 +129,8 @@ class HangingWatch:
             What hangs, in the order of its partitions. What could not be asked about stays as it was.
         """
         now = self._clock()
-        self._reported = {p: h for p, h in self._reported.items() if self._goes_on(h, stands.get(p), now)}
+        self._ended = []
+        self._take_in(stands, now)
         since = {place: self._since(place, one) for place, one in stands.items()}
         long = {
             place: Standstill(stands[place].offset, at)
@@ -149,11 +144,45 @@ class HangingWatch:
             self._take(one, verdict, long[one.place], now)
         return self.reported
 
-    def _goes_on(self, hanging: Hanging, now_at: Standstill | None, now: float) -> bool:
-        if now_at is not None and now_at.offset > hanging.at:
-            return False
-        is_seen = now_at is not None and now_at.since is not None and now_at.offset == hanging.at
-        return is_seen or now < self._unseen_until
+    def _take_in(self, stands: Mapping[TopicPartition, Standstill], now: float) -> None:
+        """Take in what replicas have shown of what is reported, and what the cluster says of its topics."""
+        shown = {place: stands[place].shown for place in self._reported if place in stands}
+        passed = {p for p, seen in shown.items() if isinstance(after(self._reported[p], seen), Over)}
+        is_due = abs(now - self._looked_at) >= _AGAIN_S
+        gone = self._gone(self._reported if is_due else passed)
+        twice = self._gone_once & gone.keys()
+        if is_due:
+            self._looked_at, self._gone_once = now, set(gone)
+        for place in list(self._reported):
+            # A broker that has just started may not know a topic yet: where nothing else says so, it is asked twice.
+            if place in gone and (place in passed or (is_due and place in twice)):
+                self._event(place, Gone(gone[place]))
+            elif place in shown:
+                self._event(place, shown[place])
+
+    def _event(self, place: TopicPartition, event: Event) -> None:
+        hanging = self._reported[place]
+        now = after(hanging, event)
+        if isinstance(now, Hanging):
+            self._reported[place] = now
+        else:
+            del self._reported[place]
+            self._ended.append((hanging, now))
+
+    def _gone(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Of places at which something is reported those whose topics are gone by what a broker says, and how."""
+        found: dict[TopicPartition, str] = {}
+        with suppress(ReplicaError):
+            topics = self._topics(places)
+            for place in places:
+                how = _how_gone(place, self._reported[place].topic_id, topics.get(place.topic))
+                if how is not None:
+                    found[place] = how
+        return found
+
+    def _topics(self, places: Iterable[TopicPartition]) -> Mapping[str, TopicMetadata]:
+        names = sorted({place.topic for place in places})
+        return self._client.metadata(names, timeout_ms=self._timeout_ms) if names else {}
 
     def _since(self, place: TopicPartition, stands: Standstill) -> float | None:
         """Since when it has stood still, also before this job began."""
@@ -171,13 +200,15 @@ class HangingWatch:
             for place in places:
                 at = long[place].offset
                 mine = [one for one in opened(place, leader, answers.get(place)) if one.start_offset <= at]
-                found += sorted(mine, key=lambda one: one.start_offset)[:1]
+                # The one that is reported before all others: it stands for as long as the leader holds it.
+                known = self._reported.get(place)
+                mine.sort(key=lambda one: (known is None or one.identity != known.one.identity, one.start_offset))
+                found += mine[:1]
         return verdicts(self._client, found, self._timeout_ms)
 
     def _leaders(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        if not places:
-            return {}
-        topics = self._client.metadata(sorted({place.topic for place in places}), timeout_ms=self._timeout_ms)
+        topics = self._topics(places)
+        self._topic_ids = {name: topic.topic_id for name, topic in topics.items() if topic.error is None}
         found: dict[int, list[TopicPartition]] = {}
         for place in places:
             known = topics[place.topic].partitions.get(place.partition) if place.topic in topics else None
@@ -195,13 +226,22 @@ class HangingWatch:
         if hangs and not is_certain:
             self._asked_at = {key: at for key, at in self._asked_at.items() if key[0] != one.place}
             return
+        if one.place in self._reported:
+            self._event(one.place, Told(one, verdict))
         stands_since = now if stands.since is None else stands.since
-        overdue = is_overdue(now - stands_since, self._max_timeout_ms(one.leader, now))
-        if is_certain or overdue:
-            since = since_s(one, stands_since)
-            self._reported[one.place] = Hanging(one, stands.offset, since, verdict.why, hangs, stands_since)
-        elif verdict.standing is Standing.GOES_ON:
-            self._reported.pop(one.place, None)
+        if one.place in self._reported:
+            return
+        if is_certain or is_overdue(now - stands_since, self._max_timeout_ms(one.leader, now)):
+            self._reported[one.place] = Hanging(
+                one,
+                stands.offset,
+                verdict.why,
+                hangs,
+                stands_since,
+                verdict.started,
+                stands.seen_at,
+                self._topic_ids.get(one.place.topic, ""),
+            )
 
     def _max_timeout_ms(self, broker: int, now: float) -> int:
         at, known = self._setting
@@ -242,6 +282,7 @@ class HangingThread:
         self._kafka = kafka
         self._is_failing = self._is_unrecorded = False
         self._known = {one.one.identity: one for one in watch.reported}
+        self._unseen: set[tuple[TopicPartition, int, int]] = set()
         self._recorded = watch.reported
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hanging transactions", daemon=True)
@@ -291,31 +332,33 @@ class HangingThread:
     def _log(self, found: Sequence[Hanging]) -> None:
         now = {one.one.identity: one for one in found}
         for identity, one in now.items():
-            if identity not in self._known:
+            before = self._known.get(identity)
+            if before is None:
                 log.error(headline(one), **_about(one.one), what=words(one, self._kafka))
-        for identity, one in self._known.items():
-            if identity not in now:
-                log.warning("a transaction that hung is over; consumers in read_committed go on", **_about(one.one))
-        self._known = now
+            elif before.hangs and not one.hangs:
+                what = f"{one.why}; it stays reported until consumers in read_committed go on. Do not abort it by hand"
+                log.warning("a transaction that hung is listed by a coordinator", **_about(one.one), what=what)
+        for one, over in self._watch.ended:
+            log.warning("a transaction that hung is over", **_about(one.one), what=over.why)
+        unseen = {identity for identity, one in now.items() if one.is_unseen(self._watch.now())}
+        for identity in sorted(unseen - self._unseen):
+            what = f"it stays reported, as last seen at {time_text(now[identity].last_seen * 1000)}"
+            text = "no replica shows whether a transaction that hung still does"
+            log.warning(text, **_about(now[identity].one), what=what)
+        self._known, self._unseen = now, unseen
 
 
-def headline(hanging: Hanging) -> str:
-    """What it is, in a few words."""
-    return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
-
-
-def words(hanging: Hanging, kafka: Mapping[str, str]) -> str:
-    """What it is, what it means for consumers, and what to do.
-
-    Args:
-        hanging: what is reported.
-        kafka: the settings' section of that name.
-    """
-    one = hanging.one
-    said = f"{described(one)}: {hanging.why}. {held_back(one)}"
-    if hanging.hangs:
-        return f"{said} {how_to_end(one, kafka)}"
-    return f"{said} See docs/runbook.md#a-transaction-that-hangs."
+def _how_gone(place: TopicPartition, topic_id: str, known: TopicMetadata | None) -> str | None:
+    """How a topic has gone by what a broker says of it; None where it is there, or not known."""
+    if known is None:
+        return None
+    if isinstance(known.error, UnknownTopic):
+        return "its topic was deleted"
+    if known.error is not None:
+        return None
+    if topic_id and known.topic_id and known.topic_id != topic_id:
+        return "its topic was deleted and created again"
+    return None if place.partition in known.partitions else "its partition is there no more"
 
 
 def _about(one: Open) -> dict[str, object]:
@@ -327,4 +370,4 @@ def _about(one: Open) -> dict[str, object]:
     }
 
 
-__all__ = ["Hanging", "HangingThread", "HangingWatch", "Standstill", "headline", "is_overdue", "words"]
+__all__ = ["HangingThread", "HangingWatch", "Standstill", "is_overdue"]

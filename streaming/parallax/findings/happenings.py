@@ -115,6 +115,25 @@ Action = Probe | Append | Broken
 
 
 @dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """The last time that the replicas were asked about a finding that stands, where nothing of it has changed.
+
+    Attributes:
+        at: when they were asked.
+        unknown: why the answers left it open whether it stands; empty where it stands.
+    """
+
+    at: datetime
+    unknown: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """When, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
+        answer = f"nobody can tell whether it stands ({self.unknown})" if self.unknown else "it stands"
+        return f"asked again {self.at:%Y-%m-%d %H:%M:%SZ}: {answer}"
+
+
+@dataclass(frozen=True, slots=True)
 class FindingsStatus:
     """The state of the findings as committed, for metrics.
 
@@ -130,6 +149,8 @@ class FindingsStatus:
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
         probe_bytes: bytes of records that probes have read, by broker id, since the process started.
         last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
+        asked_again: when each finding that stands was asked about again since the start, and what came of it, by its
+            id; incidents, which are asked about by parts, are not among them.
         error: why findings cannot be written or read at present; None where they can.
         skipped: rows of both tables that are left out, since a newer version wrote them.
     """
@@ -147,6 +168,7 @@ class FindingsStatus:
     unlisted_total: Mapping[str, int] = field(default_factory=dict)
     probe_bytes: Mapping[int, int] = field(default_factory=dict)
     last_probe_at: float | None = None
+    asked_again: Mapping[str, AskedAgain] = field(default_factory=dict)
     error: str | None = None
     skipped: int = 0
 

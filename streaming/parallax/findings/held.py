@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from parallax.backoff import backoff
+from parallax.counts import agreed
 from parallax.findings.claim import Claim, Differed, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
 from parallax.findings.finding import Finding, beside
 from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
-from parallax.findings.members import OPEN, Array, Group, Members, State
+from parallax.findings.members import OPEN, Array, Group, Members, State, count
+from parallax.findings.summary import counted_in_words
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, hash_halves
 
@@ -334,10 +336,35 @@ class Proven(Held):
             return self.event is not None and self.event.exposed
         return any_exposed(self.group.broker, self.proofs)
 
-    def add(self, claims: Sequence[Claim], state: State) -> None:
-        """Take in what is proven by now."""
-        self.members.add(claims, state, self.round)
+    def add(self, claims: Sequence[Claim], state: State, *, again: bool = False) -> None:
+        """Take in what is proven by now; ``again``: by a probe of this process."""
+        self.members.add(claims, state, self.round, again=again)
         self._tally = None
+
+    def not_seen_again(self, number: int) -> str | None:
+        """How many of those that it counts no probe of this process has proven, and why; None where all are.
+
+        Empty while they are being asked about.
+
+        Args:
+            number: of all that it counts and knows by name.
+        """
+        if self.busy or self.is_unread():
+            return ""
+        rows, counts = self.members.rows, self.members.are(*OPEN)
+        number += self.unnamed
+        stand = count(self.group, rows[counts & rows["again"]])
+        if stand >= number:
+            return None
+        undecided = count(self.group, rows[counts & ~rows["again"] & (rows["round"] == self.round)])
+        said = [
+            f"{stand:,} of the {counted_in_words(self.group, number)} that it counts {agreed(stand, 'is', 'are')} wrong"
+        ]
+        if undecided:
+            said.append(f"{undecided:,} could not be decided")
+        if (left := number - stand - undecided) > 0:
+            said.append(f"{left:,} {agreed(left, 'was', 'were')} not asked about again")
+        return ", ".join(said)
 
     def end(self) -> None:
         """None of them is wrong any more."""
@@ -410,8 +437,8 @@ class Proven(Held):
         classes = self.classes(at)
         counts = Counter(classes.tolist())
         least = min((self.sampled[one] / counts[one] for one in counts if one in self.sampled), default=0.0)
-        for one, count in counts.items():
-            self.sampled.setdefault(one, int(least * count))
+        for one, number in counts.items():
+            self.sampled.setdefault(one, int(least * number))
         chosen = min(sorted(counts), key=lambda one: self.sampled[one] / counts[one])
         mine = at[classes == chosen]
         taken = self.alike(np.roll(mine, -(self.sampled[chosen] % len(mine))), SAMPLE)
@@ -491,12 +518,13 @@ class Proven(Held):
             changed |= rows["state"][i] == State.UNREAD or was_counted != is_wrong
             self._tell(rows["state"][i], outcome)
             rows["state"][i] = outcome.state
+            rows["again"][i] |= is_wrong
             if outcome.state is State.EXPLAINED:
                 left.explained.append(original)
             if outcome.proof is not None and is_wrong:
                 anew += self._told_anew(i, original, outcome.proof, outcome.state)
         for claim, state in anew:
-            self.members.add([claim], state, self.round)
+            self.members.add([claim], state, self.round, again=True)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)

@@ -416,7 +416,7 @@ class Incidents:
                 part.append(remembering(claim, outcome.proof))
         for (group, state), claims in found.items():
             proven = self._proven_of(group)
-            proven.add([claim for claim in claims if self._is_counted_here(claim, group, state)], state)
+            proven.add([claim for claim in claims if self._is_counted_here(claim, group, state)], state, again=True)
             if state in OPEN:
                 proven.unnamed -= min(proven.unnamed, sum(c.raised_at_ms <= proven.restored_ms for c in claims))
             if state in OPEN:
@@ -634,6 +634,15 @@ class Incidents:
             return None
         found = self._counted(claim, claim.finding_id(self.cluster_id), *OPEN)
         return next((proven.event for proven, _ in found if proven.stands), None)
+
+    def not_seen_again(self) -> dict[str, str]:
+        """By incident that stands, how many of those that it counts no probe since the start has proven, and why.
+
+        Empty while they are being asked about.
+        """
+        standing = [(one.event, one) for one in self._proven.values() if one.event is not None and one.event.stands]
+        found = {event.finding_id: proven.not_seen_again(self._number(proven)) for event, proven in standing}
+        return {name: why for name, why in found.items() if why is not None}
 
     def restored(self) -> list[str]:
         """The incidents that have been asked about as a whole since a restart, each once."""

@@ -21,11 +21,12 @@ from parallax.backoff import backoff
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
-from parallax.findings.finding import Finding, claim_of, was_explained, was_only_shown
+from parallax.findings.finding import Finding, claim_of, from_milliseconds, was_explained, was_only_shown
 from parallax.findings.happenings import (
     Action,
     Answered,
     Append,
+    AskedAgain,
     Broken,
     Committed,
     Event,
@@ -87,6 +88,7 @@ class Lifecycle:
         """Suspects that were raised while a probe about them was under way, until that has come to a verdict."""
         self._unseen: dict[str, str] = {}
         """By id, the findings without a verdict since `look_again`, with the reason of the last probe."""
+        self._looks_again = False
         self._asked_pages: dict[int, tuple[TopicPartition, int]] = {}
         """By number: of which partition the pages are that are being asked about, and since when."""
         self._writing: list[Task] = []
@@ -95,6 +97,7 @@ class Lifecycle:
         self._unlisted: Counter[str] = Counter()
         self._judging_errors = 0
         self._last_probe_at: float | None = None
+        self._asked_again: dict[str, AskedAgain] = {}
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
@@ -185,15 +188,23 @@ class Lifecycle:
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def look_again(self, now: Moment) -> None:
-        """Have every single finding that stands asked about now; of incidents a restart asks about all by itself."""
+        """Have every single finding that stands asked about now; a start has those asked about that incidents name."""
+        self._looks_again = True
         for finding in self.standing():
             if not finding.is_incident:
                 self._tasks.put(claim_of(finding), now.monotonic, finding.finding_id)
                 self._unseen[finding.finding_id] = ""
 
     def not_seen_again(self) -> dict[str, str]:
-        """The findings that stand without a verdict since `look_again`, each with why; empty before any answer."""
-        return {name: why for name, why in self._unseen.items() if self._tasks.named(f"finding:{name}") is not None}
+        """The findings that stand and not all of which has been seen to since `look_again`.
+
+        Returns:
+            By id, why, and of an incident of how many; empty before any answer.
+        """
+        if not self._looks_again:
+            return {}
+        single = {name: why for name, why in self._unseen.items() if self._tasks.named(f"finding:{name}") is not None}
+        return single | self._incidents.not_seen_again()
 
     def standing(self) -> list[Finding]:
         """The findings that stand, acknowledged or not."""
@@ -216,6 +227,8 @@ class Lifecycle:
             pending[place] = pending.get(place, 0) + 1
             undecided[task.name] = task.reason
         standing = self.standing()
+        names = {finding.finding_id for finding in standing}
+        self._asked_again = {name: one for name, one in self._asked_again.items() if name in names}
         return FindingsStatus(
             open=tuple(f for f in standing if f.is_open),
             acknowledged=tuple(f for f in standing if not f.is_open),
@@ -229,6 +242,7 @@ class Lifecycle:
             unlisted_total=dict(self._unlisted),
             judging_errors_total=self._judging_errors,
             last_probe_at=self._last_probe_at,
+            asked_again=dict(self._asked_again),
             error=self._error,
         )
 
@@ -423,6 +437,9 @@ class Lifecycle:
                 continue
             if not isinstance(said, Later):
                 self._unseen.pop(task.finding_id or "", None)
+            if task.finding_id is not None and isinstance(said, Later | Unchanged):
+                asked = from_milliseconds(answers.asked_at_ms or task.asked_ms)
+                self._asked_again[task.finding_id] = AskedAgain(asked, said.reason if isinstance(said, Later) else "")
             match said:
                 case Later():
                     self._put_off(task, said.reason, now, soon=said.soon)

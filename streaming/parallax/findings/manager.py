@@ -208,16 +208,16 @@ class FindingsManager:
             return self._lifecycle.standing()
 
     def look_again(self) -> None:
-        """Have every single finding that stands asked about now; from any thread."""
+        """Have every single finding that stands asked about now, as incidents are at a start; from any thread."""
         with self._lock:
             self._lifecycle.look_again(_now())
         self._wake.set()
 
     def not_seen_again(self) -> dict[str, str]:
-        """The findings that stand without a verdict since `look_again`; from any thread.
+        """The findings that stand and not all of which has been seen to since `look_again`; from any thread.
 
         Returns:
-            By id, why nobody could decide; empty until the replicas have answered.
+            By id, why nobody could decide, or of how many of an incident; empty until the replicas have answered.
         """
         with self._lock:
             return self._lifecycle.not_seen_again()

@@ -95,10 +95,12 @@ MEMBER = np.dtype(
         ("gone", "u1"),
         ("freed", "?"),
         ("left", "?"),
+        ("again", "?"),
     ]
 )
 """A claim with what is known of it. ``round`` is when it was last asked about, ``lone`` how many probes have found it
-to hang on a lone witness, ``gone`` how many in a row have found its partition gone."""
+to hang on a lone witness, ``gone`` how many in a row have found its partition gone, ``again`` whether a probe of this
+process has proven it."""
 
 _FRESH = 4096
 """Claims that are kept as such until rows are made of them, at most."""
@@ -133,14 +135,14 @@ class Members:
         self._by_key: Array | None = None
         self._keys: tuple[Array, Array] = self._rows["key_hash_hi"], self._rows["key_hash_lo"]
         self._sorted: Array = self._rows["suspect"]
-        self._fresh: dict[str, tuple[Claim, State, int]] = {}
+        self._fresh: dict[str, tuple[Claim, State, int, bool]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def add(self, claims: Sequence[Claim], state: State = State.NEW, round_: int = 0) -> None:
+    def add(self, claims: Sequence[Claim], state: State = State.NEW, round_: int = 0, *, again: bool = False) -> None:
         """Take claims in; one whose id is known takes the place of what was."""
-        self._fresh |= {claim.suspect_id: (claim, state, round_) for claim in claims}
+        self._fresh |= {claim.suspect_id: (claim, state, round_, again) for claim in claims}
         if len(self._fresh) >= _FRESH:
             self._take_in()
 
@@ -154,7 +156,7 @@ class Members:
     def _take_in(self) -> None:
         """Make rows of what was added: of many at a time, for each time costs a copy of all."""
         added, self._fresh = list(self._fresh.values()), {}
-        claims = [claim for claim, _, _ in added]
+        claims = [claim for claim, *_ in added]
         rows = np.zeros(len(claims), MEMBER)
         rows["suspect"] = [claim.suspect_id for claim in claims]
         rows["kind"] = [_KINDS.index(claim.kind) for claim in claims]
@@ -162,8 +164,8 @@ class Members:
         for name in _NUMBERS:
             rows[name] = [getattr(claim, name) for claim in claims]
         rows["pivot"] = [claim.recorded.pivot for claim in claims]
-        rows["state"] = [state for _, state, _ in added]
-        rows["round"] = [round_ for _, _, round_ in added]
+        for at, name in enumerate(("state", "round", "again"), start=1):
+            rows[name] = [one[at] for one in added]
         known = self.locate(rows["suspect"])
         if (known >= 0).any():
             self.drop(known[known >= 0])

@@ -8,6 +8,7 @@ the finding is resolved. Otherwise the order of the replicas stays as it was ass
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -96,6 +97,27 @@ def show_record(finding: Finding, shell: Shell) -> str:
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset)
     shown = _value_shown(finding)
     offset = next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
+    return _record_at(finding, offset, shell)
+
+
+def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -> str:
+    """The commands that show a transaction on each broker: its first record, its end marker, and its producer.
+
+    Args:
+        finding: about a transaction.
+        brokers: whose lists of producers are asked for.
+        shell: how printed commands name the cluster and the job.
+    """
+    ends = sorted({finding.transaction_start_offset, finding.marker_offset} - {UNKNOWN})
+    tool = f"kafka-transactions.sh {shell.brokers()}"
+    place = shlex.join(["--topic", finding.topic, "--partition", str(finding.partition)])
+    producers = [f"{tool} describe-producers {place} --broker-id {broker}" for broker in sorted(brokers)]
+    ids = [f"{tool} list | grep -w {finding.producer_id}"] if finding.producer_id != UNKNOWN else []
+    described = f"{tool} describe --transactional-id ID"
+    return "\n".join([*(_record_at(finding, at, shell) for at in ends), *producers, *ids, described])
+
+
+def _record_at(finding: Finding, offset: int, shell: Shell) -> str:
     place = ("--topic", finding.topic, "--partition", finding.partition, "--offset", offset)
     return shell.parallax("show-record", *place, by_settings=True)
 
@@ -113,4 +135,4 @@ def _value_shown(finding: Finding) -> int | None:
     return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
-__all__ = ["Repair", "show_record"]
+__all__ = ["Repair", "show_record", "show_transaction"]

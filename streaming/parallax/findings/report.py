@@ -6,7 +6,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parallax.findings.explain import Explanation, explain, runbook_of
+from parallax.findings.explain import RUNBOOK, Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
@@ -191,6 +191,7 @@ def print_explanation(
     to: TextIO | None = None,
     on_record: OnRecord = lambda _: (),
     shell: Shell = ANYWHERE,
+    runbook: str = RUNBOOK,
 ) -> None:
     """Print a finding in plain words (`parallax.findings.explain`).
 
@@ -201,6 +202,7 @@ def print_explanation(
         to: standard output by default.
         on_record: what else is on record about the replicas of a finding's partition.
         shell: how printed commands name the cluster and the job.
+        runbook: where it is, an address or a path.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -209,7 +211,7 @@ def print_explanation(
     stream = to or sys.stdout
     known = current(read_events(storage))
     finding = named(known, wanted)
-    explained = explain(finding, known.values(), shell)
+    explained = replace(explain(finding, known.values(), shell), runbook=runbook_of(finding, runbook))
     if output == "json":
         facts = {"on_record": list(on_record(finding))}
         _print_json({"finding_id": finding.finding_id, **asdict(explained), **facts}, stream)
@@ -234,6 +236,8 @@ def _print_steps(steps: Sequence[Step], shown: Console) -> None:
             shown.print(Text(f"\n{step.run}\n"), soft_wrap=True)
 
 
+ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
+"""What the table of findings knows nothing of."""
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 
 
@@ -292,6 +296,8 @@ def print_finding(
     shown.print()
     shown.print(Text(f"What each broker answered, {asked_in_words(asked_at(finding))}:"))
     shown.print(answers_table(evidence_of(finding)))
+    if finding.stands:
+        shown.print(Text(ASKED_ON))
     shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)
 
 

@@ -6,11 +6,12 @@ partition may be right about.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
-from parallax.findings.repair import Repair, show_record
+from parallax.findings.repair import Repair, show_record, show_transaction
 from parallax.model import NOBODY, FindingKind
 
 
@@ -21,10 +22,13 @@ class Step:
     Attributes:
         text: what to do, and why.
         run: the lines that do it, for a shell; empty where there are none.
+        only_where_right: the broker that has to be found right first, which the text says too: no evidence proves it;
+            None where it may be done anyway.
     """
 
     text: str
     run: str = ""
+    only_where_right: int | None = None
 
 
 def steps(known: Grounds) -> tuple[Step, ...]:
@@ -44,12 +48,14 @@ def steps(known: Grounds) -> tuple[Step, ...]:
     first = _who_leads(known)
     if finding.kind is FindingKind.LOG_TRUNCATED:
         return (first, Step(_LOST))
+    if known.if_right is not None:
+        return (first, *_find_out(known, known.if_right))
     if not known.right:
         find = "Find out which replica is right before any is copied or wiped: the evidence does not prove it. "
         return (first, _compare(known, "what they show", lead=find))
     if known.repair is None:
         return (first, Step(_wait_for_others(known)))
-    return (first, *_copy_again(known, known.repair))
+    return (first, *_copy_again(known, known.repair, known.sources), Step(_BY_ITSELF), *_reorder(known, known.repair))
 
 
 def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step:
@@ -78,7 +84,7 @@ def _rebuild(known: Grounds) -> tuple[Step, ...]:
     if not known.right:
         return (Step(f"{index} Another broker leads while it is stopped: what consumers read of that is not proven."),)
     steps = (_who_leads(known), Step(index))
-    return steps if known.repair is None else (*steps, *_reorder(known, known.repair, is_moved=_has_to_lead(known)))
+    return (*steps, *_reorder(known, known.repair)) if known.repair is not None and _has_to_lead(known) else steps
 
 
 _WRITE_AGAIN = "Have what is right written once more, be it a value or a deletion: every replica takes that over."
@@ -126,11 +132,41 @@ def _who_leads(known: Grounds) -> Step:
     if repair is None or not _has_to_lead(known):
         keep = f"Keep {in_words(known.shown.alike)} from leading"
         return Step(f"{keep}: no preferred election, and do not restart the present leader.")
-    why = "" if known.is_of_the_index else ", for a new copy is taken from the leader"
+    return _let_lead(known, repair, "" if known.is_of_the_index else _FROM_THE_LEADER)
+
+
+_FROM_THE_LEADER = ", for a new copy is taken from the leader"
+
+
+def _let_lead(known: Grounds, repair: Repair, why: str) -> Step:
     how = f"run an assignment of all replicas, which copies nothing and puts broker {repair.first} first, and then "
     if repair.is_first_already:
         how = "run "
     return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", repair.lead(known.shell))
+
+
+def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
+    """How to find out whether a broker that has ended a transaction is right, and what to do only where it is."""
+    shell, finding, broker = known.shell, known.finding, known.finding.broker
+    find = (
+        "Find out which replica is right before any is copied or wiped: the evidence does not prove it. Broker "
+        f"{broker} holds the transaction open that has ended on {in_words(known.candidates)}: see its first record and "
+        "its end marker on each broker, what each holds of its producer, and what its coordinator says (ID is the "
+        "transactional id that the list names). Ask the system that wrote it whether it was committed or aborted: who "
+        "has ended it so is right in this. Where none has, copy none."
+    )
+    shown = shell.parallax("findings", "show", finding.finding_id)
+    look = Step(find, f"{shown}\n{show_transaction(finding, known.shown.replicas, shell)}")
+    is_led = known.shown.leader == repair.first
+    lead = () if is_led else (_let_lead(known, repair, _FROM_THE_LEADER),)
+    copied = (*lead, *_copy_again(known, repair, (repair.first,)))
+    return (look, *(_only(step, repair.first) for step in copied), Step(_BY_ITSELF), *_reorder(known, repair))
+
+
+def _only(step: Step, right: int) -> Step:
+    """A step that may be done only where a broker is found right."""
+    text = f"Only where broker {right} is found right: {step.text[:1].lower()}{step.text[1:]}"
+    return replace(step, text=text, only_where_right=right)
 
 
 def _wait_for_others(known: Grounds) -> str:
@@ -142,11 +178,12 @@ def _wait_for_others(known: Grounds) -> str:
     )
 
 
-def _copy_again(known: Grounds, repair: Repair) -> tuple[Step, ...]:
+def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tuple[Step, ...]:
+    """The steps by which the accused takes a copy of the leader, which has to be one of ``sources``."""
     shell, broker = known.shell, known.finding.broker
     replicas = ", ".join(map(str, repair.assigned))
     check = (
-        f"Check with kafka-topics.sh --describe that {one_of(known.sources)} leads, and that the replicas are still "
+        f"Check with kafka-topics.sh --describe that {one_of(sources)} leads, and that the replicas are still "
         f"{replicas}."
     )
     drop = (
@@ -156,13 +193,12 @@ def _copy_again(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     if known.finding.kind is FindingKind.DELETED_RECORD_RESURRECTED:
         drop = f"{_DELETE_AGAIN} Else: {drop[:1].lower()}{drop[1:]}"
     again = Step("Give it a new copy: assign the partition to all of them again.", repair.copy(shell))
-    steps = (Step(check, repair.describe(shell)), Step(drop, repair.drop(shell)), again, Step(_BY_ITSELF))
-    return (*steps, *_reorder(known, repair, is_moved=True))
+    return (Step(check, repair.describe(shell)), Step(drop, repair.drop(shell)), again)
 
 
-def _reorder(known: Grounds, repair: Repair, *, is_moved: bool) -> tuple[Step, ...]:
+def _reorder(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     """The accused may be the preferred leader again once it is right, and not before."""
-    if not (is_moved and repair.is_to_be_reordered):
+    if not repair.is_to_be_reordered:
         return ()
     said = f"When the finding is resolved, give the replicas their order back: {repair.assigned[0]} comes first."
     return (Step(said, repair.reorder(known.shell)),)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.outages import Outage
 from parallax.model import TopicPartition
 
 
@@ -16,10 +17,15 @@ class Absences:
     Attributes:
         absent: replicas that lack something, or may.
         late: those that copied something too late, and that no audit has compared since.
+        outages: those of brokers that last, and those that ended a moment ago, the oldest first.
+        unwatched: topics of which no look can tell whether a replica was back in time, with their
+            ``delete.retention.ms``.
     """
 
     absent: tuple[Absence, ...] = ()
     late: tuple[Late, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    unwatched: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def copied(self) -> dict[TopicPartition, int]:
@@ -38,7 +44,10 @@ class Absences:
     def of(self, places: Collection[TopicPartition]) -> Absences:
         """Those of some partitions."""
         absent = tuple(one for one in self.absent if one.place in places)
-        return Absences(absent, tuple(one for one in self.late if one.place in places))
+        late = tuple(one for one in self.late if one.place in places)
+        topics = {place.topic for place in places}
+        unwatched = {topic: kept for topic, kept in self.unwatched.items() if topic in topics}
+        return replace(self, absent=absent, late=late, unwatched=unwatched)
 
 
 __all__ = ["Absences"]

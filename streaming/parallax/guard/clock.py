@@ -57,6 +57,11 @@ class Unclear(StrEnum):
     """It copies what was written before the watch, and the log that it copies may be cleaned under its hands."""
     SETTINGS = "settings"
     """The topic's settings cannot be read."""
+    NO_TIME = "no_time"
+    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take: no look can tell whether a
+    replica was back in time. The bound is kept, and has passed at once."""
+    REASSIGNED = "reassigned"
+    """The replica was taken off its broker, which answered, and given back: its log is copied anew."""
 
 
 class Look(NamedTuple):
@@ -131,8 +136,8 @@ class Absence:
         lacks_from: offset below which it has everything, by what it reported last; None where it never did.
         since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
         retention_ms: the smallest ``delete.retention.ms`` in force since; None where it is not known.
-        bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None where `unclear`.
-        unclear: why no bound is known.
+        bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None where not known.
+        unclear: why no bound is known, or why the one that there is says nothing of this replica (`Unclear.NO_TIME`).
         horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None where
             none was.
         read_ms: when it was last read, of all replicas that it may copy, what is stamped; None where it was not.
@@ -177,6 +182,15 @@ class Late:
         """Topic, partition, broker."""
         return *self.place, self.broker
 
+    @property
+    def is_of_an_outage(self) -> bool:
+        """Whether its broker was away for too long, or may have been.
+
+        A copy that somebody ordered is of none, nor is one of a topic that cannot be watched: it is late after each
+        restart.
+        """
+        return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME)
+
 
 class _Kept(NamedTuple):
     """That nothing which a replica lacks was gone when others came to clean nothing.
@@ -205,6 +219,11 @@ class Retentions:
         self._settings_ms = settings_ms
         self._known: list[tuple[int, int]] = []
         self._first_ms = 0
+
+    @property
+    def newest(self) -> int | None:
+        """The value that was seen last; None where none was."""
+        return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
         """Take in that a value was in force at a time; one that is told late counts as of the newest look.
@@ -328,6 +347,12 @@ class _Partition:
     removed: dict[int, int] = field(default_factory=dict)
     """Brokers that hosted it once, and the look that did not show them any more: one that was away may still have its
     log."""
+    answering: set[int] = field(default_factory=set)
+    """Of those, the ones that answered when they were taken off."""
+    emptied: set[int] = field(default_factory=set)
+    """Of these, the ones that were off for longer than metadata may be old: they have deleted their logs."""
+    is_cleaned: bool = False
+    """Whether it is cleaned by key, as far as is known."""
     added: dict[int, int] = field(default_factory=dict)
     """Those that were added since it is watched, and until when they had nothing."""
     replicas: dict[int, _Replica] = field(default_factory=dict)
@@ -338,7 +363,11 @@ class _Partition:
         added = set(replicas) - set(self.assigned) - self.removed.keys() if self.assigned else ()
         self.added |= dict.fromkeys(added, self.seen_at_ms - metadata_ms)
         self.added = {b: at for b, at in self.added.items() if b in replicas}
-        self.removed |= dict.fromkeys(set(self.assigned) - set(replicas), at_ms)
+        removed = set(self.assigned) - set(replicas)
+        self.removed |= dict.fromkeys(removed, at_ms)
+        answered = {b for b in removed if b in self.replicas and self.replicas[b].has_answered}
+        self.answering = (self.answering - removed) | answered
+        self.emptied -= removed
         self.assigned = replicas
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
@@ -542,6 +571,15 @@ class Clock:
         """The replicas that are absent, by the last look at their partitions."""
         return [self._with_pauses(known, one) for known in self._partitions.values() for one in known.absences.values()]
 
+    def unwatched(self) -> dict[str, int]:
+        """The topics of which no look can tell whether a replica was back in time, and their retention in ms."""
+        names = {place.topic for place, known in self._partitions.items() if known.is_cleaned}
+        kept = {name: self._of_topic(name).newest for name in names}
+        return {name: value for name, value in kept.items() if value is not None and self._leaves_no_time(value)}
+
+    def _leaves_no_time(self, retention_ms: int) -> bool:
+        return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
+
     def remember(self, late: Iterable[Late]) -> None:
         """Take in what is on record of replicas that copied something too late."""
         self._late |= {(one.place, one.broker): one for one in late}
@@ -582,6 +620,7 @@ class Clock:
         sure_ms = newest.at_ms - self.metadata_ms
         off = {b for b, at in known.removed.items() if b not in newest.replicas and at < sure_ms}
         if off:
+            known.emptied |= off & known.answering
             self._drop_late(newest.place, off.__contains__)
 
     def _drop_late(self, place: TopicPartition, is_gone: Callable[[int], bool]) -> None:
@@ -614,7 +653,8 @@ class Clock:
         known.seen_at_ms = max(known.seen_at_ms, newest.at_ms)
         known.readings.see(newest.at_ms, newest.leader_epoch, known.log_ends(newest.replicas))
         before = known.absences
-        known.absences = {} if _is_not_compacted(newest) else dict(self._absent(place, known, newest))
+        known.is_cleaned = not _is_not_compacted(newest)
+        known.absences = {} if not known.is_cleaned else dict(self._absent(place, known, newest))
         late = []
         for broker, was in before.items():
             if (
@@ -660,6 +700,8 @@ class Clock:
             offset = replica.high_watermark
             without = None if offset is None else known.ends.last_without(offset)
             absence = self._absence(place, broker, replica, without, newest)
+            if absence.bound_ms is None and broker in known.emptied and not replica.was_in_sync:
+                absence = replace(absence, unclear=Unclear.REASSIGNED)
             yield broker, self._sharpened(known, absence, newest)
 
     def _absence(
@@ -682,7 +724,9 @@ class Clock:
             unclear = Unclear.COPYING if presence is Presence.COPYING else Unclear.BEFORE_WATCH
         elif retention is None:
             unclear = Unclear.SETTINGS
-        bound = since + retention - self._skew_ms if retention is not None and unclear is None else None
+        bound = None if retention is None or unclear is not None else since + retention - self._skew_ms
+        if bound is not None and retention is not None and self._leaves_no_time(retention):
+            unclear = Unclear.NO_TIME
         return Absence(place, broker, presence, replica.high_watermark, since, retention, bound, unclear)
 
     def _sharpened(self, known: _Partition, absence: Absence, newest: Look) -> Absence:
@@ -708,6 +752,17 @@ class Clock:
         since = absence.since_ms if without is None else without - self._look_ms
         retention = self._of_topic(absence.place.topic).smallest_since(since, newest.at_ms)
         return since + (absence.retention_ms or 0 if retention is None else retention) - self._skew_ms
+
+
+def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
+    """Whether deletions are kept for so short a time that no look can tell whether a replica was back in time.
+
+    Args:
+        retention_ms: ``delete.retention.ms``.
+        skew_ms: how far clocks may be apart.
+        look_ms: how long a look may take.
+    """
+    return retention_ms <= skew_ms + look_ms
 
 
 def _is_not_compacted(look: Look) -> bool:
@@ -750,4 +805,5 @@ __all__ = [
     "Presence",
     "Retentions",
     "Unclear",
+    "leaves_no_time",
 ]

@@ -14,17 +14,19 @@ from deltalake.exceptions import DeltaError
 from parallax.audit.ledger import SETTLED_BY, has_verdict
 from parallax.audit.result import AuditReport
 from parallax.config import Settings
+from parallax.counts import named
 from parallax.errors import one_line
 from parallax.guard import late as record
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Clock, Late, Look
+from parallax.guard.clock import Absence, Clock, Late, Look, Presence, Unclear
 from parallax.guard.horizons import Reading
+from parallax.guard.outages import Change, Outages
 from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
 from parallax.guard.table import GuardTable, GuardTableError
-from parallax.guard.words import UNCLEAR
+from parallax.guard.words import UNCLEAR, unwatched_in_words
 from parallax.moments import time_text
-from parallax.shell import ANYWHERE
+from parallax.shell import ANYWHERE, Shell
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +50,7 @@ class Timekeeper:
         clock: that has observed nothing yet.
         on_change: called with what the clock says whenever it was asked to take something in.
         now: seconds since 1970 UTC, for tests.
+        shell: how commands in the log name the job.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Timekeeper:
         clock: Clock,
         on_change: Callable[[Absences], None] = lambda _: None,
         now: Callable[[], float] = time.time,
+        shell: Shell = ANYWHERE,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -66,6 +70,8 @@ class Timekeeper:
         self._is_remembered = False
         self._try_at = 0.0
         self._said = Absences()
+        self._outages = Outages()
+        self._shell = shell
 
     def start(self) -> None:
         """Take in what was recorded. Where that cannot be read, bounds are unknown until they were watched anew."""
@@ -86,7 +92,7 @@ class Timekeeper:
         """Take in rows of ``replica_progress``, once they are committed."""
         now_ms = int(self._now() * 1000)
         with self._lock:
-            _warn(self._clock.observe([Look.of_row(row, now_ms) for row in rows]))
+            self._warn(self._clock.observe([Look.of_row(row, now_ms) for row in rows]))
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
@@ -97,7 +103,7 @@ class Timekeeper:
     def paused(self, looks: Collection[Paused]) -> None:
         """Take in who was seen to clean nothing."""
         with self._lock:
-            _warn(self._clock.paused(looks))
+            self._warn(self._clock.paused(looks))
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
@@ -105,9 +111,10 @@ class Timekeeper:
         if report.source != "brokers":
             return
         with self._lock:
-            for one in report.partitions:
-                if has_verdict(one):
-                    self._clock.audited(one.place, int(report.started_at * 1000))
+            verdicts = {one.place: one.result for one in report.partitions if has_verdict(one)}
+            for place in verdicts:
+                self._clock.audited(place, int(report.started_at * 1000))
+            self._outages.audited(verdicts)
             self._tell()
 
     def _remember(self) -> bool:
@@ -129,27 +136,78 @@ class Timekeeper:
         if replicas != self._on_record and is_remembered:
             record.save(self._storage, open_ones)
             self._on_record = replicas
-        self._said = Absences(tuple(self._clock.absences()), late)
+        absent = tuple(self._clock.absences())
+        changes = self._outages.see(absent, late, int(self._now() * 1000))
+        unwatched = self._clock.unwatched()
+        for change in changes:
+            _tell_of(change, absent)
+        if unwatched.keys() - self._said.unwatched.keys():
+            log.warning("topics cannot be watched", what=unwatched_in_words(unwatched))
+        self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)
 
+    def _warn(self, late: Iterable[Late]) -> None:
+        """One line for each broker, and each reason: many partitions are late together."""
+        groups: dict[tuple[int, Unclear | None], list[Late]] = {}
+        for one in late:
+            groups.setdefault((one.broker, one.absence.unclear), []).append(one)
+        for (_, unclear), those in groups.items():
+            if unclear is Unclear.REASSIGNED:
+                log.info("replicas are copied anew", **_words(those, self._shell))
+            elif unclear is Unclear.NO_TIME:
+                log.info("replicas are back, and nobody can tell whether in time", **_words(those, self._shell))
+            else:
+                log.warning("replicas were back too late", **_words(those, self._shell))
 
-def _warn(late: Iterable[Late]) -> None:
-    for one in late:
-        log.warning("a replica was back too late", **_words(one))
 
-
-def _words(late: Late) -> dict[str, Any]:
-    was, (topic, partition) = late.absence, late.place
-    audit = ANYWHERE.parallax("audit", "--topic", topic, "--partition", partition)
+def _words(late: Sequence[Late], shell: Shell) -> dict[str, Any]:
+    """What the log says of late replicas of one broker, of one reason."""
+    first = late[0].absence
+    bounds = [one.absence.bound_ms for one in late if one.absence.bound_ms is not None]
+    places = sorted({one.place for one in late})
+    where = ("--topic", places[0].topic, "--partition", places[0].partition) if len(places) == 1 else ()
+    means = "they may have missed tombstones or end markers that were cleaned meanwhile"
+    if first.unclear is Unclear.REASSIGNED:
+        means = "that is no fault: each copy is compared as a new replica is"
     return {
-        "topic": topic,
-        "partition": partition,
-        "broker": late.broker,
-        "kept_until": None if was.bound_ms is None else time_text(was.bound_ms),
-        "why": None if was.unclear is None else UNCLEAR[was.unclear],
-        "what": "it may have missed tombstones or end markers that were cleaned meanwhile, and is compared again; "
-        f"whether it has is not known until {SETTLED_BY}; how things stand: {audit}",
+        "broker": late[0].broker,
+        "topics": named(place.topic for place in places),
+        "replicas": len(late),
+        "kept_until": time_text(min(bounds)) if bounds and first.unclear is None else None,
+        "since": time_text(min(one.absence.since_ms for one in late)),
+        "why": None if first.unclear is None else UNCLEAR[first.unclear],
+        "what": f"{means}; whether one has is not known until {SETTLED_BY}; "
+        f"how things stand: {shell.parallax('audit', *where, by_settings=True)}",
     }
+
+
+def _tell_of(change: Change, absent: Collection[Absence]) -> None:
+    """A line when a broker goes away, when it answers again, and when all that it has copied is settled."""
+    was, now = change.was, change.now
+    mine = [one for one in absent if one.broker == now.broker]
+    away_before = None if was is None else was.away_ms
+    if now.away_ms is not None and away_before is None:
+        away = [one for one in mine if one.presence is Presence.AWAY]
+        bounds = [one.bound_ms for one in away if one.unclear is None and one.bound_ms is not None]
+        log.warning(
+            "a broker is away",
+            broker=now.broker,
+            since=time_text(now.away_ms),
+            replicas=len(away),
+            topics=named(one.place.topic for one in away),
+            kept_until=time_text(min(bounds)) if bounds else None,
+            what="its replicas are not compared meanwhile; bring it back before the others clean what they lack",
+        )
+    if away_before is not None and now.away_ms is None:
+        log.info(
+            "a broker is back",
+            broker=now.broker,
+            since=time_text(away_before),
+            replicas=len(now.absent),
+            what="its replicas are compared again" if now.ended_ms is not None else "its replicas catch up",
+        )
+    if now.ended_ms is not None and (now.late or away_before is None):
+        log.info("the outage of a broker is over", broker=now.broker, since=time_text(now.since_ms), what=now.outcome)
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:

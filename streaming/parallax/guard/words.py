@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from parallax.counts import counted
+from parallax.counts import agreed, counted, named
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import EventKind
 from parallax.model import TopicPartition
-from parallax.moments import time_text
+from parallax.moments import span_text, time_text
 
 PRESENCE = {
     Presence.AWAY: "away",
@@ -31,15 +31,15 @@ SAID = {
     EventKind.ASKED_RELEASE: "somebody asks the guard to hold a topic no longer",
 }
 """What the log says of an event of the guard."""
+NO_TIME = "delete.retention.ms less guard.clock_skew_ms leaves no time"
+"""Why a bound may lie before the time when a replica went away."""
 UNCLEAR = {
     Unclear.BEFORE_WATCH: "what the others had when it was last seen is not recorded",
     Unclear.COPYING: "it copies what was written before it was watched",
     Unclear.SETTINGS: "the settings of the topic cannot be read",
+    Unclear.NO_TIME: NO_TIME,
+    Unclear.REASSIGNED: "it was taken off the broker and given back",
 }
-
-
-NO_TIME = "delete.retention.ms less guard.clock_skew_ms leaves no time"
-"""Why a bound may lie before the time when a replica went away."""
 
 
 def in_words(absence: Absence, now: float) -> str:
@@ -50,12 +50,14 @@ def in_words(absence: Absence, now: float) -> str:
         now: seconds since 1970 UTC.
     """
     said = PRESENCE[absence.presence]
+    if absence.unclear is Unclear.REASSIGNED:
+        return f"copied anew since {time_text(absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if absence.is_held:
         return f"{said}; nothing is cleaned, so what it lacks is kept until that ends"
     if absence.bound_ms is None:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
-    if absence.bound_ms <= absence.since_ms:
+    if absence.unclear is Unclear.NO_TIME or absence.bound_ms <= absence.since_ms:
         return f"{said}; what it lacks may have been gone from the beginning on: {NO_TIME}"
     if absence.bound_ms <= now * 1000:
         return f"{said}; what it lacks was kept until {time_text(absence.bound_ms)}, and may be gone by now"
@@ -71,7 +73,8 @@ def summed(absences: Absences, now: float) -> str:
     """
     parts = []
     held = sum(one.is_held for one in absences.absent)
-    bounds = [one.bound_ms for one in absences.absent if one.bound_ms is not None and not one.is_held]
+    known = [one for one in absences.absent if one.unclear is None and not one.is_held]
+    bounds = [one.bound_ms for one in known if one.bound_ms is not None]
     passed = sum(bound <= now * 1000 for bound in bounds)
     if absences.absent:
         parts.append(f"{len(absences.absent):,} of broker {_brokers(absences)}")
@@ -95,15 +98,53 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
         audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC.
         now: seconds since 1970 UTC.
     """
+    anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]
+    others = [one for one in late if one.absence.unclear is not Unclear.REASSIGNED]
+    parts = []
+    if others:
+        whose = named(_replica(one) for one in others)
+        copied = (
+            f"{whose} copied its log"
+            if len(others) == 1
+            else f"{counted(len(others), 'replica')} ({whose}) copied their logs"
+        )
+        parts.append(f"{copied} late and may have missed tombstones or end markers that had been cleaned by then")
+    if anew:
+        whose = named(_replica(one) for one in anew)
+        since = time_text(min(one.absence.since_ms for one in anew))
+        who = "its replica was" if len(anew) == 1 else "those replicas were"
+        parts.append(f"{whose} copied anew since {since}: {who} taken off the broker and given back")
     if not late:
         return ""
-    names = sorted(f"{one.place.topic}-{one.place.partition} on broker {one.broker}" for one in late)
-    named = " and ".join([", ".join(names[:_NAMED]), *([f"{len(names) - _NAMED:,} more"] if names[_NAMED:] else [])])
-    copied = (
-        f"{named} copied its log" if len(late) == 1 else f"{counted(len(late), 'replica')} ({named}) copied their logs"
+    return f"{'; '.join(parts)}; {audit_in_words({one.place for one in late}, audits_at, now)}"
+
+
+def late_in_short(late: Late) -> str:
+    """What is said of one late replica beside its row."""
+    if late.absence.unclear is Unclear.REASSIGNED:
+        return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
+    return "it copied records that may have been cleaned before"
+
+
+def _replica(late: Late) -> str:
+    return f"{late.place.topic}-{late.place.partition} on broker {late.broker}"
+
+
+def unwatched_in_words(topics: Mapping[str, int]) -> str:
+    """Which topics keep deletions for too short a time to be watched, and what to set; nothing where there is none.
+
+    Args:
+        topics: their ``delete.retention.ms``.
+    """
+    if not topics:
+        return ""
+    kept = span_text(max(topics.values()) / 1000)
+    return (
+        f"{named(topics)} {agreed(len(topics), 'keeps', 'keep')} deletions for {kept} at most (delete.retention.ms), "
+        "no longer than clocks may be apart (guard.clock_skew_ms): nobody can tell whether a broker was back in time, "
+        "so the job audits what it copied, and raises no alert; set delete.retention.ms to several minutes at least, "
+        "or guard.clock_skew_ms to how far the brokers' clocks really are apart"
     )
-    what = f"{copied} late and may have missed tombstones or end markers that had been cleaned by then"
-    return f"{what}; {audit_in_words({one.place for one in late}, audits_at, now)}"
 
 
 def audit_in_words(places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float], now: float) -> str:
@@ -120,12 +161,19 @@ def audit_in_words(places: Collection[TopicPartition], audits_at: Mapping[TopicP
     return f"the job audits {them} by itself {when}{' on' if len(places) > 1 else ''}"
 
 
-_NAMED = 3
-"""Late replicas that are named; of more, the others are counted."""
-
-
 def _brokers(absences: Absences) -> str:
     return ", ".join(map(str, sorted({one.broker for one in absences.absent})))
 
 
-__all__ = ["NO_TIME", "PRESENCE", "SAID", "UNCLEAR", "audit_in_words", "in_words", "late_in_words", "summed"]
+__all__ = [
+    "NO_TIME",
+    "PRESENCE",
+    "SAID",
+    "UNCLEAR",
+    "audit_in_words",
+    "in_words",
+    "late_in_short",
+    "late_in_words",
+    "summed",
+    "unwatched_in_words",
+]

@@ -390,6 +390,7 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
             state.transaction_state,
             broker,
             frozenset(TopicPartition(t.topic, partition) for t in state.topics for partition in t.partitions),
+            state.transaction_start_time_ms,
         )
         for state in response.transaction_states
         if not state.error_code

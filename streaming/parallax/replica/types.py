@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.replica.errors import ReplicaError
 from parallax.replica.fetch_response import no_aborted
 
@@ -152,6 +152,7 @@ class TransactionListing:
         coordinator: the broker.
         partitions: of an ongoing one those that it has written to; of one that is ending those that have no end marker
             yet; None where it was not asked for them.
+        started_ms: when it began, by the coordinator's clock, milliseconds since 1970 UTC; -1 where that is not known.
     """
 
     transactional_id: str
@@ -159,6 +160,7 @@ class TransactionListing:
     state: str
     coordinator: int
     partitions: frozenset[TopicPartition] | None = None
+    started_ms: int = UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which cluster a storage belongs to: what is on record there is of that one, and no other may add to it.
+"""Which cluster a storage belongs to, what is on record there is of that one and no other may add to it; and its id.
 
 The first start binds a storage to the cluster that answers; ``parallax storage bind`` moves it. Whoever asks brokers on
 behalf of a storage uses settings that `with_cluster` or `settled` has given: these hold the cluster's id, which every
@@ -8,6 +8,8 @@ connection made of them checks, in Spark's processes too (`parallax.replica.iden
 from __future__ import annotations
 
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -22,6 +24,9 @@ from parallax.views.control import FOLDER, create_document, read_document, refus
 _FILE = "cluster.json"
 _KEY = "cluster_id"
 _LONGEST = 255
+_ID_FILE = "storage.json"
+_ID_KEY = "storage_id"
+_ID = re.compile("[0-9a-f]{16}")
 
 
 def bound_to(storage: str) -> str | None:
@@ -51,6 +56,33 @@ def bind(storage: str, cluster_id: str) -> None:
     """
     with _one_line_errors(storage):
         write_document(storage, _FILE, {_KEY: _checked(cluster_id)})
+
+
+def id_of(storage: str) -> str:
+    """The id of a storage, made once: it stays the same under whatever labels, and at whatever address, its job is.
+
+    Args:
+        storage: ``storage.path``.
+
+    Returns:
+        16 hexadecimal digits.
+
+    Raises:
+        ConfigError: it cannot be read or made.
+    """
+    try:
+        if read_document(storage, _ID_FILE) is None:
+            create_document(storage, _ID_FILE, {_ID_KEY: secrets.token_hex(8)})
+        # Another process may have been first; then its id counts.
+        found = read_document(storage, _ID_FILE)[_ID_KEY]
+        if not _ID.fullmatch(found):
+            raise ValueError("it holds no id")
+    except refusals(ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ConfigError(
+            f"storage.path: {storage}: {FOLDER}/{_ID_FILE} cannot be read or made ({one_line(error)}); storage.path "
+            "must be one that can be written; if it can, delete that file"
+        ) from error
+    return str(found)
 
 
 @contextmanager
@@ -135,4 +167,4 @@ def _of(settings: Settings, cluster_id: str) -> Settings:
     return settings.model_copy(update={"kafka": {**settings.kafka, CLUSTER_ID: cluster_id}})
 
 
-__all__ = ["bind", "bound_to", "pinned", "settled", "with_cluster"]
+__all__ = ["bind", "bound_to", "id_of", "pinned", "settled", "with_cluster"]

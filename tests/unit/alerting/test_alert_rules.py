@@ -8,7 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.rules import healthy, promtool
+import pytest
+
+from tests.rules import healthy, promtool, renamed
 from tests.rules.cases import LASTING, STEP_S, STEPS, cases
 from tests.rules.healthy import DAY
 from tests.rules.promtool import ALERTS, ROOT, RULES
@@ -52,6 +54,22 @@ if shutil.which("promtool"):
         given = {series: values for case in cases() for series, values in case.series().items()}
         content = promtool.document(given, asked_of_the_cases(), step_s=STEP_S)
         promtool.run_tests(tmp_path, content)
+
+    @pytest.mark.parametrize("case", renamed.cases(), ids=lambda case: case.name)
+    def test_a_job_is_known_under_other_labels_and_one_that_has_gone_is_absent(
+        case: renamed.Case, tmp_path: Path
+    ) -> None:
+        absent = 'ALERTS{alertname="ParallaxAbsent", alertstate="firing"}'
+        standing = 'count by (finding_id) (ALERTS{alertname="ParallaxDivergenceConfirmed"})'
+        last = renamed.MINUTES - 1
+        gone = [(promtool.series("absent", {"severity": "critical", **labels}), 1.0) for labels in case.absent]
+        asked = [
+            *((standing, n, case.standing(n)) for n in (1, *range(renamed.CHANGES - 1, last, 4))),
+            (f"max without (alertname, alertstate) ({absent})", last, [(one[one.index("{") :], v) for one, v in gone]),
+            *((absent, n, []) for n in range(renamed.CHANGES + 5)),
+            *((absent, n, []) for n in range(last) if not gone),
+        ]
+        promtool.run_tests(tmp_path, promtool.document(case.series(), asked, step_s=60))
 
     def test_nothing_fires_in_a_quiet_week(tmp_path: Path) -> None:
         fired = 'max_over_time(ALERTS{alertname!="ParallaxWatchdog", alertstate="firing"}[7d])'

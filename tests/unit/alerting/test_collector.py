@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +22,13 @@ from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Open
-from parallax.findings.hanging_watch import Hanging, Standstill
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.holds import Event, EventKind, Hold, Phase
+from parallax.guard.outages import Outage, Outages
 from parallax.guard.run import GuardStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
@@ -64,6 +66,8 @@ NAMES = {
     "findings_unlisted",
     "replica_absent_since_timestamp_seconds",
     "replica_late_timestamp_seconds",
+    "replica_outage_end_timestamp_seconds",
+    "replica_outage_info",
     "replica_removal_bound_timestamp_seconds",
     "replica_removal_bound_unknown",
     "guard_hold",
@@ -100,6 +104,7 @@ NAMES = {
     "replica_log_start_offset",
     "start_time_seconds",
     "storage_full",
+    "storage_info",
     "suspects_dismissed_total",
     "suspects_pending",
     "unknown_offsets",
@@ -117,6 +122,7 @@ LABELS = {
     "level",
     "status",
     "table",
+    "storage_id",
     "finding_id",
     "state",
     "topic",
@@ -228,6 +234,7 @@ INCIDENT = replace(
 
 @pytest.fixture
 def full(state: MonitorState) -> MonitorState:
+    state.update_storage_id("0123456789abcdef")
     state.update_progress([progress(), progress(partition=1, **REFUSED)])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 90})
     state.update_coverage([coverage()])
@@ -248,12 +255,13 @@ def full(state: MonitorState) -> MonitorState:
     state.spot_checked({"aborted": 1})
     absence = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
     unclear = replace(absence, broker=3, bound_ms=None, unclear=Unclear.SETTINGS)
-    state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),)))
+    ended = Outage(2, 5_000, ended_ms=9_000)
+    state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),), (ended,)))
     hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
     state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
     one = Open(TopicPartition("orders", 0), 1, 7, 0, 5, 900_000)
-    state.update_hanging([Hanging(one, 5, 900.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
+    state.update_hanging([Hanging(one, 5, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
     state.update_paused({2: Pause(900.0, "ann", "a full disk"), ALL: Pause(950.0, "ann", "all")})
     return state
 
@@ -339,11 +347,43 @@ def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorSt
     assert found["replica_absent_since_timestamp_seconds", ("orders", "0", "2", "away")] == 5
     assert found["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == 65
     assert found["replica_removal_bound_unknown", ("orders", "1", "3", "copying")] == 1
-    assert found["replica_late_timestamp_seconds", ("orders", "0", "1")] == 9
+    assert found["replica_late_timestamp_seconds", ("orders", "0", "1", "passed")] == 9
     assert ("replica_removal_bound_timestamp_seconds", frozenset(("orders", "1", "3"))) not in found
     assert ("replica_removal_bound_unknown", frozenset(("orders", "0", "2", "None"))) not in found
+    short = replace(away, unclear=Unclear.NO_TIME)
+    state.update_absences(Absences((short,), (Late(away.place, 1, 9_000, replace(short, broker=1)),)))
+    found = samples(state)
+    assert ("replica_removal_bound_timestamp_seconds", ("orders", "0", "2")) not in found
+    assert found["replica_removal_bound_unknown", ("orders", "0", "2", "no_time")] == 1
+    assert found["replica_late_timestamp_seconds", ("orders", "0", "1", "no_time")] == 9
     state.update_absences(Absences((replace(away, is_held=True),)))
     assert samples(state)["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == math.inf
+
+
+def test_the_outage_of_a_broker_is_told_in_words_and_what_came_of_it(state: MonitorState) -> None:
+    known, away = Outages(), Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    state.update_progress([progress()])
+    known.see([away], [], 70_000)
+    state.update_absences(Absences((away,), outages=known.all))
+    (labels,) = outage_info(state)
+    assert labels["headline"] == "Broker 2 has been away for too long (orders)"
+    assert "1 replica of it (orders) lacks may be gone from the others since 1970-01-01 00:01:05 UTC" in labels["now"]
+    late = Late(away.place, 2, 80_000, away)
+    known.see([], [late], 80_000)
+    state.update_absences(Absences(late=(late,), outages=known.all))
+    (labels,) = outage_info(state)
+    assert labels["headline"] == "Broker 2 was back too late (orders)"
+    known.audited({away.place: Result.CONSISTENT})
+    known.see([], [], 90_000)
+    state.update_absences(Absences(outages=known.all))
+    (labels,) = outage_info(state)
+    assert labels["outcome"].endswith("found no difference: nothing was lost there that shows.")
+    assert samples(state)["replica_outage_end_timestamp_seconds", ("2",)] == 90
+
+
+def outage_info(state: MonitorState) -> list[Mapping[str, str]]:
+    found = [one for one in ParallaxCollector(state).collect() if one.name == "parallax_replica_outage_info"]
+    return [sample.labels for family in found for sample in family.samples]
 
 
 def test_what_the_guard_holds_is_told_and_nothing_of_one_that_is_off(full: MonitorState) -> None:
@@ -381,6 +421,9 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
                 assert set(sample.labels) <= LABELS | {"offset", "runbook", "headline", "summary"}
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
                 continue
+            if sample.name == "parallax_replica_outage_info":
+                assert set(sample.labels) == {"broker_id", "headline", "now", "outcome"}
+                continue
             if sample.name == "parallax_hanging_transaction_start_timestamp_seconds":
                 assert set(sample.labels) == {"topic", "partition", "producer_id"}
                 continue
@@ -411,13 +454,21 @@ class TestStandstills:
             state.update_progress([progress(broker=broker, last_stable_offset=stable)])
             clock.now += 10
         since = clock.now - 20
-        assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, since)}
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, since, since)}
         state.update_progress([progress(broker=1, last_stable_offset=60, high_watermark=60)])
-        assert state.standstills() == {TopicPartition("orders", 0): Standstill(60, None)}
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(60, None, clock.now)}
 
     def test_nothing_stands_where_all_is_stable(self, state: MonitorState) -> None:
         state.update_progress([progress()])
-        assert state.standstills() == {TopicPartition("orders", 0): Standstill(progress()["last_stable_offset"], None)}
+        (stands,) = state.standstills().values()
+        assert (stands.offset, stands.since) == (progress()["last_stable_offset"], None)
+
+    def test_a_replica_that_does_not_answer_has_not_shown_it_again(self, state: MonitorState, clock: Clock) -> None:
+        state.update_progress([progress(last_stable_offset=50, log_start_offset=7)])
+        began = clock.now
+        clock.now += 60
+        state.update_progress([progress(reachable=False, last_stable_offset=None)])
+        assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, began, began, 7)}
 
 
 def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from dashboards.parameters import Parameters
 from dashboards.rules import rules
 from parallax.alerting.collector import ParallaxCollector
-from parallax.alerting.conditions import CONDITIONS, OVER_S, Samples, Watch, name_of
+from parallax.alerting.conditions import CONDITIONS, OUTAGE, OVER_S, Samples, Watch, name_of
 from parallax.alerting.state import MonitorState
 
 RULES = {
@@ -39,6 +39,8 @@ class Looking:
     def __init__(self) -> None:
         self.now = 1_000_000.0
         self.watch = Watch()
+        self.states: list[str] = []
+        self.about: list[Mapping[str, str]] = []
 
     def after(self, seconds: float, series: Series) -> list[str]:
         """What is told after some time in which it looked every five seconds, and its heart beats all the time."""
@@ -47,7 +49,9 @@ class Looking:
         while self.now < end:
             self.now = min(self.now + 5, end)
             whole = {"heartbeat_timestamp_seconds": {(): self.now}, **COMPARES, **series}
-            told = [one.name for one in self.watch.look(Samples(families(whole), self.now))]
+            found = self.watch.look(Samples(families(whole), self.now))
+            told, self.states = [one.name for one in found], [one.alertname for one in found]
+            self.about = [one.about for one in found]
         return told
 
 
@@ -146,14 +150,26 @@ def test_a_replica_that_is_away_is_told_by_broker_as_its_time_runs_out() -> None
             "replica_removal_bound_timestamp_seconds": {replica: bound, other: bound},
         }
 
-    def named(*alerts: str) -> list[str]:
-        return [name_of(alert, {"broker_id": "2"}) for alert in alerts]
-
+    story = name_of(OUTAGE, {"broker_id": "2"})
     assert looking.after(4_990, away()) == []
-    assert looking.after(20, away()) == named("ParallaxReplicaAbsentLong")
-    assert looking.after(2_600, away()) == named("ParallaxReplicaAbsentLong", "ParallaxReplicaRemovalNear")
-    assert named("ParallaxReplicaRemovalPassed")[0] in looking.after(2_400, away())
-    assert looking.after(OVER_S + 5, away()) == named("ParallaxReplicaRemovalPassed")
+    assert looking.after(20, away()) == [story]
+    assert looking.states == [OUTAGE]
+    assert looking.after(2_600, away()) == [story], "one that is worse is the same story"
+    assert looking.states == ["ParallaxReplicaRemoval"]
+    assert looking.after(2_400, away()) == [story]
+    late = {"replica_late_timestamp_seconds": {(*replica[:2], ("reason", "passed"), replica[2]): looking.now}}
+    assert looking.after(OVER_S + 5, late) == [story], "nor is it another one that the broker is back"
+    assert looking.states == ["ParallaxReplicaRemoval"]
+    told: Series = {"replica_outage_info": {(("broker_id", "2"), ("outcome", "Nothing was lost.")): 1.0}}
+    assert looking.after(OVER_S - 10, told) == [story]
+    assert looking.about == [{"broker_id": "2", "outcome": "Nothing was lost."}]
+    assert looking.after(20, {}) == []
+
+
+@pytest.mark.parametrize("reason", ["no_time", "reassigned"])
+def test_a_late_copy_that_no_outage_made_is_told_to_nobody(reason: str) -> None:
+    replica = (("broker_id", "2"), ("partition", "0"), ("reason", reason), ("topic", "orders"))
+    assert Looking().after(600, {"replica_late_timestamp_seconds": {replica: 7.0}}) == []
 
 
 @pytest.mark.parametrize(
@@ -179,8 +195,9 @@ def test_what_makes_the_job_blind_is_told_after_its_time_and_ends_its_heartbeat_
 
 def test_a_broker_that_was_back_too_late_is_told_until_its_replicas_are_audited() -> None:
     looking = Looking()
-    replicas = [(("broker_id", "2"), ("partition", str(number)), ("topic", "orders")) for number in (0, 1)]
-    late = name_of("ParallaxReplicaLate", {"broker_id": "2"})
+    why = ("reason", "before_watch")
+    replicas = [(("broker_id", "2"), ("partition", str(number)), why, ("topic", "orders")) for number in (0, 1)]
+    late = name_of(OUTAGE, {"broker_id": "2"})
     assert looking.after(5, {"replica_late_timestamp_seconds": dict.fromkeys(replicas, 7.0)}) == [late]
     assert looking.after(OVER_S + 5, {"replica_late_timestamp_seconds": {replicas[1]: 7.0}}) == [late]
     assert looking.after(OVER_S + 5, {}) == []

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from test_collector import Clock, Report, coverage
 
+from parallax.alerting.blind import STALE_S
 from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.alerting.state import MonitorState
 from parallax.config import AlertingSettings
@@ -29,7 +30,7 @@ def state(clock: Clock) -> MonitorState:
 
 @pytest.fixture
 def server(state: MonitorState) -> Iterator[MetricsServer]:
-    server = MetricsServer(state, AlertingSettings(metrics_port=0), "/nowhere", stale_after_s=60)
+    server = MetricsServer(state, AlertingSettings(metrics_port=0), "/nowhere")
     yield server
     server.close()
 
@@ -72,8 +73,8 @@ def test_health_follows_end_to_end_progress(server: MetricsServer, state: Monito
     assert problems(server) == (503, ["nothing has been compared yet"])
     state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
     assert problems(server) == (200, [])
-    clock.now += 61
-    assert problems(server) == (503, ["nothing has been compared for 61 s"])
+    clock.now += STALE_S + 1
+    assert problems(server) == (503, ["nothing has been compared for 2.0 min"])
 
 
 def test_a_job_that_does_not_compare_yet_is_live_all_the_same(server: MetricsServer) -> None:

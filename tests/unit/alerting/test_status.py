@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import pytest
 from test_collector import Clock, Report
 
-from parallax.alerting.conditions import STALLED_S
+from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S
 from parallax.alerting.starting import Past
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import STUCK_S, Condition, Status, Watch, health, status_of
 from parallax.compare.suspect import Coverage
 from parallax.findings.hanging import Open
-from parallax.findings.hanging_watch import Hanging
+from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence
@@ -22,7 +22,6 @@ from parallax.model import FindingKind, FindingStatus, IsolationLevel, MissingRi
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, coverage, finding, progress
 
-STALE_S = 60.0
 LEVELS = tuple(IsolationLevel)
 
 
@@ -58,7 +57,7 @@ class Monitor:
 @pytest.fixture
 def monitor() -> Monitor:
     clock = Clock()
-    return Monitor(clock, MonitorState(clock), Watch(STALE_S))
+    return Monitor(clock, MonitorState(clock), Watch())
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ def test_a_topic_that_is_new_is_no_start(healthy: Monitor) -> None:
     said = healthy.says()
     assert (said.condition, said.steps) == (Condition.AGREE_IN_PART, ())
     assert said.text == "All replicas agree in 1 of 2 partitions; the others are known in part"
-    assert said.notes == ("1 partition is being compared for the first time",)
+    assert said.notes == ("1 partition is catching up with what was written before it could be compared",)
     healthy.compared(topic="new")
     assert healthy.says().condition is Condition.AGREE
 
@@ -198,7 +197,7 @@ def test_a_job_that_compares_nothing_any_more_cannot_tell(healthy: Monitor) -> N
     healthy.clock.now += STALE_S + 1
     said = healthy.says()
     assert said.condition is Condition.UNKNOWN
-    assert said.problems == said.reasons == ("nothing has been compared for 61 s",)
+    assert said.problems == said.reasons == ("nothing has been compared for 2.0 min",)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ def test_what_waits_behind_a_replica_that_stands_still_is_told_of_by_the_finding
 def test_while_a_transaction_hangs_nothing_beyond_it_can_be_told(healthy: Monitor) -> None:
     one = Open(TopicPartition("orders", 0), 1, 4000, 0, 60, 0)
     healthy.state.update_hanging(
-        [Hanging(one, 60, 1_000.0, "no coordinator knows its producer", hangs=True, stands_since=900.0)]
+        [Hanging(one, 60, "no coordinator knows its producer", hangs=True, stands_since=900.0)]
     )
     said = waited(healthy, 2 * LAGGING_S, unknown={UnknownReason.UNDECIDED: (3, 0)}, waits_from=(97, -1))
     assert said.condition is Condition.UNKNOWN
@@ -406,8 +405,8 @@ def test_a_job_that_is_not_ready_never_says_that_all_agree(healthy: Monitor) -> 
         replace(snapshot, taken_at=snapshot.taken_at + 1000),
     ):
         for past in (Past(), Past(has_started=True)):
-            assert health(changed, STALE_S)
-            said = status_of(changed, past, STALE_S)
+            assert health(changed)
+            said = status_of(changed, past)
             assert said.problems
             assert said.condition in (Condition.UNKNOWN, Condition.STARTING)
 

@@ -18,12 +18,25 @@ from parallax.compare.suspect import Accusation, Suspect
 from parallax.config import Settings, validate
 from parallax.findings.answers import Answers, KeyShown, RecordShown
 from parallax.findings.claim import Claim
+from parallax.findings.incident import tally_of
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FINDINGS, read_events
 from parallax.model import FindingKind, Rule, TopicPartition
 from parallax.shell import Shell
 from tests.unit.audit.test_result import PLAN, WHOLE
-from tests.unit.findings.test_manager import HASHER, Cluster, Replicas, Watch, agree, away, replica, suspect, wrong
+from tests.unit.findings.test_manager import (
+    HASHER,
+    Cluster,
+    Replicas,
+    Watch,
+    agree,
+    away,
+    replica,
+    showing,
+    suspect,
+    undeleted,
+    wrong,
+)
 
 PLACE = TopicPartition("orders", 0)
 KEY_HEX = "00" * 16
@@ -78,6 +91,18 @@ def on_record(settings: Settings, *suspects: Suspect) -> list[str]:
     watch.until(lambda s: len(s.open) == len(suspects) and not s.pending)
     manager.stop()
     return [event.finding_id for event in read_events(settings.storage.path)]
+
+
+def incident_on_record(settings: Settings, suspects: Sequence[Suspect]) -> str:
+    """The id of the incident that a job makes of suspects."""
+    watch, client = Watch(), Cluster()
+    manager = FindingsManager(settings, client, HASHER, on_change=watch, prober=Replicas(showing(2)))  # type: ignore[arg-type]
+    manager.start()
+    manager.offer(suspects)
+    watch.until(lambda s: any(tally_of(f).count == len(suspects) for f in s.open if f.is_incident) and not s.pending)
+    manager.stop()
+    (known,) = {event.finding_id for event in read_events(settings.storage.path) if event.is_incident}
+    return known
 
 
 Confirming = Callable[..., Confirmed]
@@ -148,6 +173,20 @@ def test_a_finding_whose_replica_is_away_stands_and_says_why_it_was_not_decided(
     found = audited([], away)
     assert [f.finding_id for f in found.findings] == [known]
     assert f"finding {known[:8]} (on record as confirmed; asked again: broker 2 could not be asked" in text(found)
+
+
+def test_of_an_incident_it_is_said_of_how_many_the_replicas_were_asked(settings: Settings, audited: Confirming) -> None:
+    lost = [undeleted(key) for key in range(40)]
+    known = incident_on_record(settings, lost)
+    found = audited([], showing(2))
+    (finding,) = found.findings
+    assert (finding.finding_id, finding.is_incident) == (known, True)
+    asked = "asked again: 16 of the 40 keys that it counts are wrong, 24 were not asked about again"
+    assert f"finding {known[:8]} (on record as confirmed; {asked}): " in text(found)
+    assert "it stands" not in text(found)
+    assert "asked again: it stands" in text(audited(lost, showing(2))), (
+        "each is asked about where the audit suspects it"
+    )
 
 
 def test_findings_of_other_partitions_are_not_asked_about(settings: Settings, audited: Confirming) -> None:

@@ -104,6 +104,23 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert ended.stderr.count("\n") == 1
 
 
+def test_what_was_begun_is_taken_back_where_a_file_is_in_the_way_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "docs").write_text("mine")
+    assert init(str(tmp_path)).exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["docs"]
+    assert init(str(tmp_path / "docs" / "below")).exit_code == 2
+    assert init(str(tmp_path / "a" / "b")).exit_code == 0
+
+
+@pytest.mark.parametrize("topic", ["a b", "..", ".", "", "ö", "x" * 250, "a/b"])
+def test_what_is_no_topics_name_is_refused_and_nothing_is_written(tmp_path: Path, topic: str) -> None:
+    ended = init(str(tmp_path / "new"), "--topic", topic)
+    assert ended.exit_code == 2
+    (line,) = ended.stderr.splitlines()
+    assert "topics.include" in line
+    assert list(tmp_path.iterdir()) == []
+
+
 def said_next(tmp_path: Path) -> str:
     ended = init(str(tmp_path / "with a blank"))
     assert ended.exit_code == 0

@@ -18,7 +18,7 @@ from parallax.commands.record import Found, bytes_in_words, document, write
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica.at_offset import AtOffset, Held, Record, Served
 from parallax.replica.client import ReplicaClient
-from parallax.replica.errors import Unauthorized
+from parallax.replica.errors import Unauthorized, Unreachable
 from parallax.replica.types import PartitionMetadata, TopicMetadata, Watermarks
 
 UNCOMMITTED, COMMITTED = IsolationLevel
@@ -129,6 +129,17 @@ def test_all_replicas_are_asked_or_those_that_are_named(asked: Any) -> None:
 def test_it_is_not_known_where_no_broker_answers(asked: Any) -> None:
     assert asked().exit_code == 0
     assert asked(silent=True).exit_code == 3
+
+
+def test_it_is_not_known_either_where_nobody_even_says_who_hosts_it(
+    asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_: Any, **__: Any) -> Any:
+        raise Unreachable("no broker answered; check that one runs")
+
+    monkeypatch.setattr(ReplicaClient, "metadata", nobody)
+    ended = asked()
+    assert (ended.exit_code, ended.stderr) == (3, "parallax: no broker answered; check that one runs\n")
 
 
 @pytest.mark.parametrize(

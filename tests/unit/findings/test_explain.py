@@ -129,6 +129,54 @@ def test_a_transaction_that_two_have_ended_otherwise_proves_neither_of_them_righ
         assert "do not meet it" not in said.now
 
 
+def held_open(leader: int = 1, **fields: Any) -> Finding:
+    """Broker 2 holds a transaction of producer 7 open, which has ended on brokers 1 and 3."""
+    of = {"kind": FindingKind.READ_COMMITTED_FROZEN, "transaction_start_offset": 4, "marker_offset": 9}
+    return finding({"open": [2], "ended": [1, 3]}, leader, **(of | {"producer_id": 7} | fields))
+
+
+@pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
+def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what_to_run_then(
+    kind: FindingKind,
+) -> None:
+    said = explain(held_open(kind=kind))
+    assert said.away is said.back is None, "no repair is proven"
+    keep, find, check, drop, again, *_ = said.steps
+    assert keep.text.startswith("Keep broker 2 from leading")
+    assert find.text.startswith("Find out which replica is right before any is copied or wiped")
+    run = find.run.splitlines()
+    assert [line.split("--offset ")[1].split()[0] for line in run if "show-record" in line] == ["4", "9"]
+    asked = [line for line in run if " describe-producers --topic orders --partition 0 --broker-id " in line]
+    assert [line[-1] for line in asked] == ["1", "2", "3"]
+    assert run[-2].endswith(" list | grep -w 7")
+    assert run[-1].endswith(" describe --transactional-id ID")
+    assert [step.only_where_right for step in said.steps] == [None, None, 1, 1, 1, None]
+    assert all(step.text.startswith("Only where broker 1 is found right: ") for step in (check, drop, again))
+    assert "that broker 1 leads" in check.text
+    assert '"replicas": [1, 3]' in drop.run
+    assert '"replicas": [1, 2, 3]' in again.run
+
+
+def test_a_copy_that_is_taken_only_then_is_taken_from_a_leader_that_has_ended_it_too() -> None:
+    texts = [step.text for step in explain(held_open(leader=2, exposed=True)).steps]
+    assert texts[0].startswith("Elect no other leader on this evidence")
+    assert texts[2].startswith(
+        "Only where broker 1 is found right: let broker 1 lead, for a new copy is taken from the"
+    )
+
+
+def test_no_copy_is_named_where_another_finding_leaves_open_who_is_right() -> None:
+    said = explain(held_open(), [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH)])
+    assert "reassign" not in " ".join(step.text + step.run for step in said.steps)
+    assert "may be misled" in said.now
+
+
+def test_a_leader_that_nothing_speaks_against_is_no_reason_to_be_alarmed() -> None:
+    assert explain(held_open()).now.startswith(
+        "Broker 1 leads: nothing is proven of what it shows, and nothing says that it is wrong."
+    )
+
+
 @pytest.mark.parametrize("exposed", [True, False])
 def test_a_leader_that_shows_what_the_accused_shows_misleads_its_consumers(exposed: bool) -> None:
     said = explain(finding({"no value": [1], "value at offset 0": [2, 3]}, leader=3, exposed=exposed))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parallax.findings.coordinators import verdicts
-from parallax.findings.hanging import Open, Standing, Told, abort_command, described, judge, since_s
+from parallax.findings.hanging import Open, Standing, Told, abort_command, described, judge
+from parallax.findings.hanging_life import PASSED, Hanging, words
 from parallax.findings.hanging_record import record, recorded
-from parallax.findings.hanging_watch import Hanging, HangingThread, HangingWatch, Standstill, is_overdue, words
+from parallax.findings.hanging_watch import HangingThread, HangingWatch, Standstill, is_overdue
 from parallax.model import TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata
-from parallax.replica.errors import Unreachable
+from parallax.replica.errors import UnknownTopic, Unreachable
 from parallax.replica.types import ProducerState, TransactionListing, TransactionListings
 
 PLACE = TopicPartition("orders", 0)
@@ -59,11 +61,18 @@ class Client:
         self.coordinators = (1,)
         self.max_timeout: Any = {"transaction.max.timeout.ms": "600000"}
         self.asked = 0
+        self.topics: dict[str, str] = {}
+        self.deleted: set[str] = set()
 
     def metadata(self, topics: Sequence[str], **_: Any) -> dict[str, TopicMetadata]:
         leaders = self.coordinators if topics == ["__transaction_state"] else (1,)
         partitions = {n: PartitionMetadata(leader, 0, (1, 2), (1, 2)) for n, leader in enumerate(leaders)}
-        return {name: TopicMetadata(name, "A", partitions) for name in topics}
+        return {
+            name: TopicMetadata(name, "", {}, UnknownTopic("no such topic", topic=name))
+            if name in self.deleted
+            else TopicMetadata(name, self.topics.get(name, "A"), partitions)
+            for name in topics
+        }
 
     def describe_producers(self, _: int, places: Sequence[TopicPartition], **__: Any) -> dict[TopicPartition, Any]:
         ids = self.open.pop(0) if len(self.open) > 1 else self.open[0]
@@ -121,7 +130,7 @@ def test_a_transaction_is_reported_once_two_rounds_say_that_it_hangs_and_until_i
     assert one.round(stands) == ()
     now[0] = 1021.0
     (found,) = one.round(stands)
-    assert (found.one.identity, found.hangs, found.since) == ((PLACE, 7, 5), True, 1.0)
+    assert (found.one.identity, found.hangs, found.since) == ((PLACE, 7, 5), True, 950.0)
     assert one.round({PLACE: Standstill(9, 1021.0)}) == ()
 
 
@@ -158,7 +167,8 @@ def test_what_is_said_names_what_it_holds_back_and_what_ends_it() -> None:
     one = watch(client, now)
     one.round({PLACE: Standstill(5, 900.0)})
     text = words(one.round({PLACE: Standstill(5, 900.0)})[0], KAFKA)
-    assert "a transaction of producer 7 is open from offset 5 on, last written to at 1970-01-01 00:00:01 UTC" in text
+    assert "a transaction of producer 7 is open from offset 5 on" in text
+    assert "Parallax first saw it open at 1970-01-01 00:15:00 UTC." in text
     assert "read_committed consumers of orders-0 get nothing from offset 5 on" in text
     assert text.endswith(
         "kafka-transactions.sh --bootstrap-server one:9092,two:9092 --command-config admin.properties abort "
@@ -169,10 +179,13 @@ def test_what_is_said_names_what_it_holds_back_and_what_ends_it() -> None:
     assert "--bootstrap-server one:9092 --command-config admin.properties abort" in said
 
 
-def test_a_time_that_a_producer_made_up_is_not_when_it_began() -> None:
-    ahead = Open(PLACE, 1, 7, 0, 5, 9_000_000)
-    assert since_s(ahead, 100.0) == 100.0
-    assert "last written" not in described(Open(PLACE, 1, 7, 0, 5, -1))
+def test_since_when_it_is_open_is_what_its_coordinator_or_parallax_says_and_never_its_records() -> None:
+    client, now = Client(), [2_000.0]
+    client.open, client.listed = [[7]], [replace(listing("Ongoing", PLACE), started_ms=800_000)]
+    (found,) = watch(client, now).round({PLACE: Standstill(5, 900.0)})
+    assert found.since == 800.0
+    assert "It began at 1970-01-01 00:13:20 UTC, by its coordinator." in words(found, KAFKA)
+    assert "timestamp" not in described(Open(PLACE, 1, 7, 0, 5, -1))
 
 
 def test_nothing_hangs_whose_coordinator_may_be_one_that_nobody_could_ask() -> None:
@@ -227,23 +240,84 @@ def test_a_job_that_starts_goes_on_with_what_hung_and_with_its_time(says: str, t
 def test_what_has_ended_while_no_job_ran_is_over(stands: Standstill) -> None:
     client, now = Client(), [10_000.0]
     known = reported(client, now)
-    assert watch(client, now, [known]).round({PLACE: stands}) == ()
+    one = watch(client, now, [known])
+    assert one.round({PLACE: stands}) == ()
+    assert one.ended == ((known, PASSED),)
 
 
 @pytest.mark.parametrize(
     "stands",
-    [{OTHER: Standstill(5, None)}, {PLACE: Standstill(4, 10_071.0)}, {PLACE: Standstill(5, None)}],
-    ids=["the topic is gone", "the log ends below", "the log ends there"],
+    [{}, {PLACE: Standstill(4, 10_071.0)}, {PLACE: Standstill(5, None)}],
+    ids=["no replica answers", "a log that ends below", "a log that ends there"],
 )
-def test_what_hung_and_is_on_no_replica_that_answers_is_over_some_time_after_a_start(
-    stands: dict[TopicPartition, Standstill],
+def test_what_no_replica_shows_stands_as_it_was_last_seen(
+    stands: dict[TopicPartition, Standstill], capsys: pytest.CaptureFixture[str]
 ) -> None:
     client, now = Client(), [10_000.0]
+    known = reported(client, now)
+    one = watch(client, now, [known])
+    thread = HangingThread(one, lambda: stands, lambda _: None, lambda _: None, KAFKA)
+    for _ in range(100):
+        now[0] += 100.0
+        assert one.round(stands) == (known,)
+        thread._log(one.reported)
+    said = capsys.readouterr().out
+    assert said.count("no replica shows whether a transaction that hung still does") == 1
+    assert "over" not in said
+
+
+def test_a_transaction_that_a_coordinator_lists_again_stands_until_its_end_is_seen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client, now = Client(), [10_000.0]
+    known = reported(client, now)
+    one = watch(client, now, [known])
+    thread = HangingThread(one, dict, lambda _: None, lambda _: None, KAFKA)
+    client.listed = [listing("PrepareCommit", PLACE)]
+    stands = {PLACE: Standstill(5, known.stands_since, now[0])}
+    (found,) = one.round(stands)
+    thread._log((found,))
+    assert not found.hangs
+    assert "PrepareCommit" in found.why
+    said = capsys.readouterr().out
+    assert "over" not in said
+    assert "Do not abort it" in said
+    now[0] += 10.0
+    assert one.round({PLACE: Standstill(6, None, now[0])}) == ()
+
+
+@pytest.mark.parametrize("how", ["its topic was deleted", "its topic was deleted and created again"])
+def test_one_whose_topic_is_gone_is_over_and_that_is_said(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client, now = Client(), [10_000.0]
     one = watch(client, now, [reported(client, now)])
-    now[0] += 599.0
-    assert len(one.round(stands)) == 1
-    now[0] += 2.0
-    assert one.round(stands) == ()
+    thread = HangingThread(one, dict, lambda _: None, lambda _: None, KAFKA)
+    if how == "its topic was deleted":
+        client.deleted = {"orders"}
+    else:
+        client.topics = {"orders": "B"}
+    assert len(one.round({})) == 1, "one broker may not know the topic yet"
+    now[0] += 61.0
+    assert one.round({}) == ()
+    thread._log(())
+    said = capsys.readouterr().out
+    assert how in said
+    assert "go on" not in said
+
+
+def test_what_a_topic_of_the_same_name_shows_does_not_say_that_it_ended() -> None:
+    client, now = Client(), [10_000.0]
+    one = watch(client, now, [reported(client, now)])
+    client.topics = {"orders": "B"}
+    assert one.round({PLACE: Standstill(9, None, now[0])}) == ()
+    assert [over.why for _, over in one.ended] == ["its topic was deleted and created again"]
+
+
+def test_one_that_is_reported_stands_while_its_leader_holds_it_whatever_else_it_holds() -> None:
+    client, now = Client(), [10_000.0]
+    known = reported(client, now)
+    one = watch(client, now, [known])
+    client.open = [[6, 7]]
+    assert [found.one.producer_id for found in one.round({PLACE: Standstill(5, known.stands_since, now[0])})] == [7]
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"at": 5}]'])

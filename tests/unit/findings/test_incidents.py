@@ -189,6 +189,23 @@ class TestOneHundredThousand:
             after.after(RECHECK_S, wrong_where(lambda key: key < 500))
         assert after.counts == [500]
 
+    def test_of_which_a_start_asks_about_those_that_are_named_are_not_said_to_have_been_seen(self) -> None:
+        before = flood(range(1_000), at_once=1_000)
+        after = Flood(before.table, before.now)
+        (known,) = after.open
+        assert after.machine.not_seen_again() == {}, "nobody wants to know"
+        after.machine.look_again(after.moment)
+        assert after.machine.not_seen_again() == {known.finding_id: ""}
+        after.settle(away)
+        why = "0 of the 1,000 keys that it counts are wrong, 16 could not be decided, 984 were not asked about again"
+        assert after.machine.not_seen_again() == {known.finding_id: why}
+        after.after(RECHECK_S, resurrected)
+        why = "16 of the 1,000 keys that it counts are wrong, 984 were not asked about again"
+        assert after.machine.not_seen_again() == {known.finding_id: why}
+        after.suspected_before(*(lost(key) for key in range(1_000)))
+        after.settle(resurrected)
+        assert after.machine.not_seen_again() == {}, "each has been seen"
+
     def test_of_a_healthy_cluster_are_cleared_without_a_word(self) -> None:
         life = flood(range(8_000), healthy, at_once=8_000)
         assert life.table == []

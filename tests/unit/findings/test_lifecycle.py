@@ -524,6 +524,23 @@ def test_where_nothing_has_happened_everything_is_zero() -> None:
     assert (status.open, status.confirmed_total, status.pending, status.last_probe_at) == ((), {}, {}, None)
 
 
+def test_a_finding_that_is_asked_about_again_says_when_and_what_came_of_it_without_an_event() -> None:
+    life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
+    (finding,) = life.table
+    assert finding.finding_id not in life.machine.status().asked_again
+    life.until_asked_within(3600, wrong)
+    stands = life.machine.status().asked_again[finding.finding_id]
+    assert stands.in_words == f"asked again {stands.at:%Y-%m-%d %H:%M:%SZ}: it stands"
+    assert stands.at > finding.decided_at
+    life.until_asked_within(3600, lambda _: Answers({2: ReplicaAnswer(2, error="no answer")}, leader=1))
+    unknown = life.machine.status().asked_again[finding.finding_id]
+    assert unknown.at > stands.at
+    assert "nobody can tell whether it stands (" in unknown.in_words
+    assert life.table == [finding]
+    life.until_asked_within(7200, agree)
+    assert life.machine.status().asked_again == {}, "its end is an event"
+
+
 class TestASecondSuspectOfOneCause:
     def test_is_dismissed_under_an_id_of_its_own(self) -> None:
         life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)

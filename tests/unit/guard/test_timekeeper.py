@@ -6,21 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.schedule import AuditSchedule
 from parallax.audit.waiting import SOON_S
 from parallax.guard import late as record
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Look
+from parallax.guard.clock import Look, Unclear
 from parallax.guard.holds import Event, EventKind
+from parallax.guard.outages import TOLD_MS, headline
 from parallax.guard.pauses import Paused
 from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import Timekeeper, recorded
-from parallax.guard.words import in_words, late_in_words, summed
+from parallax.guard.words import in_words, late_in_short, late_in_words, summed
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
-from tests.unit.guard.looking import HOUR, PLACE, START, clock, tick
+from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
 from tests.unit.guard.test_recall import ALL, REST, _row, history
 from tests.unit.guard.test_recall import record as write
 
@@ -280,3 +282,81 @@ def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_and_none_is_whe
     off = Auditing(tmp_path / "off", unread_delay_s=0.0)
     off.spend(60, dict.fromkeys(ALL, 10), ALL)
     assert off.away_and_back(600) == []
+
+
+def short(at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> list[Look]:
+    """A look at a topic that keeps deletions for no longer than clocks may be apart and a look may take."""
+    return tick(at, ends, isr, retention=SKEW + LOOK)
+
+
+def test_a_topic_that_cannot_be_watched_is_told_of_once_and_makes_no_restart_an_outage_that_was_too_long(
+    tmp_path: Path,
+) -> None:
+    keeper = Keeper(tmp_path)
+    with structlog.testing.capture_logs() as logged:
+        for start in (0, 100_000):
+            keeper.take_in(short(start, {1: 10, 2: 10, 3: 10}, ALL))
+            keeper.take_in(short(start + 1_000, {1: 12, 2: None, 3: 12}, REST))
+            assert keeper.said.absent[0].unclear is Unclear.NO_TIME
+            (outage,) = keeper.said.outages
+            now = (START + start) / 1000 + 60
+            assert headline(outage, keeper.said.absent, (), now) == "Broker 2 is away (orders)"
+            keeper.take_in(short(start + 60_000, {1: 12, 2: 12, 3: 12}, ALL))
+            (late,) = keeper.said.late
+            assert not late.is_of_an_outage
+            assert keeper.said.copied, "it is audited all the same"
+            keeper.keeper.audited(audit(3 * HOUR))
+    assert keeper.said.unwatched == {"orders": SKEW + LOOK}
+    told = [one["event"] for one in logged]
+    assert told.count("topics cannot be watched") == 1
+    assert "replicas were back too late" not in told
+    keeper.take_in(tick(200_000, {1: 12, 2: 12, 3: 12}, ALL, retention=SKEW + LOOK + 1))
+    assert keeper.said.unwatched == {}
+
+
+def test_a_replica_that_was_taken_off_and_given_back_is_a_new_copy(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, tick(2_000, {1: 12, 3: 12}, REST), tick(2_000 + 2 * METADATA, {1: 12, 3: 12}, REST))
+    keeper.take_in(tick(40_000, {1: 12, 2: 5, 3: 12}, REST))
+    (absence,) = keeper.said.absent
+    given_back = "2023-11-14 22:13:59 UTC: it was taken off the broker and given back"
+    assert in_words(absence, 0) == f"copied anew since {given_back}"
+    with structlog.testing.capture_logs() as logged:
+        keeper.take_in(tick(50_000, {1: 12, 2: 12, 3: 12}, ALL))
+    (late,) = keeper.said.late
+    assert keeper.said.outages == ()
+    assert late_in_short(late) == f"copied anew since {given_back}"
+    assert late_in_words([late], {}, 0).startswith("orders-0 on broker 2 copied anew since 2023-11-14 22:13:59 UTC")
+    assert [(one["event"], one["log_level"]) for one in logged] == [("replicas are copied anew", "info")]
+    assert keeper.said.copied, "it is audited as any other"
+
+
+def test_the_log_says_when_a_broker_goes_away_when_it_is_back_and_what_came_of_it(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    with structlog.testing.capture_logs() as logged:
+        keeper.take_in(IN_TIME, AWAY, tick(3_000, {1: 12, 2: None, 3: 12}, REST), BACK)
+        keeper.keeper.audited(audit(3 * HOUR))
+    told = {one["event"]: one for one in logged}
+    assert [one["event"] for one in logged] == [
+        "a broker is away",
+        "replicas were back too late",
+        "a broker is back",
+        "the outage of a broker is over",
+    ]
+    away = told["a broker is away"]
+    assert (away["broker"], away["replicas"], away["topics"]) == (2, 1, "orders")
+    assert (away["since"], away["kept_until"]) == ("2023-11-14 22:13:19 UTC", "2023-11-14 23:13:14 UTC")
+    assert told["a broker is back"]["replicas"] == 1
+    assert "found no difference" in told["the outage of a broker is over"]["what"]
+
+
+def test_a_broker_that_is_back_in_time_is_two_lines(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    with structlog.testing.capture_logs() as logged:
+        keeper.take_in(IN_TIME, AWAY, tick(60_000, {1: 12, 2: 12, 3: 12}, ALL))
+    assert [one["event"] for one in logged] == ["a broker is away", "a broker is back"]
+    (outage,) = keeper.said.outages
+    assert outage.outcome.startswith("It was back in time")
+    keeper.keeper._now = lambda: (START + 3 * HOUR + TOLD_MS + 1) / 1000
+    keeper.take_in(tick(61_000, {1: 12, 2: 12, 3: 12}, ALL))
+    assert keeper.said.outages == ()

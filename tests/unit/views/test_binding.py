@@ -13,7 +13,7 @@ from parallax.config import ConfigError, Settings, validate
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import OtherCluster, Unreachable
 from parallax.views import binding
-from parallax.views.binding import bind, bound_to, settled, with_cluster
+from parallax.views.binding import bind, bound_to, id_of, settled, with_cluster
 from tests.unit.replica.servers import Broker, broker, free_port
 
 
@@ -148,3 +148,22 @@ def test_whoever_asks_brokers_on_behalf_of_a_storage_has_its_cluster() -> None:
     asks = {name for name, text in sources.items() if asking.search(text)}
     assert asks >= {"job.py", "guard/command.py", "audit/command.py"}
     assert {name for name in asks if not knowing.search(sources[name])} == GIVEN
+
+
+def test_a_storage_has_an_id_of_its_own_which_stays_the_same_and_moves_with_it(tmp_path: Path) -> None:
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    made = id_of(one)
+    assert re.fullmatch("[0-9a-f]{16}", made)
+    assert id_of(other) != made
+    bind(one, "of-a")
+    bind(one, "of-b")
+    moved = Path(one).rename(tmp_path / "moved")
+    assert id_of(str(moved)) == made
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"storage_id": 1}', '{"storage_id": "x"}'])
+def test_an_id_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "storage.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"^storage\.path: .*control/storage\.json cannot be read.*delete that file"):
+        id_of(str(tmp_path))

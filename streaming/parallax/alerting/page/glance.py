@@ -1,7 +1,8 @@
 """What stands about each replica at a glance; pure functions of what the job knows.
 
-A replica has one state: the first that applies, in the order of `State`. What was not compared is never consistent:
-it is unknown, or, where no fault keeps it from being compared, not fully compared.
+A replica has one state: the first that applies, in the order of `State`. What is not seen, for a reason of
+`parallax.alerting.blind`, or was not compared is never consistent: it is unknown, or, where no fault keeps it from
+being compared, not fully compared.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from parallax.alerting.blind import Blind, Cause, hiding
 from parallax.alerting.listing import FindingState, state_of
 from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
-from parallax.alerting.state import Snapshot
-from parallax.alerting.status import words
+from parallax.alerting.snapshot import Snapshot
+from parallax.alerting.unknown import Telling, in_part, telling, unknown_offsets, words
 from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
-from parallax.guard.clock import Absence
+from parallax.guard.clock import Absence, Late
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import time_text
 from parallax.sides import standing
@@ -28,17 +30,13 @@ from parallax.sides import standing
 _LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"
 
-HARMLESS = frozenset(
-    {
-        UnknownReason.BEFORE_FIRST_READING,
-        UnknownReason.RETENTION_GAP,
-        UnknownReason.RETENTION_DIFFERS,
-        UnknownReason.UNJUDGED,
-        UnknownReason.UNDECIDED,
-    }
-)
-"""Why offsets may have no verdict though nothing is wrong: they were written before the first reading, were cleaned
-before anybody was in time, or wait for what is written after them."""
+_CATCHING_UP = "what it held when it could be compared again is being compared"
+_IN_PART = "the partition has not been compared whole"
+_CHECKED = "a difference is being checked"
+_LATE = "it copied its log late and may have missed tombstones or end markers"
+
+_WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
+"""What has been read and waits for what is written after it."""
 
 
 class State(StrEnum):
@@ -51,7 +49,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
     LOADING = "loading"
     NOT_FULLY_COMPARED = "not_fully_compared"
-    """All that was compared agrees; the rest has no verdict for a reason of `HARMLESS`."""
+    """All that was compared agrees; the rest has no verdict for a reason that is no fault of anybody."""
     CONSISTENT = "consistent"
 
     @property
@@ -72,21 +70,23 @@ class Replica:
 
     Attributes:
         why: one phrase; empty where nothing is to be said.
+        unseen: what keeps the job from seeing it, or its partition, one phrase; empty where it is seen.
         read_uncommitted: next offset to read in that view, and so on; None where it is not known.
         absence: where it is away or behind.
-        is_late: whether it copied something too late, and no audit has compared it since.
+        late: what it copied too late, where no audit has compared it since.
     """
 
     broker: int
     state: State
     why: str = ""
+    unseen: str = ""
     log_start_offset: int | None = None
     last_stable_offset: int | None = None
     high_watermark: int | None = None
     read_committed: int | None = None
     read_uncommitted: int | None = None
     absence: Absence | None = None
-    is_late: bool = False
+    late: Late | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,14 @@ class Verdicts(NamedTuple):
         replicas: by broker, its state and one phrase why; that is empty where nothing is to be said.
         unknown: by reason, how many offsets of both views have no verdict.
         findings: that stand, the gravest first.
+        unseen: by broker, what keeps the job from seeing its replica; those that are seen are not there.
     """
 
     place: TopicPartition
     replicas: Mapping[int, tuple[State, str]]
     unknown: Mapping[UnknownReason, int]
     findings: Sequence[Finding]
+    unseen: Mapping[int, str]
 
 
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
@@ -150,9 +152,11 @@ def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
     standing_now: dict[TopicPartition, list[Finding]] = {}
     for finding in standing_findings(snapshot):
         standing_now.setdefault(finding.place, []).append(finding)
-    late = {place for place, seconds in overdue(snapshot).items() if seconds > LAGGING_S}
+    copied_late: dict[TopicPartition, set[int]] = {}
+    for one in snapshot.absences.late:
+        copied_late.setdefault(one.place, set()).add(one.broker)
     for place, brokers in found.items():
-        yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), is_overdue=place in late)
+        yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), copied_late.get(place, ()))
 
 
 def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
@@ -174,14 +178,14 @@ def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
 
 def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partition]:
     absent = {one.replica: one for one in snapshot.absences.absent}
-    late = {one.replica for one in snapshot.absences.late}
+    late = {one.replica: one for one in snapshot.absences.late}
     if not absent and not late:
         return list(made)
     return [
         replace(
             one,
             replicas={
-                b: replace(r, absence=absent.get((*one.place, b)), is_late=(*one.place, b) in late)
+                b: replace(r, absence=absent.get((*one.place, b)), late=late.get((*one.place, b)))
                 for b, r in one.replicas.items()
             },
         )
@@ -206,28 +210,56 @@ def _verdicts(
     place: TopicPartition,
     brokers: Collection[int],
     findings: Sequence[Finding],
-    *,
-    is_overdue: bool,
+    copied_late: Collection[int],
 ) -> Verdicts:
     coverage = snapshot.coverage.get(place)
-    unknown = _unknown(coverage)
-    states = _blind(snapshot, place, brokers)
-    states |= _compared(
+    unknown = unknown_offsets(snapshot).get(place, {})
+    hidden = {b: one for b in brokers if (one := hiding(snapshot, (*place, b))) is not None}
+    starting = {b: one for b, one in hidden.items() if one.cause.ends_with_the_start}
+    states = {b: _unseen(one) for b, one in hidden.items() if b not in starting}
+    loading = ""
+    if not snapshot.caught_up.get(place, True):
+        loading = _CATCHING_UP if snapshot.initially_read.get(place, True) else _LOADING
+    partly = _IN_PART if place in in_part(snapshot) else ""
+    compared = _compared(
         coverage,
         unknown,
         [broker for broker in brokers if broker not in states],
         sees_all=not states,
-        is_loading=not snapshot.initially_read.get(place, True),
-        is_overdue=is_overdue,
+        loading=loading,
+        is_overdue=overdue(snapshot).get(place, 0.0) > LAGGING_S,
+        partly=_CHECKED if snapshot.findings.pending.get(place) else partly,
     )
+    for broker, one in starting.items():
+        if broker in compared and compared[broker][0] in CALM - {State.LOADING}:
+            compared[broker] = State.LOADING, one.here
+    states |= compared
+    if not findings:
+        states |= dict.fromkeys(compared.keys() & copied_late, (State.UNKNOWN, _LATE))
     for finding in findings:
         states |= dict.fromkeys(_named(finding).intersection(brokers), (State.DIVERGED, ""))
-    return Verdicts(place, states, unknown, findings)
+    return Verdicts(place, states, unknown, findings, {b: one.here for b, one in hidden.items() if b not in starting})
+
+
+def _unseen(one: Blind) -> tuple[State, str]:
+    """The state of a replica that is not seen, and why."""
+    return _OF_CAUSE.get(one.cause, State.UNKNOWN), one.here
+
+
+_OF_CAUSE = {
+    Cause.UNAUTHORIZED: State.UNAUTHORIZED,
+    Cause.BROKER_AWAY: State.UNREACHABLE,
+    Cause.REPLICA_OFFLINE: State.UNREACHABLE,
+}
+"""What has a state of its own; of the rest it is unknown what they hold."""
 
 
 def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:
     place, coverage = one.place, snapshot.coverage.get(one.place)
-    made = {broker: _replica(snapshot, place, broker, *one.replicas[broker]) for broker in sorted(one.replicas)}
+    made = {
+        broker: _replica(snapshot, place, broker, *one.replicas[broker], one.unseen.get(broker, ""))
+        for broker in sorted(one.replicas)
+    }
     compared = None if coverage is None or min(coverage.compared_up_to) < 0 else coverage.compared_up_to
     leader, isr = snapshot.leadership.get(place, (None, None))
     return Partition(place, made, one.unknown, compared, tuple(one.findings), leader, isr)
@@ -238,26 +270,15 @@ def _named(finding: Finding) -> frozenset[int]:
     return frozenset({finding.broker}) if finding.broker != NOBODY else standing(sides_of(finding))
 
 
-def _blind(snapshot: Snapshot, place: TopicPartition, brokers: Iterable[int]) -> dict[int, tuple[State, str]]:
-    """The replicas that cannot be read now, and why."""
-    found = {}
-    for broker in brokers:
-        refusal = snapshot.refused.get((*place, broker))
-        if refusal is not None:
-            found[broker] = (State.UNAUTHORIZED, f"the right {refusal.right} is missing")
-        elif not snapshot.reachable.get(broker, True):
-            found[broker] = (State.UNREACHABLE, "the broker does not answer")
-    return found
-
-
 def _compared(
     coverage: Coverage | None,
     unknown: Mapping[UnknownReason, int],
     brokers: Iterable[int],
     *,
     sees_all: bool,
-    is_loading: bool,
+    loading: str,
     is_overdue: bool,
+    partly: str,
 ) -> dict[int, tuple[State, str]]:
     """What stands about those that can be read.
 
@@ -266,48 +287,53 @@ def _compared(
         unknown: by reason, how many offsets have no verdict.
         brokers: that can be read.
         sees_all: whether all can.
-        is_loading: whether what was there when the job began is still being read.
+        loading: what of it is still being read, or compared, as it was when that could begin; empty where nothing is.
         is_overdue: whether verdicts that should come by themselves do not.
+        partly: why not all of it is known to agree; empty where it is.
     """
     if coverage is None:
         if is_overdue:
             return dict.fromkeys(brokers, (State.UNKNOWN, _NOTHING))
         return dict.fromkeys(brokers, (State.LOADING, _LOADING))
-    if is_loading and sees_all and _passes(unknown):
-        return dict.fromkeys(brokers, (State.LOADING, _LOADING))
+    if loading and sees_all and not is_overdue and _passes(coverage, unknown):
+        return dict.fromkeys(brokers, (State.LOADING, loading))
     gaps = behind(coverage)
     if sees_all and not is_overdue and max(gaps.values(), default=0) <= BEHIND:
         # The last offsets are on their way.
         unknown = {reason: n for reason, n in unknown.items() if reason is not UnknownReason.NOT_READ_YET}
     rest = State.CONSISTENT, ""
     if unknown:
-        is_calm = unknown.keys() <= HARMLESS and not is_overdue
+        is_calm = not is_overdue and all(_is_harmless(reason, coverage) for reason in unknown)
         state = State.NOT_FULLY_COMPARED if is_calm else State.UNKNOWN
         rest = state, ", ".join(f"{n:,} {words(reason)}" for reason, n in unknown.items())
     elif min(coverage.compared_up_to) < 0 and any(b.log_start_offset != b.high_watermark for b in coverage.brokers):
         rest = State.UNKNOWN, _NOTHING
+    elif partly:
+        rest = State.NOT_FULLY_COMPARED, partly
     late = {b: (State.BEHIND, f"{n:,} offsets behind the furthest replica") for b, n in gaps.items() if n > BEHIND}
     return {broker: late.get(broker, rest) for broker in brokers}
 
 
-def _passes(unknown: Mapping[UnknownReason, int]) -> bool:
+def _passes(coverage: Coverage, unknown: Mapping[UnknownReason, int]) -> bool:
     """Whether reading on settles some of what has no verdict, or all has one, and nothing is wrong with the rest."""
-    return unknown.keys() <= PASSING | HARMLESS and (not unknown or not unknown.keys().isdisjoint(PASSING))
+    if any(reason not in PASSING and not _is_harmless(reason, coverage) for reason in unknown):
+        return False
+    return not unknown or not unknown.keys().isdisjoint(PASSING)
 
 
-def _unknown(coverage: Coverage | None) -> dict[UnknownReason, int]:
-    if coverage is None:
-        return {}
-    return {reason: sum(counts) for reason, counts in coverage.unknown.items() if sum(counts)}
+def _is_harmless(reason: UnknownReason, coverage: Coverage) -> bool:
+    """Whether offsets may have no verdict for a reason though nothing is wrong."""
+    return reason in _WAITS or telling(reason, coverage) is Telling.IN_PART
 
 
-def _replica(snapshot: Snapshot, place: TopicPartition, broker: int, state: State, why: str) -> Replica:
+def _replica(snapshot: Snapshot, place: TopicPartition, broker: int, state: State, why: str, unseen: str) -> Replica:
     replica = (*place, broker)
     known = snapshot.replicas.get(replica)
     return Replica(
         broker,
         state,
         why,
+        unseen,
         known.log_start_offset if known else None,
         known.last_stable_offset if known else None,
         known.high_watermark if known else None,

@@ -30,6 +30,7 @@ class Lane:
         read: next offset that Parallax reads.
         compared: offset below which all replicas have been compared.
         behind: how many offsets ``end`` is behind that of the furthest replica.
+        unseen: what keeps the job from seeing it now, so that the rest is as it was last; empty where it is seen.
         is_calm: nobody has to look after the replica: to be some offsets behind is how replication goes.
     """
 
@@ -42,6 +43,7 @@ class Lane:
     compared: int | None
     behind: int
     is_calm: bool
+    unseen: str = ""
 
     @property
     def text(self) -> str:
@@ -52,7 +54,8 @@ class Lane:
             said[-1] += f", {self.behind:,} behind the furthest replica"
         said.append("not read yet" if self.read is None else f"read up to {self.read:,}")
         said.append("nothing compared" if self.compared is None else f"compared up to {self.compared:,}")
-        return f"Broker {self.broker} as {self.isolation.name.lower()}: {', '.join(said)}."
+        unseen = f"not seen, {self.unseen}; last known: " if self.unseen else ""
+        return f"Broker {self.broker} as {self.isolation.name.lower()}: {unseen}{', '.join(said)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,8 @@ def lanes(partition: Partition) -> list[Lane]:
             start, end, mark = replica.log_start_offset, ends[broker], replica.high_watermark
             if start is not None and end is not None and mark is not None:
                 read = replica.read_committed if level is IsolationLevel.READ_COMMITTED else replica.read_uncommitted
-                made.append(
-                    Lane(broker, level, start, end, mark, read, compared, furthest - end, replica.state in CALM)
-                )
+                calm, unseen = replica.state in CALM, replica.unseen
+                made.append(Lane(broker, level, start, end, mark, read, compared, furthest - end, calm, unseen))
     return sorted(made, key=lambda lane: (lane.broker, lane.isolation))
 
 
@@ -135,7 +137,8 @@ def _lane(lane: Lane, on: Scale, y: int) -> str:
         x = _x(on, lane.read)
         parts.append(f'<path class="read" d="M{x - 4:.1f} {y - 5}h8l-4 6z"/>')
     behind = f", {lane.behind:,} behind" if lane.behind else ""
-    parts.append(_text(_WIDTH - _RIGHT + 8, y + _BAR - 1, f"{lane.end:,}{behind}", "start"))
+    unseen = ", not seen" if lane.unseen else ""
+    parts.append(_text(_WIDTH - _RIGHT + 8, y + _BAR - 1, f"{lane.end:,}{behind}{unseen}", "start"))
     return "".join(parts)
 
 

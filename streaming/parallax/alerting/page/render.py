@@ -14,19 +14,22 @@ from markupsafe import Markup
 
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
+from parallax.alerting.page.lanes_over_time import Drawn
+from parallax.alerting.page.life import moments, phases
 from parallax.alerting.page.offset_lanes import drawn_lanes
-from parallax.alerting.page.timeline import Line
 from parallax.alerting.page.topic_map import Topic, topic_map
+from parallax.alerting.page.versions import Versions, of_evidence
 from parallax.alerting.starting import Stage
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import Condition, Status
-from parallax.counts import counted
+from parallax.counts import agreed, counted
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
+from parallax.findings.happenings import AskedAgain
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.report import OVER, answers_of, key_text, sections
 from parallax.findings.summary import asked_in_words, counted_in_words
-from parallax.guard.words import audit_in_words, in_words, late_in_words, summed
+from parallax.guard.words import audit_in_words, in_words, late_in_short, late_in_words, summed, unwatched_in_words
 from parallax.model import FindingStatus, TopicPartition
 from parallax.moments import roughly
 from parallax.shell import ANYWHERE, Shell
@@ -141,6 +144,13 @@ def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str], pe
     return Shown(found[first:end], len(found), page, wanted.name, wanted.state, per_page, following)
 
 
+def _searched(finding: Finding) -> str:
+    """Where a search among findings looks: partition, kind, broker, id and key."""
+    kind = str(finding.kind).replace("_", " ")
+    place = f"{finding.topic}-{finding.partition}"
+    return f"{place} {kind} {finding.kind} broker {finding.broker} {finding.finding_id} {key_text(finding) or ''}"
+
+
 def _states_of(row: Topic | Partition | Finding) -> Collection[str]:
     if isinstance(row, Finding):
         return {row.status}
@@ -212,6 +222,7 @@ class Renderer:
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
             late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at),
+            unwatched=unwatched_in_words(snapshot.absences.unwatched),
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
             in_words=TOPICS_IN_WORDS,
@@ -226,7 +237,7 @@ class Renderer:
             "findings.html",
             status=status,
             statuses=tuple(FindingStatus),
-            table=shown(listed, wanted, lambda finding: f"{finding.topic}-{finding.partition}"),
+            table=shown(listed, wanted, _searched),
         )
 
     def topic(self, snapshot: Snapshot, status: Status, topic: str, wanted: Wanted) -> str | None:
@@ -243,7 +254,7 @@ class Renderer:
         )
 
     def partition(
-        self, snapshot: Snapshot, status: Status, place: TopicPartition, timelines: Sequence[Line], timeline_error: str
+        self, snapshot: Snapshot, status: Status, place: TopicPartition, over_time: Drawn | None, timeline_error: str
     ) -> str | None:
         """One partition, below what stands about the cluster; None where it is not known."""
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
@@ -256,8 +267,9 @@ class Renderer:
             lanes=drawn_lanes(found[0]),
             audit=glance.last_audit(snapshot, place),
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
+            late_in_short=late_in_short,
             audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
-            timelines=timelines,
+            over_time=over_time,
             timeline_error=timeline_error,
         )
 
@@ -273,14 +285,34 @@ class Renderer:
         user: str,
         problem: str = "",
         said: str = "",
+        again: AskedAgain | None = None,
+        can_ask: bool = False,
     ) -> str:
-        """A finding with its evidence, below what stands; a form to acknowledge it where there is a token."""
+        """A finding with its evidence, below what stands; forms to act on it where there is a token."""
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
-        return self.page("finding.html", **values, status=status, token=token, user=user, problem=problem, said=said)
+        values["again"] = "" if again is None else again.in_words
+        given = {"token": token, "user": user, "problem": problem, "said": said, "can_ask": can_ask}
+        return self.page("finding.html", **values, **given, status=status)
+
+    def asked(
+        self, finding: Finding, found: Sequence[Versions], problem: str, status: Status, *, token: str, asked_s: float
+    ) -> str:
+        """What the brokers answered to somebody who has just asked for a finding's records.
+
+        Args:
+            finding: asked about.
+            found: one for each offset.
+            problem: why nothing was found; empty where something was.
+            status: what stands.
+            token: of the form that asks again.
+            asked_s: when they were asked, seconds since 1970 UTC.
+        """
+        given = {"versions": found, "problem": problem, "token": token, "asked_s": asked_s}
+        return self.page("asked.html", finding=finding, status=status, **given)
 
 
 def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
-    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``timelines``.
+    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``over_time``.
 
     Args:
         reported: the findings, those that stand first.
@@ -320,9 +352,13 @@ def finding_values(
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
     count = f"{tally_of(finding).count:,}" if finding.is_incident else None
     mine = [event for event in events if event.finding_id == finding.finding_id]
+    versions, more = of_evidence(finding)
     return {
         "finding": finding,
-        "events": [(event, asked_in_words(asked_at(event))) for event in mine],
+        "moments": moments(mine),
+        "phases": phases(mine),
+        "versions": versions,
+        "more_versions": f"{counted(more, 'more offset')} {agreed(more, 'is', 'are')} in the evidence." if more else "",
         "explained": explained,
         "sections": sections(explained, on_record),
         "answers": answers_of(evidence_of(finding)),

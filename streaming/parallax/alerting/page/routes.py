@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,9 +14,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from parallax.alerting.page.asking import Asking, AskingError
 from parallax.alerting.page.auth import Users, is_from_elsewhere
+from parallax.alerting.page.compared import Compared
+from parallax.alerting.page.lanes_over_time import drawn_over_time, lanes_over_time
 from parallax.alerting.page.render import Renderer, Wanted
-from parallax.alerting.page.timeline import Line, Recent, drawn
+from parallax.alerting.page.timeline import Recent, Tracks
+from parallax.alerting.page.versions import Versions
 from parallax.alerting.state import MonitorState, Snapshot
 from parallax.alerting.status import Status
 from parallax.errors import one_line
@@ -48,6 +53,8 @@ class Page:
         users: who may act on it.
         renderer: makes the pages.
         on_record: what else is on record about the replicas of a finding's partition.
+        compared: how far partitions were compared over the last hour.
+        asking: asks the brokers for the records of a finding, when somebody wants it; None where nobody can.
     """
 
     def __init__(
@@ -58,6 +65,8 @@ class Page:
         users: Users,
         renderer: Renderer,
         on_record: OnRecord,
+        compared: Compared,
+        asking: Asking | None = None,
     ) -> None:
         self._state = state
         self._storage = storage
@@ -66,6 +75,8 @@ class Page:
         self._users = users
         self._renderer = renderer
         self._on_record = on_record
+        self._compared = compared
+        self._asking = asking
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -77,6 +88,7 @@ class Page:
             Route("/findings", self._findings),
             Route("/findings/{finding_id}", self._finding),
             Route("/findings/{finding_id}/acknowledge", self._acknowledge, methods=["POST"]),
+            Route("/findings/{finding_id}/records", self._records, methods=["POST"]),
             Mount("/static", StaticFiles(directory=Path(str(files("parallax.alerting.page") / "static")))),
         ]
 
@@ -104,16 +116,17 @@ class Page:
 
     def _partition(self, request: Request) -> Response:
         place = TopicPartition(request.path_params["topic"], request.path_params["partition"])
-        lines: list[Line] = []
+        tracks: Tracks = {}
         error = ""
         try:
-            lines = drawn(self._recent.of(place))
+            tracks = self._recent.of(place)
         except TableNotFoundError:
             error = "Nothing has been recorded yet."
         except (DeltaError, OSError, pa.ArrowException) as failure:
             error = f"The recorded progress cannot be read: {one_line(failure)}"
         snapshot = self._state.snapshot()
-        html = self._renderer.partition(snapshot, self._status(snapshot), place, lines, error)
+        over_time = drawn_over_time(lanes_over_time(tracks, self._compared.of(place, snapshot)))
+        html = self._renderer.partition(snapshot, self._status(snapshot), place, over_time, error)
         if html is None:
             return self._no(f"Partition {place.topic}-{place.partition} is none that the job follows.")
         return HTMLResponse(html)
@@ -132,34 +145,45 @@ class Page:
             return self.message("The findings cannot be read", str(error), 503)
         user = self._user(request)
         token = self._users.token(user, finding.finding_id) if user else ""
+        snapshot = self._state.snapshot()
         html = self._renderer.finding(
             finding,
             events,
             standing.values(),
             self._on_record(finding),
-            self._status(self._state.snapshot()),
+            self._status(snapshot),
+            again=snapshot.findings.asked_again.get(finding.finding_id),
             token=token,
             user=user,
             problem=problem,
             said=said,
+            can_ask=self._asking is not None,
         )
         return HTMLResponse(html, 400 if problem else 200)
 
     async def _acknowledge(self, request: Request) -> Response:
+        return await self._acted(request, self._acknowledged)
+
+    async def _records(self, request: Request) -> Response:
+        return await self._acted(request, self._asked)
+
+    async def _acted(self, request: Request, act: Callable[[Request, str, str], Response]) -> Response:
+        """What somebody does by a form of a finding's page; refused where it was not sent by that user from there."""
         from starlette.concurrency import run_in_threadpool
 
         if int(request.headers.get("content-length") or _LONGEST_FORM) >= _LONGEST_FORM:
             return self.message("Too long", "The reason is longer than can be kept.", 413)
         async with request.form(max_files=0, max_fields=5) as form:
             given, reason = str(form.get("token") or ""), str(form.get("reason") or "")
-        return await run_in_threadpool(self._acknowledged, request, given, reason)
-
-    def _acknowledged(self, request: Request, given: str, reason: str) -> Response:
-        finding_id, user = request.path_params["finding_id"], self._user(request)
+        user = self._user(request)
         if not user:
             return self.message("Not here", "Nobody can act on this page: alerting.users is not set.", 403)
-        if is_from_elsewhere(request) or not self._users.is_token(given, user, finding_id):
+        if is_from_elsewhere(request) or not self._users.is_token(given, user, request.path_params["finding_id"]):
             return self.message("Refused", "This form was not sent from this page as it stands. Load it again.", 403)
+        return await run_in_threadpool(act, request, user, reason)
+
+    def _acknowledged(self, request: Request, user: str, reason: str) -> Response:
+        finding_id = request.path_params["finding_id"]
         try:
             acknowledge(self._storage, finding_id, reason, by=user)
         except AcknowledgeError as error:
@@ -169,6 +193,25 @@ class Page:
         except FindingsTableError as error:
             return self.message("The findings cannot be written", str(error), 503)
         return RedirectResponse(f"/findings/{finding_id}", 303)
+
+    def _asked(self, request: Request, user: str, _: str) -> Response:
+        if self._asking is None:
+            return self.message("Not here", "This page cannot ask the brokers.", 404)
+        try:
+            finding = named(current(read_events(self._storage)), request.path_params["finding_id"])
+        except FindingNotNamedError as error:
+            return self._no(str(error))
+        except FindingsTableError as error:
+            return self.message("The findings cannot be read", str(error), 503)
+        found: Sequence[Versions] = ()
+        problem = ""
+        try:
+            found = self._asking.ask(finding)
+        except AskingError as error:
+            problem = str(error)
+        status, token = self._status(self._state.snapshot()), self._users.token(user, finding.finding_id)
+        html = self._renderer.asked(finding, found, problem, status, token=token, asked_s=time.time())
+        return HTMLResponse(html, 503 if problem else 200)
 
     def _user(self, request: Request) -> str:
         return self._users.named(request.headers.get("authorization")) or ""

@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from parallax.alerting.page.lanes_over_time import Drawn, drawn_over_time, lanes_over_time
 from parallax.alerting.page.render import finding_values, report
-from parallax.alerting.page.timeline import Line, drawn, recorded
+from parallax.alerting.page.timeline import recorded
 from parallax.config import AlertingSettings
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
@@ -56,17 +57,17 @@ def write_report(
         chosen.sort(key=lambda f: (not f.is_open, not f.exposed, f.first_suspected_at))
         reported = [
             finding_values(finding, events, standing.values(), told.runbook_url, on_record(finding), shell)
-            | {"timelines": _timelines(storage, finding)}
+            | {"over_time": _over_time(storage, finding)}
             for finding in chosen
         ]
         to.write(report(reported, told.cluster))
     return len(reported)
 
 
-def _timelines(storage: str, finding: Finding) -> list[Line]:
+def _over_time(storage: str, finding: Finding) -> Drawn | None:
     """Where the offsets stood when it was suspected; none where that was cleared away since."""
     at = finding.first_suspected_at
     try:
-        return drawn(recorded(storage, finding.place, at - _AROUND, at + _AROUND))
+        return drawn_over_time(lanes_over_time(recorded(storage, finding.place, at - _AROUND, at + _AROUND)))
     except (DeltaError, OSError, pa.ArrowException):
-        return []
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parallax.alerting.page.glance import CALM, ORDER, State, Verdicts
 from parallax.model import UnknownReason
@@ -16,9 +16,12 @@ class Cell:
 
     Attributes:
         states: how many of them are in which state, the gravest first; never empty.
+        unseen: what keeps the job from seeing those that are unknown, where they are the gravest and that is the same
+            for all of them; else empty.
     """
 
     states: Mapping[State, int]
+    unseen: str = ""
 
     @property
     def state(self) -> State:
@@ -34,10 +37,12 @@ class Cell:
     def text(self) -> str:
         """In words, as in ``1 of 3 diverged``; other states follow only where somebody has to look after them."""
         count = sum(self.states.values())
+        why = f": {self.unseen}" if self.unseen else ""
         if len(self.states) == 1:
-            return self.state.text
-        told = [state for state in self.states if state not in CALM or state is self.state]
-        return ", ".join(f"{self.states[state]:,} of {count:,} {state.text}" for state in told)
+            return f"{self.state.text}{why}"
+        first, *others = [state for state in self.states if state not in CALM or state is self.state]
+        said = [f"{self.states[first]:,} of {count:,} {first.text}{why}"]
+        return ", ".join([*said, *(f"{self.states[state]:,} of {count:,} {state.text}" for state in others)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
     partitions: Counter[str] = Counter()
     unknown: dict[str, Counter[UnknownReason]] = {}
     counts: dict[str, dict[int, dict[State, int]]] = {}
+    unseen: dict[tuple[str, int], set[str]] = {}
     for one in verdicts:
         name = one.place.topic
         partitions[name] += 1
@@ -106,10 +112,12 @@ def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
         for broker, (state, _) in one.replicas.items():
             of_broker = of_topic.setdefault(broker, {})
             of_broker[state] = of_broker.get(state, 0) + 1
-    topics = [
-        Topic(name, {b: Cell(_in_order(counts[name][b])) for b in sorted(counts[name])}, count, unknown.get(name, {}))
-        for name, count in partitions.items()
-    ]
+            if state is State.UNKNOWN:
+                unseen.setdefault((name, broker), set()).add(one.unseen.get(broker, ""))
+    topics = []
+    for name, count in partitions.items():
+        cells = {b: _cell(counts[name][b], unseen.get((name, b), set())) for b in sorted(counts[name])}
+        topics.append(Topic(name, cells, count, unknown.get(name, {})))
     topics.sort(key=lambda topic: (ORDER[topic.state], topic.name))
     states: Counter[State] = Counter()
     for topic in topics:
@@ -121,6 +129,12 @@ def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
         every.update(own)
     brokers = {broker for topic in topics for broker in topic.cells}
     return TopicMap(tuple(topics), tuple(sorted(brokers)), _in_order(states), every)
+
+
+def _cell(states: Mapping[State, int], unseen: set[str]) -> Cell:
+    made = Cell(_in_order(states))
+    # Of the other states their words say it.
+    return replace(made, unseen=next(iter(unseen))) if made.state is State.UNKNOWN and len(unseen) == 1 else made
 
 
 def _in_order(states: Mapping[State, int]) -> Mapping[State, int]:

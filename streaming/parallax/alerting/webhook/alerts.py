@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from urllib.parse import quote
 
-from parallax.alerting.conditions import CONDITIONS, Suffered, commands
+from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, commands
 from parallax.alerting.listing import ALARMS, FindingState, headline, state_of
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import RUNBOOK, runbook_of
@@ -120,7 +120,7 @@ class Alert:
     def rank(self) -> int:
         """Of its state: the lower, the graver."""
         if self.is_of_the_job:
-            return int(self.severity is not Severity.CRITICAL)
+            return _rank(self.state)
         return list(FindingState).index(FindingState(self.state))
 
 
@@ -175,22 +175,34 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
         known: the alert about it so far.
         places: what is where.
     """
-    condition = CONDITIONS[suffered.alertname]
+    # A story that has become worse is told as that until it is over: each receiver hears that it began, that it became
+    # worse, and what came of it.
+    state = suffered.alertname
+    if known is not None and known.ends_at is None and known.rank < _rank(state):
+        state = known.state
+    condition = CONDITIONS[state]
+    said = {**UNSAID, **suffered.about, **suffered.labels, **commands(places.shell)}
     annotations = {
-        "summary": places.named(condition.headline.format(**suffered.labels)),
-        "description": condition.description.format(**suffered.labels, **commands(places.shell)),
+        "summary": places.named(condition.headline.format_map(said)),
+        "description": condition.description.format_map(said),
         "page_url": places.page_of(),
-        "runbook_url": f"{places.runbook}#{suffered.alertname.lower()}",
+        "runbook_url": f"{places.runbook}#{state.lower()}",
+        "outcome": suffered.about.get("outcome", ""),
     }
     return Alert(
         name=suffered.name,
         group=OF_THE_JOB,
-        state=suffered.alertname,
+        state=state,
         starts_at=suffered.since if known is None else known.starts_at,
         told=None if known is None else known.told,
         labels=dict(suffered.labels),
         annotations={what: text for what, text in annotations.items() if text},
     )
+
+
+def _rank(state: str) -> int:
+    """Of a condition: the lower, the graver."""
+    return int(CONDITIONS[state].severity is not Severity.CRITICAL)
 
 
 def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
@@ -204,10 +216,8 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
     """
     if alert.is_of_the_job:
         condition = CONDITIONS[alert.state]
-        summary, how = (
-            places.named(condition.was.format(**alert.labels)),
-            condition.left.format(**alert.labels, **commands(places.shell)),
-        )
+        said = {**UNSAID, **alert.annotations, **alert.labels, **commands(places.shell)}
+        summary, how = places.named(condition.was.format_map(said)), condition.left.format_map(said)
     else:
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
         summary = places.named(f"Replicas of {place} differed ({kind}), and that is over")

@@ -259,9 +259,14 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """By what they show of the key, the replicas; None unless all that answered have come equally far, and say it."""
-    everyone = (case.accused, *case.others)
-    if len({end for a in everyone for end in (a.last_stable_offset, a.cleaned_below)}) > 1:
+    """By what they show of the key, the accused and all that have come as far; None unless another has, and all say it.
+
+    Who is held back below the accused shows nothing there that could be held against what the others show. One that
+    has come further may show what these do not yet.
+    """
+    accused = case.accused
+    everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]
+    if len(everyone) == 1 or len({end for a in everyone for end in (a.last_stable_offset, a.cleaned_below)}) > 1:
         return None
     if any(a.key is None or not a.key.complete or a.key.newest_offset >= a.last_stable_offset for a in everyone):
         return None

@@ -64,6 +64,12 @@ def ended(case: Case) -> Decision:
             return _by_their_markers(case, own) or _was_shown(case, f"shows it {own} now") or decision
         is_complete = len(live_outcomes(case)) > len(case.others)
         return decision if is_complete else _by_their_markers(case, own) or _by_what_was_read(case, own)
+    was_hidden = case.live_only and claim.kind is FindingKind.COMMITTED_RECORD_ABORTED
+    if was_hidden and case.end_replaced and own == COMMITTED:
+        # It holds and shows what it was accused of hiding, and the log that proved it is replaced.
+        return case.dismissed(
+            f"offset {claim.first_offset} is {own} on broker {accused.broker} now", Resolution.UNPROVEN
+        )
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
 

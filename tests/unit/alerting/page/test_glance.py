@@ -10,7 +10,8 @@ import pytest
 from parallax.alerting.overdue import BEHIND
 from parallax.alerting.page.glance import Partition, State, partitions, refused_topics
 from parallax.alerting.page.render import Renderer, Wanted
-from parallax.alerting.status import Status, Watch, words
+from parallax.alerting.status import Status, Watch
+from parallax.alerting.unknown import words
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
@@ -34,7 +35,7 @@ def only(job: Job) -> Partition:
 
 
 def status(job: Job) -> Status:
-    return Watch(120.0).look(job.state.snapshot())
+    return Watch().look(job.state.snapshot())
 
 
 def states(job: Job) -> list[State]:
@@ -91,7 +92,7 @@ def test_while_a_broker_is_away_nothing_is_only_loading(tmp_path: Path) -> None:
         (UnknownReason.RETENTION_DIFFERS, State.NOT_FULLY_COMPARED),
         (UnknownReason.UNJUDGED, State.NOT_FULLY_COMPARED),
         (UnknownReason.UNDECIDED, State.NOT_FULLY_COMPARED),
-        (UnknownReason.LOG_START_DIFFERS, State.UNKNOWN),
+        (UnknownReason.LOG_START_DIFFERS, State.NOT_FULLY_COMPARED),
         (UnknownReason.DEFERRED, State.UNKNOWN),
         (UnknownReason.SKIPPED, State.UNKNOWN),
         (UnknownReason.UNAUTHORIZED, State.UNKNOWN),
@@ -106,6 +107,18 @@ def test_offsets_without_a_verdict_keep_every_replica_from_being_consistent(
     assert only(job).replicas[2].why == f"1,500 {words(reason)}"
     job.state.update_coverage([coverage(unknown={reason: (1000, 500), UnknownReason.SKIPPED: (1, 0)})])
     assert states(job) == [State.UNKNOWN] * 3
+
+
+def test_logs_that_begin_apart_though_nothing_deletes_are_unknown_and_those_that_all_lost_it_are_known_in_part(
+    job: Job,
+) -> None:
+    unknown = {UnknownReason.LOG_START_DIFFERS: (40, 40)}
+    apart = [broker(1), broker(2), broker(3, log_start_offset=40)]
+    job.state.update_coverage([coverage(unknown=unknown, brokers=apart)])
+    assert states(job) == [State.UNKNOWN] * 3
+    alike = [broker(b, log_start_offset=40) for b in BROKERS]
+    job.state.update_coverage([coverage(unknown=unknown, brokers=alike)])
+    assert states(job) == [State.NOT_FULLY_COMPARED] * 3
 
 
 def test_what_is_on_its_way_is_no_reason_to_doubt_the_rest(job: Job) -> None:
@@ -138,11 +151,11 @@ def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
     job.state.update_absences(Absences((absence,), (Late(absence.place, 1, 9_000, absence),)))
     replicas = only(job).replicas
     assert [replicas[b].absence for b in BROKERS] == [None, None, absence]
-    assert [replicas[b].is_late for b in BROKERS] == [True, False, False]
+    assert [replicas[b].late is not None for b in BROKERS] == [True, False, False]
     renderer, snapshot = Renderer(), job.state.snapshot()
     page = renderer.partition(snapshot, status(job), absence.place, (), "") or ""
     assert "away; what it lacks was kept until 1970-01-01 00:01:05 UTC, and may be gone by now" in page
-    assert "it copied records that may have been cleaned before: the job audits the partition by itself" in page
+    assert "it copied records that may have been cleaned before; the job audits the partition by itself" in page
     overview = renderer.overview(snapshot, status(job), Wanted()) or ""
     assert "<dt>Absent replicas</dt><dd>1 of broker 3; what 1 of them lack may be gone by now</dd>" in overview
     assert "<dt>Late copies</dt><dd>orders-0 on broker 1 copied its log late" in overview

@@ -19,9 +19,10 @@ from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.config import AlertingSettings
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
-from parallax.model import FindingStatus, IsolationLevel, UnknownReason
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, UnknownReason
+from parallax.replica.types import TopicMetadata
 from tests.asking import ask
-from tests.pages import BROKERS, PASSWORD, USERS, Job, coverage, finding, progress
+from tests.pages import BROKERS, PASSWORD, USERS, Job, Replicas, coverage, finding, progress, shown_by
 
 NAME = "f0" * 16
 
@@ -179,6 +180,17 @@ def test_a_table_is_searched_by_name_and_state(job: Job) -> None:
         assert 'href="/topics/orders"' in ask(page, "/?state=nonsense&page=-3").text
 
 
+@pytest.mark.parametrize("name", ["audited-0", "resurrected", "broker+2", "cc", "Customer"])
+def test_findings_are_searched_by_what_is_known_of_them(job: Job, name: str) -> None:
+    job.find(
+        finding("cc" * 16, topic="audited", broker=2, key=b"customer 7"),
+        finding("dd" * 16, kind=FindingKind.READ_COMMITTED_FROZEN, key=None),
+    )
+    with job.served() as page:
+        text = ask(page, f"/findings?name={name}&state=confirmed").text
+    assert ("in audited-0" in text, "in orders-0" in text) == (True, False)
+
+
 @pytest.mark.parametrize(
     "path", ["/topics/none", "/topics/orders/77", "/findings/beef", "/topics/orders/x", "/static/../auth.py", "/else"]
 )
@@ -287,6 +299,64 @@ def test_without_users_nobody_can_act(job: Job) -> None:
     with job.served() as page:
         assert ask(page, f"/findings/{NAME}/acknowledge", form={"token": "", "reason": "known"}).status == 403
     assert not acknowledged(job)
+
+
+def test_the_brokers_are_asked_by_a_click_of_who_is_logged_in_alone(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)
+    job.find(finding())
+    replicas = Replicas()
+    with job.served(users=USERS, asking=replicas.asking) as page:
+        assert "Ask the brokers now" in ask(page, f"/findings/{NAME}", password=PASSWORD).text
+        path = f"/findings/{NAME}/records"
+        assert ask(page, path, form={"token": token(page)}).status == 401
+        assert ask(page, path, password=PASSWORD, form={"token": "no"}).status == 403
+        elsewhere = {"token": token(page)}
+        assert ask(page, path, password=PASSWORD, form=elsewhere, Sec_Fetch_Site="cross-site").status == 403
+        assert ask(page, path, password=PASSWORD).status == 405
+        assert replicas.asked == 0
+        answer = ask(page, path, password=PASSWORD, form={"token": token(page)})
+    assert (answer.status, replicas.asked) == (200, 1)
+    assert "the brokers differ in what is there" in answer.text
+    assert '<th scope="col">Broker 1 (leader)</th>' in answer.text
+    assert '<th scope="col">Broker 3 (accused)</th>' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("payload", "seen"), [("hash", (False, False)), ("key", (True, False)), ("full", (True, True))]
+)
+def test_of_a_record_the_page_shows_what_the_tables_may_hold(
+    job: Job, monkeypatch: pytest.MonkeyPatch, payload: str, seen: tuple[bool, bool]
+) -> None:
+    monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)
+    job.find(finding())
+    with job.served(users=USERS, asking=Replicas(payload).asking) as page:
+        form = {"token": token(page)}
+        text = ask(page, f"/findings/{NAME}/records", password=PASSWORD, form=form).text
+    assert ("the key" in text, "the &lt;value&gt;" in text) == seen
+    assert "<value>" not in text
+
+
+def test_without_users_the_page_asks_no_broker(job: Job) -> None:
+    job.find(finding())
+    replicas = Replicas()
+    with job.served(asking=replicas.asking) as page:
+        assert "Ask the brokers now" not in ask(page, f"/findings/{NAME}").text
+        assert ask(page, f"/findings/{NAME}/records", form={"token": ""}).status == 403
+    assert replicas.asked == 0
+
+
+def test_brokers_that_cannot_be_asked_are_said_to_be(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.find(finding())
+    replicas = Replicas()
+    with job.served(users=USERS, asking=replicas.asking) as page:
+        form = {"token": token(page)}
+        monkeypatch.setattr(replicas, "metadata", lambda topics: {t: TopicMetadata(t, "", {}) for t in topics})
+        answer = ask(page, f"/findings/{NAME}/records", password=PASSWORD, form=form)
+        assert "orders-0 cannot be asked for: there is none any more" in answer.text
+        with replicas.asking._alone():
+            busy = ask(page, f"/findings/{NAME}/records", password=PASSWORD, form=form)
+    assert (answer.status, busy.status) == (503, 503)
+    assert "Somebody is asking the brokers already" in busy.text
 
 
 def test_a_form_that_is_far_too_long_is_not_read(job: Job, page: str) -> None:

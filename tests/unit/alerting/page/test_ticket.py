@@ -69,7 +69,8 @@ def test_it_draws_the_offsets_around_the_time_when_it_was_suspected(job: Job, tm
     times = [at + timedelta(minutes=minutes) for minutes in (-40, -10, 0, 10, 40)]
     job.record([progress(observed_at=t, recorded_on=t.date(), high_watermark=n) for n, t in enumerate(times)])
     write_report(job.storage, ["aaaa"], tmp_path / "report.html")
-    assert 'aria-label="High watermark over time. broker 1: 3"' in (tmp_path / "report.html").read_text()
+    said = "broker 1, read_uncommitted over time: high watermark from 1 to 3; nothing compared."
+    assert f'aria-label="{said}"' in (tmp_path / "report.html").read_text()
 
 
 def test_it_tells_what_else_is_on_record(job: Job, tmp_path: Path) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 
 from parallax.alerting.page import timeline
-from parallax.alerting.page.timeline import drawn, recorded
+from parallax.alerting.page.timeline import Tracks, recorded
 from parallax.model import TopicPartition
 from tests.pages import Job, progress
 
@@ -24,20 +23,24 @@ def row(seconds: int, broker: int, offset: int, stable: int | None = None, **mor
     return progress(broker=broker, observed_at=at, recorded_on=at.date(), **shown, **more)
 
 
+def marks(tracks: Tracks) -> dict[int, list[int | None]]:
+    return {broker: [one.high_watermark for one in own] for broker, own in tracks.items()}
+
+
 def test_what_was_recorded_of_the_partition_is_read_by_broker(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.record(
         [row(0, 1, 10), row(60, 1, 20), row(0, 2, 10), row(60, 3, 5, reachable=False), row(0, 1, 7, partition=1)]
     )
     shown = recorded(job.storage, PLACE, BEGAN - timedelta(minutes=1))
-    assert {broker: [o for _, o in of] for broker, of in shown["high_watermark"].items()} == {1: [10, 20], 2: [10]}
+    assert marks(shown) == {1: [10, 20], 2: [10], 3: [None]}
 
 
 def test_what_is_older_is_left_out(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.record([row(0, 1, 10), row(600, 1, 20)])
     shown = recorded(job.storage, PLACE, BEGAN + timedelta(seconds=300))
-    assert [o for _, o in shown["last_stable_offset"][1]] == [20]
+    assert [one.last_stable_offset for one in shown[1]] == [20]
 
 
 def test_only_what_is_new_is_read_again_of_a_partition_that_is_looked_at(
@@ -54,19 +57,19 @@ def test_only_what_is_new_is_read_again_of_a_partition_that_is_looked_at(
     job, now = Job(tmp_path), [BEGAN]
     recent = timeline.Recent(job.storage, lambda: now[0])
     job.record([row(-3700, 1, 1), row(-3000, 1, 2), row(-30, 1, 3)])
-    seen = [recent.of(PLACE)["high_watermark"]]
+    seen = [recent.of(PLACE)]
     job.record([row(-20, 1, 4), row(8, 1, 5), row(9, 2, 5)])
     now[0] += timedelta(seconds=10)
-    seen.append(recent.of(PLACE)["high_watermark"])
+    seen.append(recent.of(PLACE))
     now[0] += timedelta(seconds=800)
-    seen.append(recent.of(PLACE)["high_watermark"])
-    assert [{broker: [o for _, o in of] for broker, of in points.items()} for points in seen] == [
+    seen.append(recent.of(PLACE))
+    assert [marks(tracks) for tracks in seen] == [
         {1: [2, 3]},
         {1: [2, 3, 4, 5], 2: [5]},
-        {1: [4, 5], 2: [5]},  # by now 3 and 4 lie in one stretch of time
+        {1: [3, 4, 5], 2: [5]},
     ]
     assert asked == [BEGAN + timedelta(seconds=s) for s in (-3600, -60, -50)]
-    assert recent.of(TopicPartition("orders", 7))["high_watermark"] == {}
+    assert recent.of(TopicPartition("orders", 7)) == {}
 
 
 @pytest.mark.parametrize("topic", ["o'clock", 'a"b', "';--"])
@@ -74,48 +77,25 @@ def test_a_name_is_never_taken_for_a_query(tmp_path: Path, topic: str) -> None:
     job = Job(tmp_path)
     job.record([row(0, 1, 10), row(0, 1, 20) | {"topic": topic}])
     shown = recorded(job.storage, TopicPartition(topic, 0), BEGAN - timedelta(minutes=1))
-    assert [o for _, o in shown["high_watermark"][1]] == [20]
+    assert marks(shown) == {1: [20]}
 
 
-def test_a_stretch_of_time_keeps_its_last_report(tmp_path: Path) -> None:
+def test_a_stretch_of_time_keeps_its_first_and_its_last_report(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.record([row(second, 1, second) for second in range(0, 1200, 2)])
-    points = recorded(job.storage, PLACE, BEGAN)["high_watermark"][1]
+    points = recorded(job.storage, PLACE, BEGAN)[1]
     assert len(points) <= 240
-    assert points[-1][1] == 1198
+    assert points[0].high_watermark == 0
+    assert points[-1].high_watermark == 1198
 
 
-def test_a_replica_whose_last_stable_offset_stands_is_told_in_words() -> None:
-    moving = [(BEGAN + timedelta(seconds=s), 100 + s) for s in range(0, 600, 10)]
-    frozen = [(at, min(offset, 130)) for at, offset in moving]
-    (line,) = drawn({"last_stable_offset": {1: moving, 2: frozen}})
-    assert [(broker, text.partition(" since")[0]) for broker, _, text in line.legend] == [
-        (1, "690"),
-        (2, "130, has stood there"),
+def test_that_a_replica_did_not_answer_is_kept_beside_what_it_said_in_that_stretch_of_time(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.record([row(0, 1, 10), row(1, 1, 11, reachable=False), row(2, 1, 12), row(3, 1, 13)])
+    hour = timedelta(hours=1)
+    (own,) = recorded(job.storage, PLACE, BEGAN - hour, BEGAN + hour).values()
+    assert [(one.answers, one.high_watermark, one.log_start_offset) for one in own] == [
+        (True, 10, 0),
+        (False, None, None),
+        (True, 13, 0),
     ]
-    assert "broker 2: 130, has stood there since" in ET.fromstring(line.svg).attrib["aria-label"]
-
-
-def test_a_replica_of_which_nothing_was_heard_is_told_in_words() -> None:
-    heard = [(BEGAN, 5)]
-    going = [(BEGAN + timedelta(seconds=s), 5 + s) for s in range(300)]
-    (line,) = drawn({"high_watermark": {1: going, 2: heard}})
-    assert line.legend[1][2] == f"5, says nothing since {BEGAN:%H:%M:%S}"
-
-
-def test_an_offset_stands_until_the_next_report() -> None:
-    (line,) = drawn({"high_watermark": {1: [(BEGAN, 0), (BEGAN + timedelta(seconds=10), 10)]}})
-    points = ET.fromstring(line.svg).find("polyline")
-    assert points is not None
-    (x0, y0), (x1, y1), (x2, y2) = (map(float, p.split(",")) for p in points.attrib["points"].split())
-    assert y0 == y1 > y2
-    assert x0 < x1 == x2
-
-
-def test_nothing_is_drawn_of_nothing() -> None:
-    assert drawn({"high_watermark": {}, "last_stable_offset": {}}) == []
-
-
-def test_brokers_beyond_the_styles_use_them_again() -> None:
-    (line,) = drawn({"high_watermark": {broker: [(BEGAN, broker)] for broker in range(8)}})
-    assert [style for _, style, _ in line.legend] == [0, 1, 2, 3, 4, 5, 0, 1]

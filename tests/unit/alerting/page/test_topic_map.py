@@ -27,7 +27,7 @@ def shown(job: Job) -> TopicMap:
 
 def overview(job: Job, wanted: Wanted | None = None) -> str:
     snapshot = job.state.snapshot()
-    return Renderer().overview(snapshot, Watch(120.0).look(snapshot), wanted or Wanted())
+    return Renderer().overview(snapshot, Watch().look(snapshot), wanted or Wanted())
 
 
 def test_a_cell_counts_the_replicas_of_a_topic_on_a_broker_the_gravest_first(job: Job) -> None:

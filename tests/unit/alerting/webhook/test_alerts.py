@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from parallax.alerting.conditions import CONDITIONS, Suffered
+from parallax.alerting.conditions import CONDITIONS, OUTAGE, UNSAID, Suffered
 from parallax.alerting.webhook.alerts import Places, of_condition, over
+from parallax.model import Severity
 from parallax.shell import Shell
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,10 +34,26 @@ def test_what_a_job_suffered_says_in_words_that_it_is_over_and_what_that_leaves_
     assert (ended.annotations["description"] == "It is over.") is not is_open
 
 
-def test_a_broker_that_was_back_too_late_is_told_of_until_it_is_audited_with_the_command_for_that() -> None:
-    audit = "What it may have missed is not known until an audit: parallax audit -c '/etc/my parallax.yaml'"
-    places = Places(shell=Shell(config="/etc/my parallax.yaml"))
-    late = of_condition(Suffered("ParallaxReplicaLate", {"broker_id": "2"}, NOW), None, places)
-    assert late.annotations["description"].endswith(audit)
-    passed = of_condition(Suffered("ParallaxReplicaRemovalPassed", {"broker_id": "2"}, NOW), None, places)
-    assert over(passed, NOW, places).annotations["description"].endswith(audit)
+def test_an_outage_is_one_alert_that_becomes_worse_and_ends_with_what_came_of_it() -> None:
+    about = {"headline": "Broker 2 is away (orders)", "now": "What it lacks is kept until noon."}
+    first = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW, about), None, Places(cluster="lab"))
+    assert first.annotations["summary"] == "Broker 2 is away (orders) (cluster lab)"
+    assert first.annotations["description"] == about["now"]
+    told = replace(first, told=first.said)
+    worse = of_condition(Suffered("ParallaxReplicaRemoval", {"broker_id": "2"}, NOW, about), told, Places())
+    assert (worse.name, worse.is_news, worse.severity) == (first.name, True, Severity.CRITICAL)
+    told = replace(worse, told=worse.said)
+    late = about | {"headline": "Broker 2 was back too late (orders)", "outcome": "Nothing was lost."}
+    back = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW, late), told, Places())
+    assert not back.is_news, "it is not told that it is better before it is over"
+    assert back.annotations["summary"].startswith("Broker 2 was back too late (orders)")
+    ended = over(back, NOW, Places())
+    assert ended.annotations["summary"] == "The outage of broker 2 is over"
+    assert ended.annotations["description"] == "Nothing was lost."
+    again = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW, about), ended, Places())
+    assert again.severity is Severity.WARNING, "the next outage begins with its own"
+
+
+def test_of_an_outage_that_nobody_says_more_of_any_more_it_is_said_what_its_end_means() -> None:
+    stands = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW), None, Places())
+    assert over(stands, NOW, Places()).annotations["description"] == UNSAID["outcome"]

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from parallax.alerting.conditions import Suffered
+from parallax.alerting.conditions import OUTAGE, Suffered
 from parallax.alerting.listing import FindingState
 from parallax.alerting.webhook.alerts import OF_THE_JOB, Status
 from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
@@ -358,3 +358,30 @@ def test_findings_and_what_the_job_suffers_end_each_other_not(told: Told) -> Non
     told.observe()
     assert ids(told.delivered(30)) == ["a"]
     assert told.after(100) is None
+
+
+def test_of_an_outage_it_is_told_that_it_begins_once_that_it_is_worse_and_what_came_of_it(told: Told) -> None:
+    def stage(name: str, headline: str, outcome: str = "") -> None:
+        said = {"headline": headline, "now": "Wait.", "outcome": outcome}
+        one = suffered(name, broker_id="2")._replace(about=said)
+        told.outbox.observe_job([one], told.now, {one.name}, can_end=True)
+
+    stage(OUTAGE, "Broker 2 is away (orders)")
+    messages = [told.delivered(10)]
+    stage("ParallaxReplicaRemoval", "Broker 2 is away (orders)")
+    messages.append(told.delivered(30))
+    for headline in ("Broker 2 has been away for too long (orders)", "Broker 2 was back too late (orders)"):
+        stage("ParallaxReplicaRemoval", headline)
+        assert told.after(300) is None, "it goes on"
+    told.outbox = told.again()
+    stage(OUTAGE, "Broker 2 was back too late (orders)", "An audit found no difference.")
+    assert told.after(300) is None
+    told.outbox.observe_job([], told.now, (), can_end=True)
+    messages.append(told.delivered(30))
+    assert [(m.alerts[0].alertname, m.status) for m in messages] == [
+        (OUTAGE, Status.FIRING),
+        ("ParallaxReplicaRemoval", Status.FIRING),
+        ("ParallaxReplicaRemoval", Status.RESOLVED),
+    ]
+    assert messages[-1].alerts[0].annotations["description"] == "An audit found no difference."
+    assert told.after(10_000) is None

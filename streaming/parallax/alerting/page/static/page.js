@@ -32,15 +32,17 @@ function take(page) {
   const nameOf = (one) => one.id || one.getAttribute("href");
   const at = document.activeElement;
   const isSeen = (one) => one.getBoundingClientRect().top >= 0 && one.getBoundingClientRect().top < innerHeight;
-  const focused = at.closest("main a") && nameOf(at);
+  const focused = at.closest("main a, main summary") && nameOf(at);
   const held = scrollY > 0 && ((focused && isSeen(at) && at) || links().find(isSeen));
   const [name, top] = held ? [nameOf(held), held.getBoundingClientRect().top] : [];
+  const unfolded = [...document.querySelectorAll("details[open]")].map((part) => part.id);
   const scrolled = [...document.querySelectorAll(".scroll")].map((part) => part.scrollLeft);
   const [old, made] = [document, page].map((one) => [...one.querySelector("main").children]);
   if (old.length === made.length) old.forEach((part, i) => part.isEqualNode(made[i]) || part.replaceWith(made[i]));
   else document.querySelector("main").replaceWith(page.querySelector("main"));
   document.querySelector("time").replaceWith(page.querySelector("time"));
   document.title = page.title;
+  unfolded.map((id) => document.getElementById(id)).forEach((part) => { if (part) part.open = true; });
   document.querySelectorAll(".scroll").forEach((part, i) => { part.scrollLeft = scrolled[i] || 0; });
   const same = (wanted) => links().find((one) => nameOf(one) === wanted);
   if (focused && !document.contains(at) && same(focused)) same(focused).focus({ preventScroll: true });

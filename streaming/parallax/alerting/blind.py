@@ -1,0 +1,309 @@
+"""What keeps the job from seeing, and how far that reaches: said here for all that tell of it. Pure.
+
+The status line and ``/readyz``, the page's map and lanes, the waits for verdicts with their metric and alert, and the
+conditions of the webhooks go by `blindness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
+from parallax.alerting.snapshot import Replica, Snapshot
+from parallax.counts import agreed, counted
+from parallax.model import FindingKind, TopicPartition
+from parallax.moments import roughly
+from parallax.source.feedback import ALL
+from parallax.views.pause import in_words as paused_in_words
+
+STALE_S = 120.0
+"""How old the end-to-end heartbeat may be."""
+STALLED_S = 300.0
+"""Seconds without progress of a query after which it counts as hanging; or without a comparison, after which that
+counts as held up: one batch may take long."""
+NAMED = 3
+"""Topics, or addresses, that are named; of more, the others are counted."""
+
+
+class Cause(StrEnum):
+    """What keeps the job from seeing, in the order in which it is told: what a start ends comes last."""
+
+    STALLED = "stalled"
+    QUERY_DOWN = "query_down"
+    QUERY_STALLED = "query_stalled"
+    FINDINGS_FAIL = "findings_fail"
+    """They cannot be read or written: what the comparison suspects stays so."""
+    STORAGE_FULL = "storage_full"
+    OTHER_CLUSTER = "other_cluster"
+    BROKER_AWAY = "broker_away"
+    REPLICA_OFFLINE = "replica_offline"
+    """The broker answers, and not for this replica: its log directory is offline, say."""
+    PAUSED = "paused"
+    HANGING = "hanging"
+    """A transaction without end: in read_committed nothing beyond it is shown, and so nothing compared."""
+    FROZEN = "frozen"
+    """A replica that stands still does the same; a finding says so."""
+    UNAUTHORIZED = "unauthorized"
+    NOT_BEGUN = "not_begun"
+    """Nothing has been compared since the job started."""
+    FINDINGS_NOT_LOADED = "findings_not_loaded"
+
+    @property
+    def is_of_the_job(self) -> bool:
+        """Whether the job does not do its work: it is not ready. What others keep it from, it says."""
+        return self in _OF_THE_JOB
+
+    @property
+    def ends_with_the_start(self) -> bool:
+        """Whether a start that gets on ends it."""
+        return self in (Cause.NOT_BEGUN, Cause.FINDINGS_NOT_LOADED)
+
+    @property
+    def hides_all(self) -> bool:
+        """Whether it always keeps the job from seeing anything: nobody can rely on the job then."""
+        return self.is_of_the_job or self in (Cause.STORAGE_FULL, Cause.OTHER_CLUSTER)
+
+    @property
+    def holds_up(self) -> bool:
+        """Whether it keeps offsets from being read or compared, so that no verdict can come by itself."""
+        return self not in (Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED)
+
+
+_OF_THE_JOB = frozenset(
+    {Cause.NOT_BEGUN, Cause.STALLED, Cause.QUERY_DOWN, Cause.QUERY_STALLED, Cause.FINDINGS_FAIL},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What of the cluster is not seen: the replicas for which any of these holds."""
+
+    everything: bool = False
+    brokers: frozenset[int] = frozenset()
+    topics: frozenset[str] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
+    replicas: frozenset[Replica] = frozenset()
+
+    def __contains__(self, replica: Replica) -> bool:
+        """Whether a replica is not seen."""
+        topic, partition, broker = replica
+        return (
+            self.everything
+            or broker in self.brokers
+            or topic in self.topics
+            or replica in self.replicas
+            or (topic, partition) in self.partitions
+        )
+
+
+_EVERYTHING = Reach(everything=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """One thing that keeps the job from seeing.
+
+    Attributes:
+        since: since when, seconds since 1970 UTC; None where nobody has noted it.
+        phrase: for people, with whom it concerns.
+        here: the same of one replica that it hides.
+    """
+
+    cause: Cause
+    reach: Reach
+    since: float | None
+    phrase: str
+    here: str
+
+
+def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
+    """All that keeps the job from seeing, in the order of `Cause`."""
+    return snapshot.once(_blindness)
+
+
+def hiding(snapshot: Snapshot, replica: Replica) -> Blind | None:
+    """What keeps the job from seeing a replica, the first of `Cause`; None where nothing does."""
+    return next((one for one in blindness(snapshot) if replica in one.reach), None)
+
+
+def is_read(snapshot: Snapshot, replica: Replica) -> bool:
+    """Whether nothing keeps a replica from being read: it answers, may be read, and is wanted read."""
+    return not any(replica in one.reach for one in blindness(snapshot) if one.cause in _UNREAD)
+
+
+_UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cause.UNAUTHORIZED})
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """The partitions for which no verdict can come by itself: one of their replicas is not read, or all are not."""
+
+    everything: bool
+    places: Collection[TopicPartition]
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.places)
+
+    def __contains__(self, place: TopicPartition) -> bool:
+        """Whether a partition is held up."""
+        return self.everything or place in self.places
+
+
+def held_up(snapshot: Snapshot) -> HeldUp:
+    """The partitions that are held up."""
+    return snapshot.once(_held_up)
+
+
+def _held_up(snapshot: Snapshot) -> HeldUp:
+    now = snapshot.taken_at
+    causes = [
+        one
+        for one in blindness(snapshot)
+        if one.cause.holds_up and (one.cause is not Cause.STALLED or one.since is None or now - one.since > STALLED_S)
+    ]
+    if any(one.reach.everything for one in causes):
+        return HeldUp(True, ())
+    places = {place for one in causes for place in one.reach.partitions}
+    reaches = [one.reach for one in causes if one.reach.brokers or one.reach.topics or one.reach.replicas]
+    if reaches:
+        places |= {
+            TopicPartition(*replica[:2])
+            for replica in snapshot.replicas.keys() | snapshot.refused.keys()
+            if any(replica in reach for reach in reaches) and snapshot.holds(replica)
+        }
+    return HeldUp(False, places)
+
+
+def _blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
+    found = [
+        *_of_the_comparison(snapshot),
+        *_of_queries(snapshot),
+        *_of_findings(snapshot),
+        *_of_storage_and_cluster(snapshot),
+        *_of_brokers(snapshot),
+        *_of_pauses(snapshot),
+        *_of_transactions(snapshot),
+        *_of_rights(snapshot),
+    ]
+    order = list(Cause)
+    return tuple(sorted(found, key=lambda one: order.index(one.cause)))
+
+
+def _all(cause: Cause, since: float | None, phrase: str, here: str = "") -> Blind:
+    return Blind(cause, _EVERYTHING, since, phrase, here or phrase)
+
+
+def _of_the_comparison(snapshot: Snapshot) -> Iterator[Blind]:
+    if snapshot.heartbeat is None:
+        yield _all(Cause.NOT_BEGUN, snapshot.started_at, "nothing has been compared yet")
+    elif snapshot.taken_at - snapshot.heartbeat > STALE_S:
+        idle = roughly(snapshot.taken_at - snapshot.heartbeat)
+        yield _all(Cause.STALLED, snapshot.heartbeat, f"nothing has been compared for {idle}")
+
+
+def _of_queries(snapshot: Snapshot) -> Iterator[Blind]:
+    now = snapshot.taken_at
+    for name, query in sorted(snapshot.queries.items()):
+        if not query.up:
+            yield _all(Cause.QUERY_DOWN, query.last_progress, f"query {name} is down")
+        elif query.last_progress is not None and now - query.last_progress > STALLED_S:
+            idle = roughly(now - query.last_progress)
+            yield _all(Cause.QUERY_STALLED, query.last_progress, f"query {name} has made no progress for {idle}")
+
+
+def _of_findings(snapshot: Snapshot) -> Iterator[Blind]:
+    if snapshot.findings.error is not None:
+        yield _all(Cause.FINDINGS_FAIL, None, f"findings: {snapshot.findings.error}", "findings cannot be kept")
+    elif not snapshot.findings_loaded:
+        yield _all(Cause.FINDINGS_NOT_LOADED, snapshot.started_at, "the findings are not loaded")
+
+
+def _of_storage_and_cluster(snapshot: Snapshot) -> Iterator[Blind]:
+    if snapshot.storage_full:
+        yield _all(Cause.STORAGE_FULL, None, "the storage is full, and recording has stopped", "the storage is full")
+    if snapshot.mismatches:
+        where = some(set(snapshot.mismatches))
+        yield _all(Cause.OTHER_CLUSTER, None, f"another cluster answers at {where}", "another cluster answers")
+
+
+def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
+    away = sorted(broker for broker, answers in snapshot.reachable.items() if not answers)
+    if away:
+        whom = f"{agreed(len(away), 'broker', 'brokers')} {', '.join(map(str, away))}"
+        phrase = f"{whom} {agreed(len(away), 'does', 'do')} not answer"
+        yield Blind(Cause.BROKER_AWAY, Reach(brokers=frozenset(away)), None, phrase, "the broker does not answer")
+    offline = {
+        replica
+        for replica, state in snapshot.replicas.items()
+        if not state.answers and replica[2] not in away and replica not in snapshot.refused and snapshot.holds(replica)
+    }
+    if offline:
+        where = ", ".join(map(str, sorted({broker for *_, broker in offline})))
+        phrase = f"{counted(len(offline), 'replica')} cannot be read on broker {where}"
+        here = "the broker answers, and not for this replica"
+        yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), None, phrase, here)
+
+
+def _of_pauses(snapshot: Snapshot) -> Iterator[Blind]:
+    for broker, pause in sorted(snapshot.paused.items()):
+        (said,) = paused_in_words({broker: pause})
+        reach = _EVERYTHING if broker == ALL else Reach(brokers=frozenset({broker}))
+        yield Blind(Cause.PAUSED, reach, pause.since, f"reading is paused: {said}", "reading is paused")
+
+
+def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
+    beyond = "nothing beyond is compared in read_committed"
+    if hanging := {one.one.place for one in snapshot.hanging}:
+        what = "transactions hang" if len(snapshot.hanging) > 1 else "a transaction hangs"
+        since = min(one.stands_since for one in snapshot.hanging)
+        phrase = f"{what} in {some(set(map(called, hanging)))}: {beyond}"
+        reach = Reach(partitions=frozenset(hanging))
+        yield Blind(Cause.HANGING, reach, since, phrase, f"a transaction hangs: {beyond}")
+    frozen = [one for one in snapshot.findings.standing if one.kind is FindingKind.READ_COMMITTED_FROZEN]
+    if frozen:
+        reach = Reach(partitions=frozenset(one.place for one in frozen))
+        since = min(one.first_suspected_at.timestamp() for one in frozen)
+        here = f"a replica of the partition stands still: {beyond}"
+        places = some({called(one.place) for one in frozen})
+        yield Blind(Cause.FROZEN, reach, since, f"a replica of {places} stands still: {beyond}", here)
+
+
+def _of_rights(snapshot: Snapshot) -> Iterator[Blind]:
+    by_right: dict[str, set[Replica]] = {}
+    for replica, refusal in snapshot.refused.items():
+        by_right.setdefault(refusal.right.replace("_", " "), set()).add(replica)
+    for right, refused in sorted(by_right.items()):
+        topics = frozenset(topic for topic, *rest in refused if tuple(rest) == WHOLE_TOPIC)
+        phrase = f"the right {right} is missing on {some({topic for topic, *_ in refused})}"
+        reach = Reach(topics=topics, replicas=frozenset(refused))
+        yield Blind(Cause.UNAUTHORIZED, reach, None, phrase, f"the right {right} is missing")
+
+
+def called(place: TopicPartition) -> str:
+    """A partition as Kafka writes it."""
+    return f"{place.topic}-{place.partition}"
+
+
+def some(names: Collection[str]) -> str:
+    """The first of some names, and how many more there are."""
+    first = sorted(names)
+    more = f" and {len(first) - NAMED:,} more" if len(first) > NAMED else ""
+    return ", ".join(first[:NAMED]) + more
+
+
+__all__ = [
+    "STALE_S",
+    "STALLED_S",
+    "Blind",
+    "Cause",
+    "HeldUp",
+    "Reach",
+    "blindness",
+    "called",
+    "held_up",
+    "hiding",
+    "is_read",
+    "some",
+]

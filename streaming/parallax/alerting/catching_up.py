@@ -1,0 +1,103 @@
+"""Which partitions have been compared whole since something last held them up: pure, no clock.
+
+A job that was not running, a broker that was away, a pause: each leaves offsets that nobody has compared yet when it
+ends. That they are being read is no reason to say that all agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from parallax.alerting.blind import HeldUp
+from parallax.alerting.snapshot import Replica, ReplicaState
+from parallax.compare.suspect import Coverage
+from parallax.model import UNKNOWN, TopicPartition
+
+_Ends = tuple[int, int]
+"""By view, the offset below which a log shows records; `UNKNOWN` where it shows none."""
+
+
+class CatchingUp:
+    """Remembers how far the logs of each partition went when what held it up ended, or when it was first seen."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[TopicPartition, set[int]] = {}
+        self._ends: dict[TopicPartition, _Ends] = {}
+        self._done: set[TopicPartition] = set()
+
+    def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
+        """Take in that a replica was reported on.
+
+        Args:
+            replica: which.
+            brokers: that hold the partition; None where nobody has said.
+        """
+        known = self._brokers.setdefault(TopicPartition(*replica[:2]), set())
+        known |= {replica[2], *(brokers or ())}
+        if brokers:
+            known &= set(brokers)
+
+    def look(
+        self,
+        replicas: Mapping[Replica, ReplicaState],
+        coverages: Mapping[TopicPartition, Coverage],
+        held: HeldUp,
+    ) -> dict[TopicPartition, bool]:
+        """By partition, whether nothing that its logs held then waits for a first verdict.
+
+        Args:
+            replicas: with the offsets that they reported last.
+            coverages: how far each partition has been compared.
+            held: what is held up now.
+        """
+        if held:
+            self._drop([place for place in (*self._ends, *self._done) if place in held])
+        for place in self._brokers.keys() - self._done:
+            now = None if place in held else self._ends_of(place, replicas)
+            if now is None:
+                continue
+            # Of a log that was truncated nothing is left to compare above its end.
+            first = self._ends.get(place, now)
+            ends = min(first[0], now[0]), min(first[1], now[1])
+            self._ends[place] = ends
+            coverage = coverages.get(place)
+            if all(end == UNKNOWN or _is_compared(coverage, view, end) for view, end in enumerate(ends)):
+                self._done.add(place)
+        return {place: place in self._done for place in self._brokers}
+
+    def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
+        """Let go of partitions that are gone, or whose logs are others by now."""
+        gone = [place for place in self._brokers if is_gone(place)]
+        self._drop(gone)
+        for place in gone:
+            del self._brokers[place]
+
+    def _drop(self, places: Iterable[TopicPartition]) -> None:
+        for place in places:
+            self._ends.pop(place, None)
+            self._done.discard(place)
+
+    def _ends_of(self, place: TopicPartition, replicas: Mapping[Replica, ReplicaState]) -> _Ends | None:
+        """How far the furthest of its logs goes; None where not every replica has said."""
+        states = [replicas.get((*place, broker)) for broker in self._brokers[place]]
+        known = [state for state in states if state is not None and state.high_watermark is not None]
+        if len(known) < len(states):
+            return None
+        return (
+            max(_shown(state, state.high_watermark) for state in known),
+            max(_shown(state, state.last_stable_offset) for state in known),
+        )
+
+
+def _shown(state: ReplicaState, end: int | None) -> int:
+    return UNKNOWN if end is None or end <= (state.log_start_offset or 0) else end
+
+
+def _is_compared(coverage: Coverage | None, view: int, end: int) -> bool:
+    """Whether what lies below an offset waits for no verdict that comes by itself."""
+    if coverage is None or coverage.compared_up_to[view] < end:
+        return False
+    return coverage.waits_from[view] == UNKNOWN or coverage.waits_from[view] >= end
+
+
+__all__ = ["CatchingUp"]

@@ -1,0 +1,57 @@
+"""How far each partition was compared over the last hour, remembered while the job runs: no table holds it."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from parallax.alerting.state import Snapshot
+from parallax.model import TopicPartition
+
+MOST = 20_000
+"""Partitions that are remembered; of those beyond, what stands now is all that is known."""
+_EVERY_S = 60
+_KEPT = 61
+"""Changes of a partition that are kept: one a minute at most, for an hour."""
+_FIELDS = 3
+"""When, in seconds since 1970 UTC, and how far, by view."""
+
+Steps = Sequence[tuple[datetime, tuple[int, int]]]
+"""From when on how far it was compared, by view (`parallax.model.IsolationLevel`), in the order of time."""
+
+
+class Compared:
+    """Remembers how far partitions were compared; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[TopicPartition, array[int]] = {}
+        self._noted = 0.0
+
+    def note(self, snapshot: Snapshot) -> None:
+        """Take in what stands; costs nothing within a minute of the last time."""
+        if snapshot.taken_at - self._noted < _EVERY_S:
+            return
+        with self._lock:
+            self._noted = snapshot.taken_at
+            for place in self._kept.keys() - snapshot.coverage.keys():
+                del self._kept[place]
+            for place, coverage in snapshot.coverage.items():
+                own = self._kept.get(place)
+                if own is None and len(self._kept) < MOST:
+                    own = self._kept[place] = array("q")
+                if own is not None and tuple(own[-2:]) != coverage.compared_up_to:
+                    own.extend((int(snapshot.taken_at), *coverage.compared_up_to))
+                    del own[: -_KEPT * _FIELDS]
+
+    def of(self, place: TopicPartition, snapshot: Snapshot) -> Steps:
+        """How far a partition was compared, up to what stands now; empty where nothing of it was."""
+        with self._lock:
+            own = self._kept.get(place, array("q"))
+            steps = [(own[i], (own[i + 1], own[i + 2])) for i in range(0, len(own), _FIELDS)]
+        coverage = snapshot.coverage.get(place)
+        if coverage is not None:
+            steps.append((int(snapshot.taken_at), coverage.compared_up_to))
+        return [(datetime.fromtimestamp(at, UTC), upto) for at, upto in steps if min(upto) >= 0]

@@ -1,0 +1,253 @@
+"""Lanes over time: of each replica and isolation level its log, what consumers may read of it, and what was compared.
+
+All lanes of a partition have one scale, and each shows how far the furthest replica was: one that is frozen runs level
+below the others, and what it lacks is a wedge that grows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from parallax.alerting.page.compared import Steps
+from parallax.alerting.page.timeline import Report, Tracks
+from parallax.model import IsolationLevel
+
+_WIDTH, _HEIGHT, _TOP, _BOTTOM = 900, 76, 6, 6
+_LEAST = 100
+"""Offsets that a lane is high at least: a gap of one or two is none to be drawn large."""
+_SAID_S = 60
+"""An offset that has stood for so long is said to stand."""
+_EVERY = timedelta(minutes=5)
+
+Value = tuple[datetime, int | None]
+"""From when on an offset stood; None where the replica did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One view of one replica over time.
+
+    Attributes:
+        end: of what consumers of the view may read: high watermark or last stable offset.
+        furthest: the furthest replica's.
+        compared: how far all replicas had been compared.
+        said: how it stands, in a few words.
+        is_stuck: it has stood for a minute and others have gone on.
+    """
+
+    broker: int
+    isolation: IsolationLevel
+    reports: Sequence[Report]
+    end: Sequence[Value]
+    furthest: Sequence[Value]
+    compared: Sequence[Value]
+    said: str
+    is_stuck: bool
+
+    @property
+    def name(self) -> str:
+        """As ``broker 3, read_committed``."""
+        return f"broker {self.broker}, {self.isolation.name.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The lanes of a partition.
+
+    Attributes:
+        lanes: each with its image, which has a text.
+        begin: of all; so ``end``.
+        low: the lowest offset of the scale; ``high`` the highest.
+        times: of the table of values.
+        values: by time and lane, what it was.
+    """
+
+    lanes: Sequence[tuple[Lane, Markup]]
+    begin: datetime
+    end: datetime
+    low: int
+    high: int
+    times: Sequence[datetime]
+    values: Sequence[Sequence[str]]
+
+
+def lanes_over_time(tracks: Tracks, compared: Steps = ()) -> list[Lane]:
+    """The lanes, two for each replica of which anything is recorded.
+
+    Args:
+        tracks: what each replica reported.
+        compared: how far the partition was compared.
+    """
+    ends = {level: {b: _end_of(own, level) for b, own in tracks.items()} for level in IsolationLevel}
+    furthest = {level: _furthest(list(own.values())) for level, own in ends.items()}
+    upto: dict[IsolationLevel, list[Value]] = {level: [(at, steps[level]) for at, steps in compared] for level in ends}
+    last = max((own[-1].at for own in tracks.values() if own), default=None)
+    made = []
+    for broker, own in tracks.items():
+        for level in IsolationLevel:
+            end = ends[level][broker]
+            if last is not None and any(value is not None for _, value in end):
+                said, is_stuck = _stands(end, furthest[level], last)
+                made.append(Lane(broker, level, own, end, furthest[level], upto[level], said, is_stuck))
+    return made
+
+
+def drawn_over_time(lanes: Sequence[Lane]) -> Drawn | None:
+    """The lanes as images with texts, and as a table; None where there are none."""
+    if not lanes:
+        return None
+    begin = min(lane.reports[0].at for lane in lanes)
+    end = max(at for lane in lanes for at in (lane.reports[-1].at, *(at for at, _ in lane.compared[-1:])))
+    low, high = _scale(lanes)
+    on = _Axes(begin, max((end - begin).total_seconds(), 1.0), low, max(high - low, _LEAST))
+    step = max(_EVERY, (end - begin) / 12)
+    times = [begin + step * i for i in range(int((end - begin) / step))] + [end]
+    values = [[_value(lane, at) for lane in lanes] for at in times]
+    return Drawn(
+        [(lane, _drawn(lane, on, end)) for lane in lanes], begin, end, low, max(high, low + _LEAST), times, values
+    )
+
+
+def _end_of(own: Sequence[Report], level: IsolationLevel) -> list[Value]:
+    is_committed = level is IsolationLevel.READ_COMMITTED
+    return [(one.at, one.last_stable_offset if is_committed else one.high_watermark) for one in own]
+
+
+def at_time(values: Sequence[Value], at: datetime) -> int | None:
+    """What stood at a time: the last value from before it; None where there is none, or nobody answered."""
+    found = bisect_right(values, at, key=lambda value: value[0])
+    return values[found - 1][1] if found else None
+
+
+def _furthest(every: Sequence[Sequence[Value]]) -> list[Value]:
+    times = sorted({at for own in every for at, _ in own})
+    found = [(at, [o for own in every if (o := at_time(own, at)) is not None]) for at in times]
+    return [(at, max(offsets, default=None)) for at, offsets in found]
+
+
+def _stands(own: Sequence[Value], furthest: Sequence[Value], last: datetime) -> tuple[str, bool]:
+    at, offset = own[-1]
+    if offset is None:
+        since = next(a for a, later in _tail(own) if later is None)
+        return f"does not answer since {since:%H:%M:%S}", False
+    since = next(a for a, o in _tail(own) if o == offset)
+    behind = max(0, (furthest[-1][1] or 0) - offset)
+    said = f"{offset:,}" + (f", {behind:,} behind the furthest replica" if behind else "")
+    if (last - at).total_seconds() >= _SAID_S:
+        return f"{said}, says nothing since {at:%H:%M:%S}", False
+    if (last - since).total_seconds() < _SAID_S:
+        return said, False
+    return f"{said}, has stood there since {since:%H:%M:%S}", behind > 0
+
+
+def _tail(own: Sequence[Value]) -> Sequence[Value]:
+    """The values at the end that are as the last is."""
+    first = len(own)
+    while first and own[first - 1][1] == own[-1][1]:
+        first -= 1
+    return own[first:]
+
+
+def _scale(lanes: Sequence[Lane]) -> tuple[int, int]:
+    """The offsets that are drawn: those in which anything happened, and some below; all of a log that is short."""
+    marks = [o for lane in lanes for _, o in (*lane.end, *lane.compared) if o is not None]
+    marks += [one.high_watermark for lane in lanes for one in lane.reports if one.high_watermark is not None]
+    starts = [one.log_start_offset for lane in lanes for one in lane.reports if one.log_start_offset is not None]
+    low, high = min(marks), max(marks)
+    span = max(high - low, _LEAST)
+    start = min(starts, default=0)
+    return (start if start >= low - span else low - span // 4), high
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    begin: datetime
+    seconds: float
+    low: int
+    span: int
+
+    def x(self, at: datetime) -> float:
+        return min(max((at - self.begin).total_seconds() / self.seconds, 0.0), 1.0) * _WIDTH
+
+    def y(self, offset: int) -> float:
+        share = min(max((offset - self.low) / self.span, 0.0), 1.0)
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
+
+
+def _drawn(lane: Lane, on: _Axes, end: datetime) -> Markup:
+    starts = [(one.at, one.log_start_offset) for one in lane.reports]
+    marks = [(one.at, one.high_watermark) for one in lane.reports]
+    parts = [_area("log", starts, marks, on, end), _area("held", starts, lane.end, on, end)]
+    parts.append(_area("lag alarm" if lane.is_stuck else "lag", lane.end, lane.furthest, on, end))
+    parts += [_line("furthest", lane.furthest, on, end), _line("done", lane.compared, on, end)]
+    parts += [_line("mark", lane.end, on, end), _silence(lane, on, end)]
+    box = (
+        f'<svg class="timeline over" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" aria-label='
+    )
+    return Markup(f'{box}"{escape(text_of(lane))}">{"".join(parts)}</svg>')  # noqa: S704 - numbers and escaped text
+
+
+def text_of(lane: Lane) -> str:
+    """A lane in words, for who does not see it."""
+    name = "last stable offset" if lane.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
+    first = next(o for _, o in lane.end if o is not None)
+    upto = next((o for _, o in reversed(lane.compared) if o is not None), None)
+    compared = "nothing compared" if upto is None else f"compared up to {upto:,}"
+    silent = sum(value is None for _, value in lane.end)
+    away = ", with times at which it did not answer" if silent and lane.end[-1][1] is not None else ""
+    return f"{lane.name} over time: {name} from {first:,} to {lane.said}{away}; {compared}."
+
+
+def _stretches(values: Sequence[Value], end: datetime) -> list[tuple[datetime, datetime, int]]:
+    """From when until when it was what: an offset stands until the next report."""
+    bounds = [*values, (end, None)]
+    return [(at, max(at, until), offset) for (at, offset), (until, _) in pairwise(bounds) if offset is not None]
+
+
+def _line(name: str, values: Sequence[Value], on: _Axes, end: datetime) -> str:
+    made, drawn_to = "", None
+    for at, until, offset in _stretches(values, end):
+        made += f"{'L' if at == drawn_to else 'M'}{on.x(at):.1f} {on.y(offset):.1f}H{on.x(until):.1f}"
+        drawn_to = until
+    return f'<path class="{name}" d="{made}"/>' if made else ""
+
+
+def _area(name: str, below: Sequence[Value], above: Sequence[Value], on: _Axes, end: datetime) -> str:
+    """What lies between two offsets, as far as both are known: one outline for each stretch of time."""
+    runs: list[list[tuple[float, float, float, float]]] = [[]]
+    for at, until in pairwise([*sorted({at for at, _ in (*below, *above)}), end]):
+        low, high = at_time(below, at), at_time(above, at)
+        if low is not None and high is not None and high > low and until > at:
+            runs[-1].append((on.x(at), on.x(until), on.y(low), on.y(high)))
+        elif runs[-1]:
+            runs.append([])
+    made = "".join(_outline(run) for run in runs if run)
+    return f'<path class="{name}" d="{made}"/>' if made else ""
+
+
+def _outline(run: Sequence[tuple[float, float, float, float]]) -> str:
+    there = "".join(f"V{high:.1f}H{until:.1f}" for _, until, _, high in run)
+    back = "".join(f"V{low:.1f}H{at:.1f}" for at, _, low, _ in reversed(run))
+    return f"M{run[0][0]:.1f} {run[0][2]:.1f}{there}{back}z"
+
+
+def _silence(lane: Lane, on: _Axes, end: datetime) -> str:
+    gaps: list[tuple[datetime, datetime]] = []
+    for (at, offset), (until, _) in pairwise([*lane.end, (end, None)]):
+        if offset is None:
+            gaps = [*gaps[:-1], (gaps[-1][0], until)] if gaps and gaps[-1][1] == at else [*gaps, (at, until)]
+    widths = [(on.x(at), max(on.x(until) - on.x(at), 1.0)) for at, until in gaps]
+    return "".join(f'<rect class="gap" x="{x:.1f}" y="0" width="{w:.1f}" height="{_HEIGHT}"/>' for x, w in widths)
+
+
+def _value(lane: Lane, at: datetime) -> str:
+    value, upto = at_time(lane.end, at), at_time(lane.compared, at)
+    said = "no answer" if value is None else f"{value:,}"
+    return said if upto is None else f"{said} (compared {upto:,})"

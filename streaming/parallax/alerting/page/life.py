@@ -1,0 +1,143 @@
+"""The time line of a finding: what happened to it when, and what was asked for that; pure functions of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from parallax.findings.finding import Finding, asked_at, evidence_of
+from parallax.findings.summary import asked_in_words
+from parallax.model import FindingStatus
+from parallax.moments import roughly
+
+_MOST_OFFSETS = 5
+"""Offsets that are named of those that a probe asked about."""
+_ENDS = {"healed": "repaired", "superseded": "overwritten", "object_gone": "gone"}
+"""What a resolved finding is said to be, where its evidence says more than that it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that happened to a finding.
+
+    Attributes:
+        at: when.
+        what: in a word or two: ``suspected``, ``confirmed``, ``seen by consumers`` and so on.
+        later: how long after the suspicion; empty of that itself.
+        text: what was found.
+        asked: whom Parallax asked about what, and when; empty where nobody was asked for it.
+    """
+
+    at: datetime
+    what: str
+    later: str
+    text: str
+    asked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A step that a finding's life has, and when it came to it; None where it has not.
+
+    Attributes:
+        what: ``suspected``, ``confirmed``, ``seen by consumers``, ``acknowledged``, or how it ended.
+        otherwise: what is said where it has not come to that.
+    """
+
+    what: str
+    at: datetime | None
+    otherwise: str = "not yet"
+
+
+def moments(events: Sequence[Finding]) -> list[Moment]:
+    """All that happened to a finding, in the order of time.
+
+    Args:
+        events: all of this finding, the oldest first; at least one.
+    """
+    began = events[0].first_suspected_at
+    made = [Moment(began, "suspected", "", "What Parallax reads of the replicas differed.")]
+    was_exposed = False
+    for event in events:
+        at, is_exposed = event.decided_at, event.exposed and event.stands
+        later = f"{roughly((at - began).total_seconds())} later"
+        made.append(Moment(at, _what(event), later, event.summary, _asked(event)))
+        if is_exposed != was_exposed and (event.stands or is_exposed):
+            what, text = _EXPOSED if is_exposed else _HIDDEN
+            made.append(Moment(at, what, later, text))
+        was_exposed = is_exposed
+    return made
+
+
+_EXPOSED = ("seen by consumers", "From this probe on it is known that consumers can see it.")
+_HIDDEN = ("no longer seen by consumers", "No broker that consumers read shows it any more.")
+
+
+def phases(events: Sequence[Finding]) -> list[Phase]:
+    """The steps of a finding's life at a glance, in their usual order.
+
+    Args:
+        events: all of this finding, the oldest first; at least one.
+    """
+    last = events[-1]
+
+    def first(*statuses: FindingStatus) -> datetime | None:
+        return next((event.decided_at for event in events if event.status in statuses), None)
+
+    ended = None if last.stands else last.decided_at
+    open_ended = "not yet" if last.stands else "no"
+    return [
+        Phase("suspected", events[0].first_suspected_at),
+        Phase("confirmed", first(FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED), "no"),
+        Phase("seen by consumers", next((e.decided_at for e in events if e.exposed), None), "no"),
+        Phase("acknowledged", first(FindingStatus.ACKNOWLEDGED), open_ended),
+        Phase("resolved" if last.stands else _what(last), ended),
+    ]
+
+
+def _what(event: Finding) -> str:
+    if event.status is not FindingStatus.RESOLVED:
+        return str(event.status)
+    return _ENDS.get(str(evidence_of(event).get("resolution")), str(event.status))
+
+
+def _asked(event: Finding) -> str:
+    """Whom Parallax asked about what for an event; empty where a person made it."""
+    evidence = evidence_of(event)
+    if event.status is FindingStatus.ACKNOWLEDGED or not evidence.get("replicas"):
+        return ""
+    replicas: dict[str, dict[str, Any]] = evidence["replicas"]
+    answered = [broker for broker, answer in replicas.items() if answer.get("error") is None]
+    silent = [broker for broker in replicas if broker not in answered]
+    said = [f"A{asked_in_words(asked_at(event))[1:]}: {_brokers(answered) or 'no broker'} answered"]
+    if silent:
+        said.append(f"{_brokers(silent)} did not")
+    said.append(_about(replicas, event))
+    coordinator = evidence.get("coordinator")
+    if isinstance(coordinator, dict):
+        said.append(f"the transaction coordinator said {coordinator.get('state', 'nothing')}")
+    return f"{'; '.join(said)}."
+
+
+def _about(replicas: dict[str, dict[str, Any]], event: Finding) -> str:
+    known = {o for a in replicas.values() for o in (*_numbers(a.get("asked")), *_numbers(a.get("asked_uncommitted")))}
+    offsets = sorted(known or {o for o in (event.offset, event.marker_offset) if o >= 0})
+    named = ", ".join(f"{offset:,}" for offset in offsets[:_MOST_OFFSETS])
+    more = f" and {len(offsets) - _MOST_OFFSETS:,} more" if len(offsets) > _MOST_OFFSETS else ""
+    parts = [f"offset{'s' if len(offsets) > 1 else ''} {named}{more}"] if offsets else []
+    if any(answer.get("key") for answer in replicas.values()):
+        parts.append("the newest record of the key")
+    if any(answer.get("open_transactions") is not None for answer in replicas.values()):
+        parts.append("open transactions")
+    return f"asked for {', '.join([*parts, 'the ends of the log'])}"
+
+
+def _numbers(part: Any) -> list[int]:
+    return [one for one in part if isinstance(one, int)] if isinstance(part, list) else []
+
+
+def _brokers(brokers: Sequence[str]) -> str:
+    *first, last = brokers or [""]
+    return f"brokers {', '.join(first)} and {last}" if first else f"broker {last}" if last else ""

@@ -1,0 +1,162 @@
+"""Everything that a job knows about itself at one moment: of it page, metrics and status are made. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from parallax.alerting.listing import Listed
+from parallax.alerting.refusals import Refusal
+from parallax.audit.result import PartitionResult
+from parallax.compare.suspect import Coverage
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.happenings import FindingsStatus
+from parallax.guard.absences import Absences
+from parallax.guard.run import GuardStatus
+from parallax.model import IsolationLevel, MissingRight, TopicPartition
+from parallax.source.repeats import LONGEST_US
+from parallax.views.pause import Paused
+from parallax.views.tables import TableSize
+
+Replica = tuple[str, int, int]
+"""Topic, partition, broker."""
+
+Leadership = tuple[int | None, tuple[int, ...] | None]
+"""The leader of a partition, None where there is none; the in-sync replicas, None where nobody has said."""
+
+Derived = TypeVar("Derived")
+
+_IDLE_S = 1.5 * LONGEST_US / 1e6
+"""For how long nothing may come out of the comparison while there is nothing to compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """Offsets of one replica as it reported them; None for what is not known.
+
+    Attributes:
+        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves
+            or has caught up. Seconds since 1970 UTC.
+        frozen_for_s: for how long the comparison has seen it stand behind the others.
+        reported_at: when anything was last reported of it, by our clock.
+        offsets_at: when it last reported these offsets itself, by our clock.
+        answers: whether it answered when it was last asked, if only to refuse.
+    """
+
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    stands_since: float | None = None
+    frozen_for_s: float = 0.0
+    reported_at: float = 0.0
+    offsets_at: float = 0.0
+    answers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """A streaming query as the supervisor last saw it."""
+
+    up: bool
+    restarts: int
+    last_progress: float | None
+    batch_seconds: float
+    rows: int
+    checkpoints_set_aside: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditState:
+    """The results of the job's audits.
+
+    Attributes:
+        results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
+        runs: how many audits ended how (``success`` or ``failure``).
+        read_bytes: read from each broker since the job started.
+        ended_at: when the last audit that did not fail ended.
+        spots: how many records of brokers that were back were found how (`parallax.audit.spot.Spot`).
+    """
+
+    results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
+    runs: Mapping[str, int] = field(default_factory=dict)
+    read_bytes: Mapping[int, int] = field(default_factory=dict)
+    ended_at: float | None = None
+    spots: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one moment; the mappings are copies.
+
+    Attributes:
+        assigned: by partition, the brokers that hold it by what was reported last; not there where nobody has said.
+        caught_up: by partition, whether all that its logs held when it was first seen, or when what last held up its
+            reading or comparison ended, has had its verdict since.
+        waiting_s: by view of a partition, for how long it has waited for verdicts that come by themselves at the same
+            offset, while nothing held it up.
+    """
+
+    replicas: Mapping[Replica, ReplicaState]
+    positions: Mapping[tuple[Replica, IsolationLevel], int]
+    coverage: Mapping[TopicPartition, Coverage]
+    reachable: Mapping[int, bool]
+    refused: Mapping[Replica, Refusal]
+    unauthorized: Mapping[tuple[str, MissingRight], int]
+    queries: Mapping[str, QueryState]
+    findings: FindingsStatus
+    listed: tuple[Listed, ...]
+    left_out: int
+    findings_loaded: bool
+    maintenance: Mapping[str, int]
+    maintained_at: float | None
+    tables: Mapping[str, TableSize]
+    lease: tuple[int, float | None] | None
+    audits: AuditState
+    initially_read: Mapping[TopicPartition, bool]
+    started_at: float
+    taken_at: float
+    is_all_compared: bool = False
+    absences: Absences = field(default_factory=Absences)
+    audits_at: Mapping[TopicPartition, float] = field(default_factory=dict)
+    guard: GuardStatus | None = None
+    paused: Paused = field(default_factory=dict)
+    mismatches: Mapping[str, str] = field(default_factory=dict)
+    comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    storage_full: bool = False
+    storage_id: str | None = None
+    hanging: tuple[Hanging, ...] = ()
+    initially_left: Mapping[Replica, int] = field(default_factory=dict)
+    caught_up: Mapping[TopicPartition, bool] = field(default_factory=dict)
+    assigned: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
+    behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
+    waiting_s: Mapping[tuple[TopicPartition, IsolationLevel], float] = field(default_factory=dict)
+    _derived: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, derive: Callable[[Snapshot], Derived]) -> Derived:
+        """What a pure function makes of it, worked out when it is first asked for."""
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        found: Derived = self._derived[derive]
+        return found
+
+    def holds(self, replica: Replica) -> bool:
+        """Whether a replica is one of its partition's, by what was reported last."""
+        topic, partition, broker = replica
+        return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
+
+    @property
+    def heartbeat(self) -> float | None:
+        """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC.
+
+        Or when all queries were last seen to look for more, where all that was recorded has been compared. For no
+        longer than the brokers' reports may be held back (`parallax.source.repeats`): then something is recorded, be
+        it only that nothing has changed, and has to come through.
+        """
+        compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
+        if compared is None or not self.is_all_compared or not self.queries:
+            return compared
+        looked = min(query.last_progress or 0.0 for query in self.queries.values())
+        return max(compared, min(looked, compared + _IDLE_S))

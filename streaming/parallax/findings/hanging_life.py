@@ -1,0 +1,166 @@
+"""A transaction that is reported as hanging, and what each thing seen of it makes of it. Pure: no clock, no broker.
+
+It is over only where a replica has shown a last stable offset beyond it, where its topic is gone, or where the leader
+holds another transaction open in its place. Whatever else is said, or not said, it stands, as it was last seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from parallax.findings.hanging import Open, Standing, Verdict, described, held_back, how_to_end
+from parallax.moments import time_text
+
+UNSEEN_S = 900.0
+"""How long ago it was last seen before that is said: an idle replica reports at least every five minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """A transaction that is reported.
+
+    Attributes:
+        one: the transaction, as the leader holds it.
+        at: the last stable offset that it holds.
+        why: one phrase.
+        hangs: whether no coordinator will end it; else one lists it.
+        stands_since: since when that offset has been seen to stand still, seconds since 1970 UTC, by our clock.
+        started: when it began by its coordinator's clock, seconds since 1970 UTC; None where no coordinator says.
+        seen_at: when a replica last showed that it stands, seconds since 1970 UTC.
+        topic_id: of the topic; empty where it is not known.
+    """
+
+    one: Open
+    at: int
+    why: str
+    hangs: bool
+    stands_since: float
+    started: float | None = None
+    seen_at: float = 0.0
+    topic_id: str = ""
+
+    @property
+    def since(self) -> float:
+        """Since when it is known to be open, seconds since 1970 UTC; by brokers and us, never by a producer."""
+        return self.stands_since if self.started is None else min(self.started, self.stands_since)
+
+    @property
+    def last_seen(self) -> float:
+        """When it was last known to stand, seconds since 1970 UTC."""
+        return max(self.seen_at, self.stands_since)
+
+    def is_unseen(self, now: float) -> bool:
+        """Whether nobody has seen it for so long that nobody knows whether it stands."""
+        return now - self.last_seen > UNSEEN_S
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the foremost replica that answers has shown.
+
+    Attributes:
+        stable: its last stable offset.
+        log_start: where its log begins.
+        is_held: whether that last stable offset lies below the high watermark.
+        at: when, seconds since 1970 UTC.
+    """
+
+    stable: int
+    log_start: int
+    is_held: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A transaction that the leader holds open at the last stable offset, and what coordinators say of it."""
+
+    one: Open
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The topic is gone, and how, as one phrase."""
+
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """It is over, and why, as one phrase."""
+
+    why: str
+
+
+Event = Shown | Told | Gone
+PASSED = Over("its end has come: a replica shows what lies beyond it, and consumers in read_committed go on")
+REPLACED = Over("its leader holds another transaction open in its place")
+
+
+def after(hanging: Hanging, event: Event) -> Hanging | Over:
+    """What becomes of a hanging transaction by what is seen.
+
+    A log that begins beyond it (retention, DeleteRecords) takes the last stable offset along, and ends no transaction,
+    though nothing be left in it.
+    """
+    match event:
+        case Gone(how):
+            return Over(how)
+        case Told(one, verdict):
+            if one.identity != hanging.one.identity:
+                return REPLACED
+            if verdict.standing in (Standing.HANGS, Standing.GOES_ON):
+                started = hanging.started if verdict.started is None else verdict.started
+                hangs = verdict.standing is Standing.HANGS
+                return replace(hanging, why=verdict.why, hangs=hangs, started=started)
+            return hanging
+        case Shown(stable, log_start, is_held, at):
+            if stable > max(hanging.at, log_start):
+                return PASSED
+            if not is_held or stable < hanging.at:
+                return hanging
+            return replace(hanging, at=stable, seen_at=max(hanging.seen_at, at))
+
+
+def headline(hanging: Hanging) -> str:
+    """What it is, in a few words."""
+    return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
+
+
+def words(hanging: Hanging, kafka: Mapping[str, str]) -> str:
+    """What it is, since when, what it means for consumers, and what to do.
+
+    Args:
+        hanging: what is reported.
+        kafka: the settings' section of that name.
+    """
+    one = hanging.one
+    said = f"{described(one)}: {hanging.why}. {_since(hanging)} {held_back(one)}"
+    if hanging.hangs:
+        return f"{said} {how_to_end(one, kafka)}"
+    return f"{said} See docs/runbook.md#a-transaction-that-hangs."
+
+
+def _since(hanging: Hanging) -> str:
+    at = time_text(hanging.since * 1000)
+    if hanging.started is None or hanging.started > hanging.stands_since:
+        return f"Parallax first saw it open at {at}."
+    return f"It began at {at}, by its coordinator."
+
+
+__all__ = [
+    "PASSED",
+    "REPLACED",
+    "UNSEEN_S",
+    "Event",
+    "Gone",
+    "Hanging",
+    "Over",
+    "Shown",
+    "Told",
+    "after",
+    "headline",
+    "words",
+]
