@@ -5,7 +5,8 @@ Prints totals at the end: histories, what was done to the clusters, what was los
 prints its seed, the command that reproduces it, and a shrunken history. Exit code 1 when a property did not hold.
 
 ``--second-opinion`` holds `parallax.judge` against the same histories instead of the product; with ``beside`` behind it
-both run, and what they say otherwise of what is wrong at the end is counted.
+both run, and what they say otherwise of what is wrong at the end is counted. With ``asked`` the judge is asked about
+what the comparison suspects alone, and held against itself after a look at everything.
 """
 
 from __future__ import annotations
