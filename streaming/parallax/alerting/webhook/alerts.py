@@ -17,9 +17,22 @@ from parallax.findings.repair import show_record
 from parallax.model import Severity, TopicPartition, broker_label
 from parallax.shell import ANYWHERE, Shell
 
-OF_THE_JOB = TopicPartition("", -2)
-"""The group of what the job itself suffers."""
+_OF_THE_JOB = -2
+"""In place of a partition: the group of one condition of the job, whose name stands for the topic."""
 _ACKNOWLEDGED = "acknowledged"
+
+
+def group_of(suffered: Suffered) -> TopicPartition:
+    """The group of a condition of the job: of its story alone.
+
+    Somebody who has taken one on in PagerDuty hears nothing more of that incident, so another one must not be in it.
+    """
+    return TopicPartition(suffered.name, _OF_THE_JOB)
+
+
+def is_of_the_job(group: TopicPartition) -> bool:
+    """Whether a group is of what the job itself suffers."""
+    return group.partition == _OF_THE_JOB
 
 
 class Status(StrEnum):
@@ -117,6 +130,15 @@ class Alert:
         return one.severity
 
     @property
+    def is_graver_than_told(self) -> bool:
+        """Whether it has become critical since the receiver was told that it was not."""
+        if self.told is None or self.severity is not Severity.CRITICAL:
+            return False
+        before = self.told.removesuffix(f" {_ACKNOWLEDGED}")
+        is_known = before in CONDITIONS or before in {str(state) for state in FindingState}
+        return is_known and replace(self, state=before).severity is not Severity.CRITICAL
+
+    @property
     def rank(self) -> int:
         """Of its state: the lower, the graver."""
         if self.is_of_the_job:
@@ -191,7 +213,7 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
     }
     return Alert(
         name=suffered.name,
-        group=OF_THE_JOB,
+        group=group_of(suffered),
         state=state,
         starts_at=suffered.since if known is None else known.starts_at,
         told=None if known is None else known.told,

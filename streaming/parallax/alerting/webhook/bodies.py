@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from parallax.addresses import is_address
-from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status
+from parallax.alerting.webhook.alerts import Alert, Places, Status, is_of_the_job
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
 from parallax.counts import agreed, counted
@@ -72,7 +72,7 @@ def _alert(alert: Alert, places: Places) -> dict[str, Any]:
     return {
         "status": _as_alertmanager(alert.status),
         "labels": {**{name: value for name, value in named.items() if value}, **alert.labels},
-        "annotations": dict(alert.annotations),
+        "annotations": {what: said for what, said in alert.annotations.items() if alert.ends_at or what != "outcome"},
         "startsAt": alert.starts_at.isoformat(),
         "endsAt": _NEVER if alert.ends_at is None else alert.ends_at.isoformat(),
         "generatorURL": alert.annotations.get("page_url", ""),
@@ -82,8 +82,8 @@ def _alert(alert: Alert, places: Places) -> dict[str, Any]:
 
 def _group_labels(message: Message, cluster: str) -> dict[str, str]:
     labels = {"cluster": cluster} if cluster else {}
-    if message.group == OF_THE_JOB:
-        labels |= {"job": "parallax"}
+    if is_of_the_job(message.group):
+        labels |= {"job": "parallax", "alert": message.group.topic}
     elif message.group != OTHERS:
         labels |= {"topic": message.group.topic, "partition": str(message.group.partition)}
     return labels
@@ -106,7 +106,7 @@ _NOT_SO = {Status.FIRING: "not acknowledged", Status.ACKNOWLEDGED: "acknowledged
 def _title(message: Message) -> str:
     """One line for all of it: the first alert, and how many others stand how; what is over is in the past."""
     first, *others = message.alerts
-    noun = "alert" if message.group == OF_THE_JOB else "finding"
+    noun = _noun(message)
     there = Counter(alert.status for alert in others)
     alike = [f"and {there[first.status]:,} more {agreed(there[first.status], noun, f'{noun}s')}"]
     rest = [f"{counted(there[s], noun)} {words}" for s, words in _NOT_SO.items() if there[s] and s is not first.status]
@@ -117,7 +117,11 @@ def _title(message: Message) -> str:
 
 def _more(message: Message) -> str:
     """What a message names one of, where it does not name the rest."""
-    return "more alert" if message.group == OF_THE_JOB else "more finding"
+    return f"more {_noun(message)}"
+
+
+def _noun(message: Message) -> str:
+    return "alert" if is_of_the_job(message.group) else "finding"
 
 
 def _description(alert: Alert, message: Message) -> str:
@@ -184,7 +188,8 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
     if message.is_in_part:
         return ()
     first = message.alerts[0]
-    what = " ".join(filter(None, _group_labels(message, "").values())) or "parallax"
+    of_what = {} if is_of_the_job(message.group) else _group_labels(message, "")
+    what = " ".join(of_what.values()) or "parallax"
     standing = [alert for alert in message.alerts if alert.status is not Status.RESOLVED] or list(message.alerts)
     is_critical = any(alert.severity is Severity.CRITICAL for alert in standing)
     key = settings.routing_key.get_secret_value() if settings.routing_key is not None else ""

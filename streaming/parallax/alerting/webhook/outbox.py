@@ -17,7 +17,16 @@ from random import Random
 from typing import NamedTuple
 
 from parallax.alerting.conditions import Suffered
-from parallax.alerting.webhook.alerts import OF_THE_JOB, Alert, Places, Status, of_condition, of_finding, over
+from parallax.alerting.webhook.alerts import (
+    Alert,
+    Places,
+    Status,
+    group_of,
+    is_of_the_job,
+    of_condition,
+    of_finding,
+    over,
+)
 from parallax.backoff import backoff
 from parallax.findings.finding import Finding
 from parallax.model import TopicPartition
@@ -59,7 +68,7 @@ class Message:
             gravest first. Before all of these what was acknowledged, where the message is about that alone.
         key: the same for the same message, however often it is sent.
         turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as
-            far as the receiver may know.
+            far as the receiver may know; twice more each time that it has become critical.
     """
 
     group: TopicPartition
@@ -69,7 +78,7 @@ class Message:
 
     @property
     def rounds(self) -> int:
-        """How often it has asked for somebody again after all of it had been acknowledged."""
+        """How often it has asked for somebody again: after all of it had been acknowledged, or since it is critical."""
         return self.turns // 2
 
     @property
@@ -199,8 +208,8 @@ class Outbox:
             Whether anything is to be recorded.
         """
         self._not_ahead_of(now)
-        if suffered:
-            self._groups.setdefault(OF_THE_JOB, Group())
+        for one in suffered:
+            self._groups.setdefault(group_of(one), Group())
         there = [of_condition(one, self._alerts.get(one.name), self._places) for one in suffered]
         over_by_now = {
             name: over(alert, datetime.fromtimestamp(now, UTC), self._places)
@@ -222,7 +231,8 @@ class Outbox:
         return of_finding(finding, known, group, self._places)
 
     def _group_of(self, place: TopicPartition) -> TopicPartition:
-        is_alone = place in self._groups or len(self._groups.keys() - {OTHERS, OF_THE_JOB}) < MOST_GROUPS
+        own = [group for group in self._groups if group != OTHERS and not is_of_the_job(group)]
+        is_alone = place in self._groups or len(own) < MOST_GROUPS
         found = place if is_alone else OTHERS
         self._groups.setdefault(found, Group())
         return found
@@ -284,6 +294,8 @@ class Outbox:
         if Status.ACKNOWLEDGED in news and Status.FIRING not in news:
             mine.sort(key=lambda a: not (a.status is Status.ACKNOWLEDGED and a.is_news))
         group.turns += says != group.turns % 2
+        if any(alert.status is Status.FIRING and alert.is_graver_than_told for alert in mine):
+            group.turns += 2  # Somebody may have taken it on where we cannot see it, while it was a warning.
         stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
         said = json.dumps([place, group.delivered_at, stands])
         key = hashlib.sha256(said.encode()).hexdigest()

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from parallax.addresses import is_address
 from parallax.alerting.conditions import Suffered
-from parallax.alerting.webhook.alerts import OF_THE_JOB, Places
+from parallax.alerting.webhook.alerts import Places, is_of_the_job
 from parallax.alerting.webhook.bodies import Body, bodies
 from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
@@ -314,8 +314,8 @@ class Notifier:
 
 def _about(group: TopicPartition) -> dict[str, object]:
     """Whom a message is about, in words."""
-    if group == OF_THE_JOB:
-        return {"about": "the job itself"}
+    if is_of_the_job(group):
+        return {"about": f"the job itself: {group.topic}"}
     if group == OTHERS:
         return {"about": f"partitions beyond the first {MOST_GROUPS} with findings"}
     return {"topic": group.topic, "partition": group.partition}

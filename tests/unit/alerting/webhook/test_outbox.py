@@ -10,7 +10,7 @@ import pytest
 
 from parallax.alerting.conditions import OUTAGE, Suffered
 from parallax.alerting.listing import FindingState
-from parallax.alerting.webhook.alerts import OF_THE_JOB, Status
+from parallax.alerting.webhook.alerts import Status, group_of
 from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
@@ -338,7 +338,7 @@ def test_what_the_job_suffers_is_one_incident_and_ends_only_once_that_is_known(t
     down = suffered(broker_id="2")
     told.outbox.observe_job([down], told.now, {down.name}, can_end=True)
     message = told.delivered(10)
-    assert (message.group, message.status) == (OF_THE_JOB, Status.FIRING)
+    assert (message.group, message.status) == (group_of(down), Status.FIRING)
     assert message.alerts[0].annotations["summary"] == "Parallax cannot reach broker 2"
     told.outbox = told.again()
     told.outbox.observe_job([], told.now, (), can_end=False)
@@ -353,11 +353,35 @@ def test_what_the_job_suffers_is_one_incident_and_ends_only_once_that_is_known(t
 
 def test_findings_and_what_the_job_suffers_end_each_other_not(told: Told) -> None:
     told.observe(finding("a"))
-    told.outbox.observe_job([suffered(broker_id="2")], told.now, (), can_end=True)
-    assert {told.delivered(10).group, told.delivered(0).group} == {OF_THE_JOB, finding("a").place}
+    down = suffered(broker_id="2")
+    told.outbox.observe_job([down], told.now, (), can_end=True)
+    assert {told.delivered(10).group, told.delivered(0).group} == {group_of(down), finding("a").place}
     told.observe()
     assert ids(told.delivered(30)) == ["a"]
     assert told.after(100) is None
+
+
+def test_each_condition_of_the_job_is_an_incident_of_its_own_that_names_what_it_is_about(told: Told) -> None:
+    away = [suffered(broker_id="2"), suffered(broker_id="3")]
+    told.outbox.observe_job(away, told.now, (), can_end=True)
+    messages = [told.delivered(10), told.delivered(0)]
+    assert [m.alerts[0].annotations["summary"][-8:] for m in messages] == ["broker 2", "broker 3"]
+    told.outbox.observe_job([*away, suffered("ParallaxStorageFull")], told.now, (), can_end=True)
+    full = told.delivered(10)
+    assert [alert.alertname for alert in full.alerts] == ["ParallaxStorageFull"]
+    assert full.group not in {message.group for message in messages}
+    told.outbox.observe_job([away[1]], told.now, (), can_end=True)
+    over = {told.delivered(30).group, told.delivered(0).group}
+    assert over == {messages[0].group, full.group}
+
+
+def test_an_incident_that_becomes_critical_asks_anew_where_a_receiver_can_take_one_on(told: Told) -> None:
+    told.outbox.observe_job([suffered("ParallaxReplicaOutage", broker_id="2")], told.now, (), can_end=True)
+    assert told.delivered(10).rounds == 0
+    told.outbox.observe_job([suffered("ParallaxReplicaRemoval", broker_id="2")], told.now, (), can_end=True)
+    assert told.delivered(30).rounds == 1
+    told.outbox.observe_job([], told.now, (), can_end=True)
+    assert told.delivered(30).rounds == 1
 
 
 def test_of_an_outage_it_is_told_that_it_begins_once_that_it_is_worse_and_what_came_of_it(told: Told) -> None:
