@@ -91,12 +91,12 @@ def file_from(name: str, text: str) -> str:
 
 
 def _program() -> str:
-    """``parallax`` where the shell finds this one by that name, else its path."""
+    """``parallax`` where the shell finds this one by that name, else its whole path: others paste it elsewhere."""
     started = Path(sys.argv[0])
     found = shutil.which("parallax")
     if started.name != "parallax" or (found is not None and os.path.realpath(found) == os.path.realpath(started)):
         return "parallax"
-    return shlex.quote(str(started))
+    return shlex.quote(os.path.abspath(started))  # noqa: PTH100 - a link stays what it was started by
 
 
 __all__ = ["ANYWHERE", "PLACEHOLDER", "Shell", "file_from"]

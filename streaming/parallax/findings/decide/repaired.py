@@ -32,5 +32,6 @@ def repaired(case: Case) -> str | None:
         return None
     if case.answers.recreated and latest_differs(case) is None:
         but = "" if claim.deleted_at == UNKNOWN else f", but for values that were deleted at offset {claim.deleted_at}"
-        return f"the log of broker {accused.broker} was replaced, and shows for the key what the others show{but}"
+        what = f"for the key of offset {claim.first_offset} what the others show{but}"
+        return f"the log of broker {accused.broker} was replaced, and shows {what}"
     return None
