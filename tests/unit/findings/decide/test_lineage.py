@@ -14,6 +14,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide.case import Case, values_as_far_as_read
 from parallax.findings.decide.lineage import has_cut_the_end, has_lost_its_end, is_another_log, rests_on
 from parallax.model import FindingKind, Rule
+from parallax.sides import Shows, Side
 from tests.unit.findings.decide.answered import PID, claim, record, replica, shows, silent
 
 EPOCH = 4
@@ -92,7 +93,7 @@ def test_a_log_is_another_where_something_else_lies_at_the_transactions_own_plac
 
 def test_who_is_held_back_below_the_accused_is_not_waited_for_where_another_has_come_as_far() -> None:
     accused, as_far, back = shows(2, None), shows(1, None), shows(3, None, last_stable_offset=5)
-    assert values_as_far_as_read(case(DELETED, accused, as_far, back)) == {"no value": [2, 1]}
+    assert values_as_far_as_read(case(DELETED, accused, as_far, back)) == {Side(Shows.NO_VALUE): [2, 1]}
     assert values_as_far_as_read(case(DELETED, accused, back)) is None, "nobody can say what it lacks"
     assert values_as_far_as_read(case(DELETED, back, as_far)) is None, "what the others show may come"
     assert values_as_far_as_read(case(DELETED, accused, replica(1), back)) is None, "it did not say"
