@@ -155,10 +155,8 @@ def write(found: DryRun, output: str, to: TextIO) -> None:
     for place, reasons in found.unknown.items():
         shown.print(f"{place}: unknown: {'; '.join(reasons)}", markup=False, highlight=False, soft_wrap=True)
     took = "no limit on the bytes" if found.seconds is None else f"some {found.seconds:.0f} s at the limit"
-    shown.print(
-        f"Nothing was read but samples. Each log is read twice, once in each isolation level: {took}. Starting Spark, a "
-        "second look and the comparing come on top: a minute or more."
-    )
+    shown.print(f"Nothing was read but samples. Each log is read twice, once in each isolation level: {took}.")
+    shown.print("Starting Spark, a second look and the comparing come on top: a minute or more.")
 
 
 __all__ = ["BrokerShare", "DryRun", "dry_run", "summarise", "write"]
