@@ -64,6 +64,8 @@ class Cluster:
         self.limits = limits
         self.lost: list[Batch] = []
         """What was in the history until an unclean election."""
+        self.is_split = False
+        """One that was not in sync has led: epochs may begin in its log below where others have gone on."""
         self.cuts: dict[int, list[Cut]] = {}
         """By broker: what its log had to give up to follow a leader that was not in sync."""
         self.dropped: dict[int, list[Replica]] = {}
@@ -149,7 +151,7 @@ class Cluster:
 
     def _align(self, broker: int) -> None:
         """Truncate to the end of the last epoch that the follower and the leader share (KIP-101)."""
-        if self.lost:
+        if self.is_split:
             self._follow_epochs(self.replicas[broker], self.leading)
             return
         self.replicas[broker].truncate(self._shared_end(broker))
@@ -271,6 +273,7 @@ class Cluster:
             self.replicas[member].up = False
         before, self.history = self.history, self._history_of(broker)
         kept = {(b.base, b.leader_epoch) for b in self.history}
+        self.is_split = True
         self.lost += [b for b in before if (b.base, b.leader_epoch) not in kept]
         self.isr = {broker}
         self._lead(broker)
