@@ -14,8 +14,9 @@ from parallax.evidence.log import Belongs
 from parallax.judge import freezes, judging, keys
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.transactions import Transactions
-from tests.simulation import kinds
+from tests.simulation import kinds, oracle
 from tests.simulation.beside import opinion
+from tests.simulation.judging import Judge
 from tests.simulation.world import Violation
 
 SAMPLES = {
@@ -87,6 +88,24 @@ def test_the_judge_is_right_where_the_product_is_not(seed: int, more: dict[str, 
 @pytest.mark.parametrize(("seed", "what"), OWN, ids=[what for _, what in OWN])
 def test_a_seed_in_which_a_look_was_once_mistaken(seed: int, what: str) -> None:
     held(seed, 1, **({"kills": 8, "alone": 0} if seed == 2000702071 else {}))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_is_remembered_of_a_moment_is_what_the_oracle_says_of_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _, more = SAMPLES[name]
+    remembered, moments = Judge.now, Counter[bool]()
+
+    def now(judge: Judge) -> dict[int, oracle.Wrong]:
+        said = remembered(judge)
+        assert said == oracle.judge(judge.cluster, judge.profile.compacted)
+        moments[bool(said)] += 1
+        return said
+
+    monkeypatch.setattr(Judge, "now", now)
+    held(first, 5, **more)
+    assert moments[True] > 20
 
 
 def test_beside_the_product_both_are_held() -> None:
