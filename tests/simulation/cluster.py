@@ -72,6 +72,8 @@ class Cluster:
         """By broker: its logs of which nothing was kept, as they were then."""
         self.away: dict[int, Replica] = {}
         """Replicas whose log was given to nobody, by a reassignment, as they were then."""
+        self.retired: set[int] = set()
+        """Of these, the brokers that are not given it back."""
         self.writers = [Writer(100 + i, version2=i % 2 == 1) for i in range(writers)]
 
     @property

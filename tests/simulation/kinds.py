@@ -327,19 +327,44 @@ def deleted_in_a_transaction(s: Scene) -> list[Op]:
     ops += [*s.perhaps([op("tick", EXPIRATION)], 0.6), *forget(s)]
     ops += [op("write", writer, s.key(), s.value()), op("end", writer, 1 - end)]
     ops += [*back(s, [victim]), *seen(s, 0.6), *s.perhaps(forget(s), 0.6), *seen(s, 0.5)]
-    others = [b for b in s.brokers if b != victim]
+    return [*ops, *_spread(s, [victim]), *s.perhaps([op("write", PLAIN, deleted[0], s.value())], 0.15)]
+
+
+def index_of_a_deletion_lost(s: Scene) -> list[Op]:
+    """A transaction that deletes keys is aborted, and a replica's index of aborted transactions lost: it has deleted.
+
+    Its cleaner takes the value for the sake of the tombstone. Then some or all others may be copied from it.
+    """
+    victims, writer = s.some(s.draw.choice((1, 1, 2))), s.draw.randrange(WRITERS)
+    deleted = [s.key() for _ in range(s.draw.choice((1, 1, 2)))]
+    ops = [*calm(s), *(op("write", PLAIN, k, s.value()) for k in deleted), *seen(s)]
+    ops += [op("write", writer, k, TOMBSTONE) for k in deleted]
+    ops += [*s.perhaps([op("write", writer, s.key(), s.value())], 0.3), op("end", writer, ABORT), SYNC, *seen(s, 0.6)]
+    for b in victims:
+        ops += [op("stop", b), *(op("unindex", b, tenths) for tenths in (0, 4, 9)), op("start", b), SYNC, *seen(s, 0.4)]
+    ops += [*s.perhaps(forget(s), 0.7), *seen(s)]
+    return [*ops, *_spread(s, victims), *s.perhaps([op("write", PLAIN, deleted[0], s.value())], 0.15)]
+
+
+def left_to_the_wrong(s: Scene) -> list[Op]:
+    """Some have lost something, and one that has not, or all of these, are taken off the partition for good."""
+    victims = s.some(s.draw.choice((1, 1, 2)))
+    right = [b for b in s.brokers if b not in victims]
+    ops = [*s.draw.choice((lost_tombstone, lost_marker, lost_marker))(s, victims), *seen(s, 0.8)]
+    for b in s.draw.choice((right, right, right[:1])):
+        ops += [*s.perhaps([op("lead", s.draw.choice(victims)), SYNC]), op("retire", b), *seen(s, 0.6)]
+    return [*ops, *s.perhaps(forget(s), 0.4), *seen(s, 0.5), *s.perhaps(_written(s, 0, 2), 0.3)]
+
+
+def _spread(s: Scene, victims: list[int]) -> list[Op]:
+    """A victim leads, and some others, or all, are copied from it; or nothing."""
+    others = [b for b in s.brokers if b not in victims]
     copied = s.draw.choice(((), others[:1], others))
-    if copied:
-        ops += [op("lead", victim), SYNC]
+    ops = [op("lead", victims[0]), SYNC] if copied else []
     for b in copied:
         ops += [op("wipe", b, 1), SYNC] if s.draw.random() < 0.5 else [op("unassign", b), op("assign", b), SYNC]
         ops += seen(s, 0.4)
-    return [
-        *ops,
-        *s.perhaps(forget(s), 0.4),
-        *seen(s, 0.5),
-        *s.perhaps([op("write", PLAIN, deleted[0], s.value())], 0.15),
-    ]
+    return [*ops, *s.perhaps(forget(s), 0.4), *seen(s, 0.5)]
 
 
 def elected_behind(s: Scene) -> list[Op]:
@@ -477,6 +502,11 @@ DELETING: dict[str, Script] = {
     "a deletion in a transaction whose end is lost": deleted_in_a_transaction,
 }
 """The same, of seeds from `DELETED` on only: every second of these has it."""
+LEAVING: dict[str, Script] = {
+    "a lost index of an aborted deletion": index_of_a_deletion_lost,
+    "those that are right leave the assignment": left_to_the_wrong,
+}
+"""The same, of seeds from `LEFT` on only: every second of these has each."""
 UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents", *ELECTED})
 SILENT = frozenset({"a monitor that was away"})
 """Kinds in which nobody may read but where the script says so."""
@@ -485,6 +515,7 @@ SINCE = 1_920_000_000
 NEWLY = 1_970_000_000
 ELECTING = 2_000_000_000
 DELETED = 2_100_000_000
+LEFT = 2_200_000_000
 FIRST = 100_000_000
 """Seeds from here on have such histories; those below keep what they had before there were any."""
 
@@ -528,7 +559,8 @@ def _later(seed: int) -> list[str]:
     names = [*LATER, *(LATEST if seed >= SINCE else ()), *(NEWEST if seed >= NEWLY else ())]
     names = [name for name in names if draw.random() < 1 / 12]
     names += [name for name in (ELECTED if seed >= ELECTING else ()) if draw.random() < 1 / 2]
-    return names + [name for name in (DELETING if seed >= DELETED else ()) if draw.random() < 1 / 2]
+    names += [name for name in (DELETING if seed >= DELETED else ()) if draw.random() < 1 / 2]
+    return names + [name for name in (LEAVING if seed >= LEFT else ()) if draw.random() < 1 / 2]
 
 
 def fitting(healthy: bool) -> list[str]:
@@ -548,7 +580,7 @@ def generate(p: Profile) -> list[Op]:
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
-        late = LATER | LATEST | NEWEST | ELECTED | DELETING
+        late = LATER | LATEST | NEWEST | ELECTED | DELETING | LEAVING
         make = late[name] if name in late else KINDS[name][0]
         script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))

@@ -24,6 +24,7 @@ SAMPLES = {
     "scripts": (kinds.FIRST + 800_000, 25, {}),
     "an election after a loss": (kinds.ELECTING + 800_000, 25, {}),
     "deletions in transactions": (kinds.DELETED + 800_000, 10, {}),
+    "those that are right leave": (kinds.LEFT + 800_000, 15, {}),
     "kills": (kinds.ELECTING + 900_000, 10, {"kills": 8, "alone": 0}),
 }
 NAMED = [
@@ -73,6 +74,21 @@ def test_what_a_look_says_is_true_and_what_is_wrong_at_the_end_is_said_or_named_
     wrong = {what: n for what, n in counts.items() if what.startswith("known")}
     named = sum(n for what, n in wrong.items() if "accused" in what or "a difference" in what)
     assert named > sum(wrong.values()) / 2
+
+
+def test_where_only_those_that_are_wrong_are_left_they_are_said_to_be_wrong() -> None:
+    """Who leaves the assignment for good has shown what proves it, and is not looked at any more."""
+    left = Counter[str]()
+    for seed in range(kinds.LEFT + 800_000, kinds.LEFT + 800_040):
+        world = opinion(seed, False)
+        if world.cluster.retired and world.last is not None:
+            verdicts = world.last.verdicts
+            left["histories"] += 1
+            left["all wrong"] += any(verdict.everywhere for verdict in verdicts)
+            named = {verdict.accused for verdict in verdicts} | {b for v in verdicts for b in (*v.sides, *v.right)}
+            assert not named & world.cluster.retired
+    assert left["histories"] > 10
+    assert left["all wrong"] > 5
 
 
 def test_nobody_is_accused_on_a_healthy_cluster() -> None:
