@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from parallax.evidence import room
+from parallax.evidence.ledger import Ledger
 from parallax.evidence.lineage import Lineage
 from parallax.evidence.log import Belongs
 from parallax.judge import freezes, judging, keys
@@ -133,7 +134,7 @@ def test_beside_the_product_both_are_held() -> None:
 BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "what was cut stands": (Lineage, "_of", lambda *_: Belongs.YES),
     "there is no room anywhere": (room.Room, "spans", lambda *_: []),
-    "whoever was read was read in time": (room, "_cleaned_to", lambda *_: 0),
+    "whoever was read was read in time": (Ledger, "cleaned_to", lambda *_: 0),
     "the first end marker ends all": (Transactions, "room_for_an_end", lambda *_: False),
     "outcomes are overlooked": (Outcomes, "_statements", lambda *_: {}),
     "freezes are overlooked": (judging, "freezes", lambda *_: []),

@@ -146,7 +146,7 @@ class Case:
     def unread(self, broker: int) -> list[Span]:
         """Where a replica's own readers came too late to see what its cleaner may have removed."""
         ledger = self.ledger
-        covered = in_time(ledger, self.lineage, ledger.own.get(broker, ()))
+        covered = in_time(self.lineage, ledger.timely_of(broker))
         left, at = list[Span](), 0
         for start, end in sorted(covered):
             if start > at:
