@@ -37,6 +37,8 @@ class Writer:
     version2: bool
     epoch: int = 0
     open: bool = False
+    decided: End | None = None
+    """How its open transaction ends, where another partition has the end marker already."""
 
 
 class Cluster:
@@ -62,6 +64,8 @@ class Cluster:
         """The largest log start that DeleteRecords explains."""
         self.coordinator = Coordinator.KNOWING
         self.limits = limits
+        self.elsewhere: dict[tuple[int, int], End] = {}
+        """By producer and its epoch in the end marker: the last one that other partitions got of a transaction."""
         self.lost: list[Batch] = []
         """What was in the history until an unclean election."""
         self.is_split = False
@@ -108,13 +112,45 @@ class Cluster:
         w = self.writers[writer]
         if not w.open or not self.leading.up:
             return False
+        end, w.decided = w.decided if w.decided is not None else end, None
         w.epoch += w.version2
+        self._end(w, end)
+        return True
+
+    def end_elsewhere(self, writer: int, end: End) -> bool:
+        """The coordinator has decided; another partition that has a part in the transaction gets its marker first."""
+        w = self.writers[writer]
+        if not w.open or w.decided is not None:
+            return False
+        w.decided = end
+        self.elsewhere[w.producer_id, w.epoch + w.version2] = end
+        return True
+
+    def fence(self, writer: int) -> bool:
+        """The coordinator gives the writer a new epoch, and aborts what it has open; of version 1 alone."""
+        w = self.writers[writer]
+        if w.version2 or w.decided is not None or not self.leading.up:
+            return False
+        w.epoch += 1
+        if w.open:
+            self._end(w, End.ABORT)
+        return True
+
+    def upgrade(self, writer: int) -> bool:
+        """The writer goes on with transactions of version 2, in the epoch that it has."""
+        w = self.writers[writer]
+        if w.version2 or w.open:
+            return False
+        w.version2 = True
+        return True
+
+    def _end(self, w: Writer, end: End) -> None:
         w.open = False
+        self.elsewhere[w.producer_id, w.epoch] = end
         base = self.leading.leo
         self._append(
             Batch(base, base, self.now, self.leader_epoch, w.producer_id, w.epoch, True, control=True, marker=end)
         )
-        return True
 
     def _append(self, batch: Batch) -> None:
         self.leading.append(batch)

@@ -356,6 +356,34 @@ def left_to_the_wrong(s: Scene) -> list[Op]:
     return [*ops, *s.perhaps(forget(s), 0.4), *seen(s, 0.5), *s.perhaps(_written(s, 0, 2), 0.3)]
 
 
+def several_partitions(s: Scene) -> list[Op]:
+    """An end marker comes and goes while some are away; another partition of the transaction has one as well, or first.
+
+    The producer may have ended transactions before that were read, of version 1 too; it may be fenced, or go on with
+    version 2. So one end marker of a name may be of several transactions, or of one.
+    """
+    away, writer, end = s.some(s.draw.choice((1, 1, 2))), s.draw.randrange(WRITERS), s.draw.randrange(2)
+
+    def transaction(how: int) -> list[Op]:
+        ends = [op("end", writer, how)]
+        first = s.perhaps([op("end elsewhere", writer, how), *seen(s, 0.3)], 0.4)
+        return [op("write", writer, s.key(), s.draw.choice((s.value(), s.value(), TOMBSTONE))), *first, *ends]
+
+    between: list[list[Op]] = [[], [], [op("fence", writer)], [op("upgrade", writer)]]
+    ops = [*calm(s), *(op("write", PLAIN, k, s.value()) for k in range(s.keys)), *seen(s)]
+    for _ in range(s.draw.randint(0, 3)):
+        ops += [*transaction(s.draw.choice((COMMIT, COMMIT, ABORT))), *s.draw.choice(between), *seen(s, 0.5)]
+    late = [op("write", writer, s.key(), s.draw.choice((s.value(), s.value(), TOMBSTONE))) for _ in range(2)]
+    ops += [*late, SYNC, *seen(s, 0.5), *(op("stop", b) for b in away)]
+    ops += s.perhaps([op("end elsewhere", writer, end), *seen(s, 0.3)], 0.3)
+    ops += [*s.draw.choice(([op("end", writer, end)], [op("end", writer, end)], [op("fence", writer)])), *seen(s, 0.3)]
+    ops += [*s.perhaps([op("tick", EXPIRATION)], 0.5), *forget(s), *s.draw.choice(between)]
+    for _ in range(s.draw.choice((1, 1, 2))):
+        ops += [*transaction(1 - end), *s.draw.choice(between)]
+    ops += [*back(s, away), *seen(s), *s.perhaps([op("cold")], 0.2), *s.perhaps(forget(s)), *seen(s)]
+    return [*ops, *s.perhaps(_spread(s, away), 0.3)]
+
+
 def _spread(s: Scene, victims: list[int]) -> list[Op]:
     """A victim leads, and some others, or all, are copied from it; or nothing."""
     others = [b for b in s.brokers if b not in victims]
@@ -507,6 +535,10 @@ LEAVING: dict[str, Script] = {
     "those that are right leave the assignment": left_to_the_wrong,
 }
 """The same, of seeds from `LEFT` on only: every second of these has each."""
+WIDENING: dict[str, Script] = {
+    "transactions of several partitions": several_partitions,
+}
+"""The same, of seeds from `WIDE` on only: all of these have it, and nothing else that came later."""
 UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents", *ELECTED})
 SILENT = frozenset({"a monitor that was away"})
 """Kinds in which nobody may read but where the script says so."""
@@ -516,6 +548,7 @@ NEWLY = 1_970_000_000
 ELECTING = 2_000_000_000
 DELETED = 2_100_000_000
 LEFT = 2_200_000_000
+WIDE = 2_300_000_000
 FIRST = 100_000_000
 """Seeds from here on have such histories; those below keep what they had before there were any."""
 
@@ -550,11 +583,14 @@ def profile(seed: int, healthy: bool) -> Profile:
         unclean=bool(UNCLEAN & {*kinds, *late}),
         wipes="replicas copied from a wrong one" in kinds,
         hosts=brokers,
+        siblings=seed >= WIDE,
         kinds=(*sorted(kinds), *late),
     )
 
 
 def _later(seed: int) -> list[str]:
+    if seed >= WIDE:
+        return list(WIDENING)
     draw = random.Random(f"later {seed}")
     names = [*LATER, *(LATEST if seed >= SINCE else ()), *(NEWEST if seed >= NEWLY else ())]
     names = [name for name in names if draw.random() < 1 / 12]
@@ -580,7 +616,7 @@ def generate(p: Profile) -> list[Op]:
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
-        late = LATER | LATEST | NEWEST | ELECTED | DELETING | LEAVING
+        late = LATER | LATEST | NEWEST | ELECTED | DELETING | LEAVING | WIDENING
         make = late[name] if name in late else KINDS[name][0]
         script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))

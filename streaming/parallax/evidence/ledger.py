@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from parallax.evidence.atoms import NEVER, Ended, Fact, Look, Place, Reading, Stable
+from parallax.evidence.atoms import NEVER, End, Ended, Fact, Look, Place, Reading, Stable
 
 
 class Timely(NamedTuple):
@@ -42,6 +42,7 @@ class Ledger:
         stable: what last stable offsets said.
         epoch_ends: by epoch, where leaders said that it ends in their logs, with the last place of each such log.
         held_open: by broker and (producer, first offset): up to which (high watermark, epoch) it held that open.
+        elsewhere: by producer and its epoch in an end marker that was read in another partition, the type of that.
         log_starts: by broker, the log start offset that it told last.
         head: the lowest log start of a log that held anything.
     """
@@ -60,6 +61,7 @@ class Ledger:
     stable: set[Stable] = field(default_factory=set)
     epoch_ends: dict[int, set[tuple[int, Place]]] = field(default_factory=lambda: defaultdict(set))
     held_open: dict[int, dict[tuple[int, int], Place]] = field(default_factory=lambda: defaultdict(dict))
+    elsewhere: dict[tuple[int, int], End] = field(default_factory=dict)
     log_starts: dict[int, int] = field(default_factory=dict)
     head: int | None = None
 

@@ -48,7 +48,8 @@ class Outcomes:
             if group is None or offset < self.case.start or group.options == (End.OPEN,):
                 continue
             for verdict in self._of(offset, group, self.stated[offset]):
-                name = verdict.accused, group.producer, group.end_marker, verdict.past
+                end = group.end_marker if group.end_marker >= 0 else -1 - group.offsets[0]
+                name = verdict.accused, group.producer, end, verdict.past
                 if name not in done:
                     done.add(name)
                     self.verdicts.append(verdict)
