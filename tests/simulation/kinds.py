@@ -365,7 +365,7 @@ def several_partitions(s: Scene) -> list[Op]:
     away, writer, end = s.some(s.draw.choice((1, 1, 2))), s.draw.randrange(WRITERS), s.draw.randrange(2)
 
     def transaction(how: int) -> list[Op]:
-        ends = [op("end", writer, how)]
+        ends = [*s.perhaps([op("fence", writer)], 0.5 if how == ABORT else 0.0), op("end", writer, how)]
         first = s.perhaps([op("end elsewhere", writer, how), *seen(s, 0.3)], 0.4)
         return [op("write", writer, s.key(), s.draw.choice((s.value(), s.value(), TOMBSTONE))), *first, *ends]
 
@@ -375,11 +375,13 @@ def several_partitions(s: Scene) -> list[Op]:
         ops += [*transaction(s.draw.choice((COMMIT, COMMIT, ABORT))), *s.draw.choice(between), *seen(s, 0.5)]
     late = [op("write", writer, s.key(), s.draw.choice((s.value(), s.value(), TOMBSTONE))) for _ in range(2)]
     ops += [*late, SYNC, *seen(s, 0.5), *(op("stop", b) for b in away)]
-    ops += s.perhaps([op("end elsewhere", writer, end), *seen(s, 0.3)], 0.3)
-    ops += [*s.draw.choice(([op("end", writer, end)], [op("end", writer, end)], [op("fence", writer)])), *seen(s, 0.3)]
-    ops += [*s.perhaps([op("tick", EXPIRATION)], 0.5), *forget(s), *s.draw.choice(between)]
+    gone = s.perhaps([op("end elsewhere", writer, end), *seen(s, 0.3)], 0.3)
+    gone += [*s.draw.choice(([op("end", writer, end)], [op("end", writer, end)], [op("fence", writer)])), *seen(s, 0.3)]
+    gone += [*s.perhaps([op("tick", EXPIRATION)], 0.5), *forget(s), *s.draw.choice(between)]
     for _ in range(s.draw.choice((1, 1, 2))):
-        ops += [*transaction(1 - end), *s.draw.choice(between)]
+        gone += [*transaction(1 - end), *s.draw.choice(between)]
+    nobody_reads = s.draw.random() < 0.6
+    ops += [o for o in gone if not (nobody_reads and o[0] in ("round", "read"))]
     ops += [*back(s, away), *seen(s), *s.perhaps([op("cold")], 0.2), *s.perhaps(forget(s)), *seen(s)]
     return [*ops, *s.perhaps(_spread(s, away), 0.3)]
 

@@ -146,12 +146,17 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 
 
+FIRSTS = (kinds.ELECTING, kinds.FIRST, 0)
+SEEDS = {"whoever is taken for version 2": (2300800081, 2300800141, 2300800187)}
+"""Histories in which a judge that is broken is mistaken, where these are rare."""
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_judge_that_is_broken_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, function, broken = BROKEN[name]
     monkeypatch.setattr(module, function, broken)
     with pytest.raises(Violation, match="second opinion"):
-        any_of(800_000 + seed + first for seed in range(150) for first in (kinds.ELECTING, kinds.FIRST, 0, kinds.WIDE))
+        any_of(SEEDS.get(name) or [800_000 + seed + first for seed in range(150) for first in FIRSTS])
 
 
 def any_of(seeds: Iterable[int]) -> None:

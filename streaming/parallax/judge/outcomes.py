@@ -214,6 +214,10 @@ class Outcomes:
             fact = case.facts.get(place.offset)
             if fact is None or fact.place != place or place in look.facts:
                 continue
+            group = case.transactions.of.get(place.offset)
+            if group is not None and group.end in (End.COMMIT, End.ABORT) and group.end_marker < 0:
+                self._unread.add((broker, place.offset))  # Its end marker was shown by another partition alone.
+                continue
             marker = case.transactions.first_end(fact.producer, place.offset)
             if marker < 0 or broker in case.ledger.holders[case.facts[marker].place] or marker >= look.high_watermark:
                 continue
