@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from tests.simulation import aftermaths, history, scripts
+from tests.simulation import aftermaths, history, mixed, scripts
 from tests.simulation.history import Op, Profile, step, with_noise
 from tests.simulation.scripts import Scene
 
@@ -72,6 +72,7 @@ ELECTING = 2_000_000_000
 DELETED = 2_100_000_000
 LEFT = 2_200_000_000
 WIDE = 2_300_000_000
+MIXED = 2_400_000_000
 FIRST = 100_000_000
 """Seeds from here on have such histories; those below keep what they had before there were any."""
 
@@ -80,6 +81,8 @@ def profile(seed: int, healthy: bool) -> Profile:
     """The profile of any seed."""
     if seed < FIRST:
         return history.profile(seed, healthy)
+    if seed >= MIXED and not healthy:
+        return mixed.profile(seed)
     draw = random.Random(f"script {seed} {healthy}")
     kinds = draw.sample(fitting(healthy), draw.choice((1, 1, 1, 2)))
     several = "two, four or five replicas" in kinds or draw.random() < 0.15
@@ -136,6 +139,8 @@ def generate(p: Profile) -> list[Op]:
     """The operations of any profile."""
     if not p.kinds:
         return history.generate(p)
+    if p.kinds == (mixed.NAME,):
+        return mixed.generate(p)
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
@@ -143,6 +148,5 @@ def generate(p: Profile) -> list[Op]:
         make = late[name] if name in late else KINDS[name][0]
         script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))
-        mixed = script if draw.random() < 0.5 else list(with_noise(draw, p, script))
-        ops[at:at] = mixed
+        ops[at:at] = script if draw.random() < 0.5 else list(with_noise(draw, p, script))
     return ops

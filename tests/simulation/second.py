@@ -318,6 +318,8 @@ class Second(World):
         groups = (case.transactions.of.get(offset) for offset in turned)
         if any(group is not None and group.end is None for group in groups):
             yield "undecided: its end"
+        if turned and max(turned) < case.start:
+            yield "undecided: below a log start"
         if _in(turned, case.unread(broker)):
             yield "undecided: read late"
 

@@ -27,6 +27,7 @@ SAMPLES = {
     "deletions in transactions": (kinds.DELETED + 800_000, 10, {}),
     "those that are right leave": (kinds.LEFT + 800_000, 15, {}),
     "transactions of several partitions": (kinds.WIDE + 800_000, 30, {}),
+    "several scripts, one in another": (kinds.MIXED + 800_000, 20, {}),
     "kills": (kinds.ELECTING + 900_000, 10, {"kills": 8, "alone": 0}),
 }
 NAMED = [
