@@ -37,6 +37,8 @@ class Writer:
     version2: bool
     epoch: int = 0
     open: bool = False
+    decided: End | None = None
+    """How its open transaction ends, where another partition has the end marker already."""
 
 
 class Cluster:
@@ -62,14 +64,20 @@ class Cluster:
         """The largest log start that DeleteRecords explains."""
         self.coordinator = Coordinator.KNOWING
         self.limits = limits
+        self.elsewhere: dict[tuple[int, int], End] = {}
+        """By producer and its epoch in the end marker: the last one that other partitions got of a transaction."""
         self.lost: list[Batch] = []
         """What was in the history until an unclean election."""
+        self.is_split = False
+        """One that was not in sync has led: epochs may begin in its log below where others have gone on."""
         self.cuts: dict[int, list[Cut]] = {}
         """By broker: what its log had to give up to follow a leader that was not in sync."""
         self.dropped: dict[int, list[Replica]] = {}
         """By broker: its logs of which nothing was kept, as they were then."""
         self.away: dict[int, Replica] = {}
         """Replicas whose log was given to nobody, by a reassignment, as they were then."""
+        self.retired: set[int] = set()
+        """Of these, the brokers that are not given it back."""
         self.writers = [Writer(100 + i, version2=i % 2 == 1) for i in range(writers)]
 
     @property
@@ -104,13 +112,45 @@ class Cluster:
         w = self.writers[writer]
         if not w.open or not self.leading.up:
             return False
+        end, w.decided = w.decided if w.decided is not None else end, None
         w.epoch += w.version2
+        self._end(w, end)
+        return True
+
+    def end_elsewhere(self, writer: int, end: End) -> bool:
+        """The coordinator has decided; another partition that has a part in the transaction gets its marker first."""
+        w = self.writers[writer]
+        if not w.open or w.decided is not None:
+            return False
+        w.decided = end
+        self.elsewhere[w.producer_id, w.epoch + w.version2] = end
+        return True
+
+    def fence(self, writer: int) -> bool:
+        """The coordinator gives the writer a new epoch, and aborts what it has open; of version 1 alone."""
+        w = self.writers[writer]
+        if w.version2 or w.decided is not None or not self.leading.up:
+            return False
+        w.epoch += 1
+        if w.open:
+            self._end(w, End.ABORT)
+        return True
+
+    def upgrade(self, writer: int) -> bool:
+        """The writer goes on with transactions of version 2, in the epoch that it has."""
+        w = self.writers[writer]
+        if w.version2 or w.open:
+            return False
+        w.version2 = True
+        return True
+
+    def _end(self, w: Writer, end: End) -> None:
         w.open = False
+        self.elsewhere[w.producer_id, w.epoch] = end
         base = self.leading.leo
         self._append(
             Batch(base, base, self.now, self.leader_epoch, w.producer_id, w.epoch, True, control=True, marker=end)
         )
-        return True
 
     def _append(self, batch: Batch) -> None:
         self.leading.append(batch)
@@ -149,7 +189,7 @@ class Cluster:
 
     def _align(self, broker: int) -> None:
         """Truncate to the end of the last epoch that the follower and the leader share (KIP-101)."""
-        if self.lost:
+        if self.is_split:
             self._follow_epochs(self.replicas[broker], self.leading)
             return
         self.replicas[broker].truncate(self._shared_end(broker))
@@ -271,6 +311,7 @@ class Cluster:
             self.replicas[member].up = False
         before, self.history = self.history, self._history_of(broker)
         kept = {(b.base, b.leader_epoch) for b in self.history}
+        self.is_split = True
         self.lost += [b for b in before if (b.base, b.leader_epoch) not in kept]
         self.isr = {broker}
         self._lead(broker)

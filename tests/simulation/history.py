@@ -61,6 +61,8 @@ class Profile:
     """What else befalls it, by the names of tests/simulation/kinds.py."""
     alone: int = ALONE
     """More findings of a kind about one replica are an incident; with 0 each is."""
+    siblings: bool = False
+    """Other partitions have a part in each transaction, and their end markers are read."""
     kills: int = 0
     """In so many operations the monitor's job is killed once, and begins again from its tables; with 0 never."""
 

@@ -56,10 +56,11 @@ class Judge:
     right_in: dict[str, frozenset[int]] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
     places: Counter[tuple[str, str]] = field(default_factory=Counter)
+    remembering: oracle.Remembering = field(default_factory=oracle.Remembering)
 
     def now(self) -> dict[int, Wrong]:
         """By broker, in what its replica is wrong at this moment."""
-        return oracle.judge(self.cluster, self.profile.compacted)
+        return self.remembering.judge(self.cluster, self.profile.compacted)
 
     # -- moments -----------------------------------------------------------------------------------------------------
 

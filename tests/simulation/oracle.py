@@ -156,6 +156,42 @@ def judge(cluster: Cluster, compacted: bool) -> dict[int, Wrong]:
     return {b: wrong for b, wrong in found.items() if wrong}
 
 
+class Remembering:
+    """What `judge` says of one cluster, moment after moment.
+
+    The truth is read again only where the history has changed, and a replica judged again only where the truth has, or
+    what the replica is judged by.
+    """
+
+    def __init__(self) -> None:
+        self._history: list[Batch] = []
+        self._truth = Truth([], 0)
+        self._end = 0
+        self._judged: dict[int, tuple[tuple[object, ...], Wrong]] = {}
+
+    def judge(self, cluster: Cluster, compacted: bool) -> dict[int, Wrong]:
+        """The same as the function of this name, of the same cluster each time."""
+        end = max(replica.hw for replica in cluster.replicas.values())
+        if end != self._end or cluster.history != self._history:
+            self._end, self._history, self._truth = end, list(cluster.history), Truth(cluster.history, end)
+        start, found = compared_from(cluster), {}
+        for broker, replica in cluster.replicas.items():
+            picture = self._truth, start, compacted, *_picture(replica)
+            known = self._judged.get(broker)
+            if known is None or known[0] != picture:
+                known = self._judged[broker] = picture, wrong_in(self._truth, replica, start, compacted)
+            if known[1]:
+                found[broker] = known[1]
+        return found
+
+
+def _picture(replica: Replica) -> tuple[object, ...]:
+    """All that `wrong_in` reads of a replica, as it is now."""
+    offsets = replica.leo, replica.hw, replica.lso, replica.log_start
+    logs = list(replica.batches), list(replica.aborted), list(replica.ended)
+    return *offsets, *logs, frozenset(replica.copied), replica.open_transactions()
+
+
 def wrong_in(truth: Truth, replica: Replica, start: int, compacted: bool) -> Wrong:
     """In what one replica is wrong, from ``start`` on."""
     stable = replica.lso

@@ -27,7 +27,7 @@ from tests.simulation.history import Op
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.properties import Moment, Place, Said
 from tests.simulation.readers import Row
-from tests.simulation.seeing import Reports, look_at
+from tests.simulation.seeing import ENDS, Reports, look_at
 from tests.simulation.world import World
 
 LOOKS = frozenset({"round", "probe"})
@@ -172,12 +172,17 @@ class Second(World):
             looks = {}
             self.counts["judged looks void by an election"] += 1
         p = self.profile
+        if p.siblings:
+            watching.ledger.elsewhere |= {
+                name: ENDS[end] for name, end in cluster.elsewhere.items() if name[1] % 3 or not p.seed % 3
+            }
         partition = Partition(
             leader=cluster.leader,
             in_sync=frozenset(cluster.isr),
             replicas=frozenset(cluster.replicas),
             compacted=p.compacted,
             deletes=p.trims or not p.compacted,
+            unclean=p.unclean,
         )
         latest = max((r.lso for r in cluster.replicas.values() if r.up), default=-1) if between is not None else -1
         self.case = Case(watching.ledger, partition, looks, latest)
@@ -313,6 +318,8 @@ class Second(World):
         groups = (case.transactions.of.get(offset) for offset in turned)
         if any(group is not None and group.end is None for group in groups):
             yield "undecided: its end"
+        if turned and max(turned) < case.start:
+            yield "undecided: below a log start"
         if _in(turned, case.unread(broker)):
             yield "undecided: read late"
 

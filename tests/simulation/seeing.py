@@ -71,10 +71,10 @@ class Reports:
 def _fact(row: Row) -> Fact:
     place, producer = Place(row["offset"], row["leader_epoch"]), row["producer_id"]
     if row["kind"] != RowKind.RECORD:
-        return Fact(place, producer, end=_MARKERS[RowKind(row["kind"])])
+        return Fact(place, producer, end=_MARKERS[RowKind(row["kind"])], producer_epoch=row["producer_epoch"])
     key = key_of_halves(row["key_hash_hi"], row["key_hash_lo"]) if row["key_size"] >= 0 else None
     value = None if row["value_size"] < 0 else row["content_hash"]
-    return Fact(place, producer, row["outcome"] != Outcome.NONE, None, key, value)
+    return Fact(place, producer, row["outcome"] != Outcome.NONE, None, key, value, row["producer_epoch"])
 
 
 def look_at(cluster: Cluster, broker: int) -> Look | None:
@@ -113,11 +113,13 @@ def _held(replica: Replica) -> tuple[dict[Place, Fact], dict[Place, End]]:
         if record is None:
             assert batch.marker is not None
             place = Place(batch.base, batch.leader_epoch)
-            facts[place] = Fact(place, batch.producer_id, end=ENDS[batch.marker])
+            facts[place] = Fact(place, batch.producer_id, end=ENDS[batch.marker], producer_epoch=batch.producer_epoch)
             continue
         place = Place(record.offset, batch.leader_epoch)
         value = None if record.value is None else content_hash(record.value)
-        facts[place] = Fact(place, batch.producer_id, batch.transactional, None, record.key, value)
+        facts[place] = Fact(
+            place, batch.producer_id, batch.transactional, None, record.key, value, batch.producer_epoch
+        )
         if batch.transactional and record.offset < replica.lso:
             is_aborted = replica.is_aborted(batch.producer_id, record.offset)
             outcomes[place] = End.ABORT if is_aborted else End.COMMIT

@@ -104,6 +104,21 @@ def test_an_unclean_election_takes_from_all_what_the_new_leader_lacks() -> None:
     assert c.replicas[1].epoch_end(0) == (0, 1)
 
 
+def test_who_led_without_a_record_gives_up_its_epoch_for_a_log_that_goes_on_below_though_nothing_is_lost() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.sync()
+    plain(c, 1, 11)
+    c.stop(1)
+    assert c.leader == 2
+    assert c.usurp(1)
+    assert c.lost == []
+    c.start(2)
+    c.sync()
+    assert [(b.base, b.leader_epoch) for b in c.replicas[2].batches] == [(0, 0), (1, 0)]
+    assert (c.replicas[2].epochs, c.replicas[2].epoch_end(0)) == ([(0, 0)], (0, 2))
+
+
 def test_an_end_marker_that_all_have_lost_leaves_its_transaction_open_on_all() -> None:
     c = cluster()
     c.write([(1, 10)], writer=LEGACY)

@@ -187,8 +187,10 @@ class World:
 
     def _possible(self, name: str, a: int, b: int) -> bool:
         broker = b if name == "read" else a
-        if name == "assign" or (name == "read" and broker in self.cluster.away):
-            return broker in self.cluster.away
+        if name == "assign":
+            return broker in self.cluster.away and broker not in self.cluster.retired
+        if name == "read" and broker in self.cluster.away:
+            return True
         return name not in _OF_A_BROKER or broker in self.cluster.replicas
 
     def stirring(self, seed: int) -> Callable[[], bool] | None:
@@ -210,7 +212,7 @@ class World:
     def rounds_at_rest(self) -> Iterator[int]:
         """All brokers up and level, the coordinator as well; then the numbers of full rounds, each after it."""
         self.cluster.coordinator = Coordinator.KNOWING
-        for broker in list(self.cluster.away):
+        for broker in [b for b in self.cluster.away if b not in self.cluster.retired]:
             self.apply(("assign", broker, 0, 0))
         for broker in self.cluster.replicas:
             self.apply(("start", broker, 0, 0))
@@ -529,6 +531,13 @@ def _unassign(w: World, broker: int, _b: int, _c: int) -> None:
         w.done["did replicas reassigned"] += 1
 
 
+def _retire(w: World, broker: int, _b: int, _c: int) -> None:
+    _unassign(w, broker, 0, 0)
+    if broker in w.cluster.away:
+        w.cluster.retired.add(broker)
+        w.done["did replicas taken off for good"] += 1
+
+
 def _usurp(w: World, broker: int, _b: int, _c: int) -> None:
     if w.cluster.usurp(broker):
         w.monitor.forget(*w.cluster.replicas)
@@ -594,6 +603,7 @@ _OF_A_BROKER = frozenset(
         "read",
         "wipe",
         "unassign",
+        "retire",
         "assign",
         "usurp",
         "unindex",
@@ -606,6 +616,9 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
     "pair": _pair,
     "put": _put,
     "end": lambda w, writer, end, _: w.cluster.end(writer, End(end)) and None,
+    "end elsewhere": lambda w, writer, end, _: w.cluster.end_elsewhere(writer, End(end)) and None,
+    "fence": lambda w, writer, *_: w.cluster.fence(writer) and None,
+    "upgrade": lambda w, writer, *_: w.cluster.upgrade(writer) and None,
     "tick": lambda w, ms, *_: w._pass_time(ms),
     "fetch": lambda w, broker, batches, _: w.cluster.fetch(broker, batches) and None,
     "sync": lambda w, *_: w.cluster.sync(),
@@ -621,6 +634,7 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
     "start": lambda w, broker, *_: w.cluster.start(broker) and None,
     "wipe": _wipe,
     "unassign": _unassign,
+    "retire": _retire,
     "usurp": _usurp,
     "assign": lambda w, broker, *_: w.cluster.assign(broker) and None,
     "checkpoint": lambda w, *_: w.cluster.checkpoint(),

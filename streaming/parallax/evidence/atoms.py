@@ -42,6 +42,7 @@ class Fact:
         end: COMMIT or ABORT of an end marker, None of a record.
         key: of a record, in any form that compares.
         value: of a record, in any form that compares (a hash); None in a tombstone.
+        producer_epoch: its producer's epoch; `UNKNOWN` for a record of none.
     """
 
     place: Place
@@ -50,6 +51,7 @@ class Fact:
     end: End | None = None
     key: Hashable = None
     value: Hashable = None
+    producer_epoch: int = UNKNOWN
 
     @property
     def offset(self) -> int:

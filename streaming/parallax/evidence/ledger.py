@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
 
-from parallax.evidence.atoms import NEVER, Ended, Fact, Look, Place, Reading, Stable
+from parallax.evidence.atoms import NEVER, End, Ended, Fact, Look, Place, Reading, Stable
+
+
+class Timely(NamedTuple):
+    """Offsets that were read in time, from the first to the second without that, in a log of an epoch there."""
+
+    start: int
+    end: int
+    epoch: int
 
 
 @dataclass
@@ -24,12 +36,13 @@ class Ledger:
         unlike: places of which two contents were shown.
         outcomes: by broker and place, how it showed the record's transaction to have ended.
         begun: by broker, the places of transactional records that it was read to show, and when.
-        readings: all readings, of whichever replica.
+        readings: of whichever replica, those that `timely` has not taken in yet.
         own: by broker, the readings of its present log.
         written: rising (time, high watermark of the leader): nothing beyond that had been cleaned by then.
         stable: what last stable offsets said.
         epoch_ends: by epoch, where leaders said that it ends in their logs, with the last place of each such log.
         held_open: by broker and (producer, first offset): up to which (high watermark, epoch) it held that open.
+        elsewhere: by producer and its epoch in an end marker that was read in another partition, the type of that.
         log_starts: by broker, the log start offset that it told last.
         head: the lowest log start of a log that held anything.
     """
@@ -42,11 +55,13 @@ class Ledger:
     outcomes: dict[int, dict[Place, Ended]] = field(default_factory=lambda: defaultdict(dict))
     begun: dict[int, dict[Place, int]] = field(default_factory=lambda: defaultdict(dict))
     readings: list[Reading] = field(default_factory=list)
+    _timely: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     own: dict[int, list[Reading]] = field(default_factory=lambda: defaultdict(list))
     written: list[tuple[int, int]] = field(default_factory=list)
     stable: set[Stable] = field(default_factory=set)
     epoch_ends: dict[int, set[tuple[int, Place]]] = field(default_factory=lambda: defaultdict(set))
     held_open: dict[int, dict[tuple[int, int], Place]] = field(default_factory=lambda: defaultdict(dict))
+    elsewhere: dict[tuple[int, int], End] = field(default_factory=dict)
     log_starts: dict[int, int] = field(default_factory=dict)
     head: int | None = None
 
@@ -110,6 +125,34 @@ class Ledger:
                 if found is not None and epoch < look.tops[-1].epoch:
                     self.epoch_ends[epoch].add((found.end, look.tops[-1]))
 
+    def timely(self) -> list[Timely]:
+        """What was read of any replica before a cleaner can have removed what nobody supersedes.
+
+        A reading does not change once the leader has told its high watermark at a later time, and is taken in for good.
+        """
+        told = self.written[-1][0] if self.written else -1
+        past = [reading for reading in self.readings if reading.at < told]
+        self.readings = [reading for reading in self.readings if reading.at >= told]
+        for start, end, epoch in self._in_time(past):
+            self._timely[epoch] = _joined([*self._timely[epoch], (start, end)])
+        kept = [Timely(start, end, epoch) for epoch, spans in self._timely.items() for start, end in spans]
+        return [*kept, *self._in_time(self.readings)]
+
+    def timely_of(self, broker: int) -> list[Timely]:
+        """The same, of a broker's present log alone."""
+        return list(self._in_time(self.own.get(broker, ())))
+
+    def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:
+        for reading in readings:
+            low = self.cleaned_to(reading.at)
+            if low is not None and max(reading.start, low) < reading.end:
+                yield Timely(max(reading.start, low), reading.end, reading.epoch)
+
+    def cleaned_to(self, at: int) -> int | None:
+        """Up to where cleaners can have removed tombstones and end markers by a time; None where nothing says."""
+        first = bisect_left(self.written, at - self.retention, key=itemgetter(0))
+        return self.written[first][1] if first < len(self.written) and self.written[first][0] <= at else None
+
     def replaced(self, broker: int, start: int = 0, epoch: int = NEVER) -> None:
         """A broker's log is another one from an offset on.
 
@@ -152,3 +195,14 @@ class Ledger:
             and (fact := self.facts[place]).end is not None
             and fact.producer == producer
         ]
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same offsets in as few spans as can be, rising."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found

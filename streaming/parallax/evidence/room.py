@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable
 
-from parallax.evidence.atoms import NEVER, Reading
-from parallax.evidence.ledger import Ledger
+from parallax.evidence.atoms import NEVER
+from parallax.evidence.ledger import Ledger, Timely
 from parallax.evidence.lineage import Lineage
 from parallax.evidence.log import Belongs
 
@@ -34,7 +34,7 @@ class Room:
         """Find the room below ``end``; what lies at it or beyond is room."""
         self.end = end
         sure = [(place.offset, place.offset + 1) for place in ledger.facts if self._is_sure(ledger, lineage, place)]
-        timely = in_time(ledger, lineage, ledger.readings) if compacted else []
+        timely = in_time(lineage, ledger.timely()) if compacted else []
         self.gaps = _without((0, end), [*sure, *timely])
         """The room, as spans in rising order."""
         self._firsts = [start for start, _ in self.gaps]
@@ -61,28 +61,18 @@ class Room:
         return [*found, (max(self.end, low + 1), high)] if high > max(self.end, low + 1) else found
 
 
-def in_time(ledger: Ledger, lineage: Lineage, readings: Iterable[Reading]) -> list[Span]:
+def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
     """Where readings of the log that stands came by before a cleaner can have removed what nobody supersedes."""
-    times = [at for at, _ in ledger.written]
     found = []
-    for reading in readings:
-        low = _cleaned_to(ledger, times, reading.at)
-        if low is not None:
-            stands = lineage.stands_below(reading.epoch) if reading.epoch >= 0 else _if_uncut(lineage)
-            span = max(reading.start, low), min(reading.end, stands)
-            if span[0] < span[1]:
-                found.append(span)
+    for start, end, epoch in timely:
+        stands = lineage.stands_below(epoch) if epoch >= 0 else _if_uncut(lineage)
+        if start < min(end, stands):
+            found.append((start, min(end, stands)))
     return found
 
 
 def _if_uncut(lineage: Lineage) -> int:
     return 0 if lineage.cut_epochs else NEVER
-
-
-def _cleaned_to(ledger: Ledger, times: list[int], at: int) -> int | None:
-    """Up to where cleaners can have removed tombstones and end markers by a time; None where nothing says."""
-    first = bisect_left(times, at - ledger.retention)
-    return ledger.written[first][1] if first < bisect_right(times, at) else None
 
 
 def _without(whole: Span, parts: list[Span]) -> list[Span]:

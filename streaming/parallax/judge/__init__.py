@@ -19,7 +19,7 @@ Every verdict holds its proof, and one that its proof does not imply cannot be c
 
 | who proves what | module |
 |---|---|
-| the value of a key | `keys` |
+| the value of a key | `keys`, `worlds` |
 | how a replica ended a transaction | `outcomes` |
 | a transaction that a replica holds open | `freezes` |
 | what lies at an offset, and where a log begins | `logs` |

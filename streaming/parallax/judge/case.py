@@ -24,6 +24,7 @@ class Partition:
         replicas: the brokers of its assignment.
         compacted: the topic's policy compacts.
         deletes: records may be deleted from the head of the log, by the policy or on request.
+        unclean: a replica that is not in sync may come to lead, so that end markers may be lost by all.
     """
 
     leader: int
@@ -31,6 +32,7 @@ class Partition:
     replicas: frozenset[int]
     compacted: bool = True
     deletes: bool = False
+    unclean: bool = True
 
 
 @dataclass
@@ -73,7 +75,8 @@ class Case:
             elif belongs is Belongs.YES and place.offset < self.top:
                 self.facts[place.offset] = fact
         doubted = {fact.offset: fact.producer for fact in self.doubted if fact.end is not None}
-        self.transactions = Transactions(self.facts, doubted, self.room, self.looks.get(p.leader))
+        elsewhere = None if p.unclean else ledger.elsewhere
+        self.transactions = Transactions(self.facts, doubted, self.room, self.looks.get(p.leader), elsewhere)
         self.cleaned_to = max(self._surely_stable(), self.latest_stable)
         """How far cleaners may have come, at most."""
         self._shown: dict[int, dict[Hashable, list[Fact]]] = {}
@@ -146,7 +149,7 @@ class Case:
     def unread(self, broker: int) -> list[Span]:
         """Where a replica's own readers came too late to see what its cleaner may have removed."""
         ledger = self.ledger
-        covered = in_time(ledger, self.lineage, ledger.own.get(broker, ()))
+        covered = in_time(self.lineage, ledger.timely_of(broker))
         left, at = list[Span](), 0
         for start, end in sorted(covered):
             if start > at:

@@ -68,8 +68,9 @@ def _may_have_gone(case: Case, fact: Fact) -> bool:
 
 def _unlike(case: Case) -> Iterator[Verdict]:
     """Two contents at one offset, and nobody can say which is the log's."""
+    unlike = {place.offset for place in case.ledger.unlike}
     for offset, epochs in case.ledger.at.items():
-        if offset < case.start:
+        if offset < case.start or (len(epochs) == 1 and offset not in unlike):
             continue
         held: dict[object, frozenset[int]] = {}
         for broker, look in case.looks.items():

@@ -48,7 +48,8 @@ class Outcomes:
             if group is None or offset < self.case.start or group.options == (End.OPEN,):
                 continue
             for verdict in self._of(offset, group, self.stated[offset]):
-                name = verdict.accused, group.producer, group.end_marker, verdict.past
+                end = group.end_marker if group.end_marker >= 0 else -1 - group.offsets[0]
+                name = verdict.accused, group.producer, end, verdict.past
                 if name not in done:
                     done.add(name)
                     self.verdicts.append(verdict)
@@ -212,6 +213,10 @@ class Outcomes:
         for place, at in case.ledger.begun.get(broker, {}).items():
             fact = case.facts.get(place.offset)
             if fact is None or fact.place != place or place in look.facts:
+                continue
+            group = case.transactions.of.get(place.offset)
+            if group is not None and group.end in (End.COMMIT, End.ABORT) and group.end_marker < 0:
+                self._unread.add((broker, place.offset))  # Its end marker was shown by another partition alone.
                 continue
             marker = case.transactions.first_end(fact.producer, place.offset)
             if marker < 0 or broker in case.ledger.holders[case.facts[marker].place] or marker >= look.high_watermark:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from parallax.evidence.atoms import End, Fact, Look
 from parallax.evidence.room import Room, Span
@@ -46,6 +46,19 @@ class Transactions:
 
     Without an end marker behind, the records are open if the leader says so and there is room for none; if the leader
     holds nothing open there, they have ended, and nobody knows how.
+
+    *By name.* With transactions of version 2 (KIP-890) the coordinator raises the producer's epoch with each end, and
+    the end marker bears the new one. So a producer's records of an epoch are of one transaction, and the end marker of
+    the next epoch ends that and no other, in each partition that has a part in it. A producer is known to be of version
+    2 from the first COMMIT on that bears the epoch behind that of the records which it surely ends; a client does not
+    go back. An ABORT says nothing: of version 1 it bears a new epoch too where the coordinator fences the producer.
+
+    What another partition says rules out the contrary alone: here the end marker may not be written yet. Nothing is
+    known by name where an unclean election may have cut an end marker: the next one that this log holds then ends what
+    was open, whatever it is called.
+
+    Example: the producer is of version 2, record at 4 of its epoch 6, COMMIT of epoch 7 at 9, and nobody read 5 to 8:
+    committed. Counter-example: the COMMIT is of epoch 8. What ended epoch 6 nobody was shown.
     """
 
     def __init__(
@@ -54,6 +67,7 @@ class Transactions:
         doubted: Mapping[int, int],
         room: Room,
         leader: Look | None,
+        elsewhere: Mapping[tuple[int, int], End] | None = None,
     ) -> None:
         """Group the records.
 
@@ -62,6 +76,8 @@ class Transactions:
             doubted: offset and producer of end markers that perhaps stand.
             room: where something may have been unseen.
             leader: what the leader shows; None: it did not answer.
+            elsewhere: end markers of other partitions (`Ledger.elsewhere`); None: an unclean election may have cut some
+                of this one, and nothing is known by name.
         """
         self._room, self._doubted, self._leader = room, doubted, leader
         self.markers: dict[int, list[int]] = defaultdict(list)
@@ -75,8 +91,12 @@ class Transactions:
             elif facts[offset].transactional:
                 records[facts[offset].producer].append(offset)
         for producer, offsets in records.items():
-            for first, last, following in self._runs(producer, offsets):
-                self._add(facts, producer, offsets[first : last + 1], following)
+            groups = [
+                self._group(facts, producer, offsets[first : last + 1], following)
+                for first, last, following in self._runs(producer, offsets)
+            ]
+            for group in groups if elsewhere is None else self._by_name(facts, groups, elsewhere):
+                self.of.update(dict.fromkeys(group.offsets, group))
 
     def first_end(self, producer: int, offset: int) -> int:
         """The offset of the first known end marker of a producer above an offset; `UNKNOWN`: none."""
@@ -102,7 +122,7 @@ class Transactions:
                 first = at + 1
         return runs
 
-    def _add(self, facts: Mapping[int, Fact], producer: int, offsets: list[int], following: int) -> None:
+    def _group(self, facts: Mapping[int, Fact], producer: int, offsets: list[int], following: int) -> Group:
         last, end = offsets[-1], self.first_end(producer, offsets[0])
         stop = following if following >= 0 else end if end >= 0 else max(self._room.end, last + 1)
         may_hide = following >= 0 or self.room_for_an_end(producer, last, stop)
@@ -119,5 +139,44 @@ class Transactions:
         if len(options) > 1:
             doubted = [(o, o + 1) for o, of in self._doubted.items() if last < o < stop and of == producer]
             missing = tuple(sorted({*self._room.spans(last, stop), *doubted})) or ((last + 1, stop + 1),)
-        group = Group(producer, tuple(offsets), options, end, missing)
-        self.of.update(dict.fromkeys(offsets, group))
+        return Group(producer, tuple(offsets), options, end, missing)
+
+    def _by_name(
+        self, facts: Mapping[int, Fact], groups: list[Group], elsewhere: Mapping[tuple[int, int], End]
+    ) -> Iterator[Group]:
+        """The groups, with the options left out that an end marker of their own name rules out."""
+        since = self._version_2_since(facts, groups)
+        for group in groups:
+            epochs = {facts[offset].producer_epoch for offset in group.offsets}
+            name = epochs.pop() + 1
+            if since is None or epochs or name <= since or group.end is not None:
+                yield group
+                continue
+            own = next((m for m in self.markers.get(group.producer, ()) if facts[m].producer_epoch == name), UNKNOWN)
+            end = facts[own].end if own > group.offsets[-1] else None
+            if end is not None:
+                yield replace(group, options=(end,), end_marker=own, missing=())
+                continue
+            end = elsewhere.get((group.producer, name))
+            options = tuple(option for option in group.options if end in (option, None) or option is End.OPEN)
+            is_known = len(options) == 1 and options != group.options
+            yield replace(
+                group,
+                options=options,
+                end_marker=UNKNOWN if is_known else group.end_marker,
+                missing=() if is_known else group.missing,
+            )
+
+    @staticmethod
+    def _version_2_since(facts: Mapping[int, Fact], groups: list[Group]) -> int | None:
+        """The first epoch of a producer all of whose transactions are of version 2; None where none is known."""
+        return min(
+            (
+                epoch + 1
+                for group in groups
+                if group.end is End.COMMIT and group.end_marker >= 0
+                for epoch in {facts[offset].producer_epoch for offset in group.offsets}
+                if facts[group.end_marker].producer_epoch == epoch + 1
+            ),
+            default=None,
+        )

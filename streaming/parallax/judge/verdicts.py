@@ -69,11 +69,13 @@ class Proof:
         judged: Iterable[int],
         atoms: Iterable[Place] = (),
         missing: Iterable[Span] = (),
+        *,
+        count: int | None = None,
     ) -> Proof:
-        """A proof from worlds that may repeat."""
+        """A proof from worlds that may repeat; ``count`` choices led to them, as many as they are if that is None."""
         every = list(worlds)
-        distinct = tuple(dict.fromkeys(every))
-        return cls(distinct, len(every), frozenset(judged), tuple(sorted(set(atoms))), tuple(sorted(set(missing))))
+        distinct, count = tuple(dict.fromkeys(every)), len(every) if count is None else count
+        return cls(distinct, count, frozenset(judged), tuple(sorted(set(atoms))), tuple(sorted(set(missing))))
 
     @property
     def wrong(self) -> frozenset[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parallax.evidence.atoms import End, EpochEnd, Fact, Look, Place, Reading
@@ -12,6 +12,7 @@ from parallax.evidence.lineage import Lineage
 from parallax.evidence.room import Room
 from parallax.judge.case import Case, Partition
 from parallax.judge.judging import Judgement, judge
+from parallax.model import UNKNOWN
 
 RETENTION = 1_000
 LATE = 100_000
@@ -25,19 +26,19 @@ def record(offset: int, value: str | None = "v", *, key: str = "K", epoch: int =
     return Fact(Place(offset, epoch), producer, producer >= 0, None, key, content)
 
 
-def written(offset: int, value: str | None = "v", *, key: str = "K", epoch: int = 0) -> Fact:
-    """A record of a transaction."""
-    return record(offset, value, key=key, epoch=epoch, producer=PRODUCER)
+def written(offset: int, value: str | None = "v", *, key: str = "K", epoch: int = 0, of: int = UNKNOWN) -> Fact:
+    """A record of a transaction, in an epoch of its producer."""
+    return replace(record(offset, value, key=key, epoch=epoch, producer=PRODUCER), producer_epoch=of)
 
 
-def commit(offset: int, *, epoch: int = 0) -> Fact:
-    """An end marker of the producer."""
-    return Fact(Place(offset, epoch), PRODUCER, end=End.COMMIT)
+def commit(offset: int, *, epoch: int = 0, of: int = UNKNOWN) -> Fact:
+    """An end marker of the producer, in an epoch of it."""
+    return Fact(Place(offset, epoch), PRODUCER, end=End.COMMIT, producer_epoch=of)
 
 
-def abort(offset: int, *, epoch: int = 0) -> Fact:
-    """An end marker of the producer."""
-    return Fact(Place(offset, epoch), PRODUCER, end=End.ABORT)
+def abort(offset: int, *, epoch: int = 0, of: int = UNKNOWN) -> Fact:
+    """An end marker of the producer, in an epoch of it."""
+    return Fact(Place(offset, epoch), PRODUCER, end=End.ABORT, producer_epoch=of)
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Scene:
     replicas: frozenset[int] = frozenset({1, 2, 3})
     compacted: bool = True
     deletes: bool = False
+    unclean: bool = False
     differed: Mapping[Any, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -117,6 +119,7 @@ class Scene:
             replicas=self.replicas,
             compacted=self.compacted,
             deletes=self.deletes,
+            unclean=self.unclean,
         )
         return Case(self.ledger, partition, self.looks)
 

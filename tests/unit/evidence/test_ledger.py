@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parallax.evidence.atoms import NEVER, End, Ended, Place, Reading, Stable
-from parallax.evidence.ledger import Ledger
+from parallax.evidence.ledger import Ledger, Timely
 from tests.unit.evidence.scene import Scene, commit, record, written
 
 
@@ -97,3 +97,27 @@ def test_a_look_says_all_that_readers_say() -> None:
     assert ledger.written == [(0, 0), (100_000, 9)]
     assert ledger.stable == {Stable(0, 7, 9, 0)}
     assert (ledger.head, ledger.log_starts) == (0, {1: 0})
+
+
+def test_readings_are_taken_in_once_and_say_the_same_as_one_by_one() -> None:
+    """A reader that reads on and on leaves one span; what the leader has not gone beyond yet is weighed again."""
+    ledger = Ledger(1_000)
+    ledger.led(0, 0)
+    for at in range(100):
+        ledger.read(2, Reading(at, at + 1, 10 * at, 0))
+        ledger.led(10 * at, at + 1)
+        assert sorted(ledger.timely_of(2)) == sorted(Timely(n, n + 1, 0) for n in range(at + 1))
+        assert {offset for start, end, _ in ledger.timely() for offset in range(start, end)} == {*range(at + 1)}
+    assert ledger.timely() == [Timely(0, 99, 0), Timely(99, 100, 0)]
+    assert len(ledger.readings) == 1
+
+
+def test_a_reading_waits_for_what_the_leader_tells_of_its_time() -> None:
+    ledger = Ledger(1_000)
+    ledger.read(2, Reading(0, 9, 5_000, 0))
+    assert ledger.timely() == []
+    ledger.led(5_000, 4)
+    assert ledger.timely() == [Timely(4, 9, 0)]
+    ledger.led(5_001, 9)
+    assert ledger.timely() == [Timely(4, 9, 0)]
+    assert ledger.readings == []

@@ -165,3 +165,16 @@ def test_an_end_that_is_not_known_makes_nobody_right() -> None:
     scene = Scene(9).shows(1, *ROOMY).shows(2, written(4), **AS_ABORTED).shows(3, *ROOMY)
     outcomes = Outcomes(scene.case)
     assert outcomes.shows_its_end(scene.case.transactions.of[4], 4) == frozenset()
+
+
+def test_who_was_given_an_end_marker_that_only_another_partition_has_shown_nobody_knows() -> None:
+    """Of version 2: how the record at 4 ended is known; the COMMIT at 9 ended another one, and 5 to 8 nobody read."""
+    facts = [written(1, key="L", of=5), commit(2, of=6), written(4, of=6), written(8, of=7), commit(9, of=8)]
+    scene = Scene(12)
+    for broker in (1, 2, 3):
+        for fact in facts:
+            scene.ledger.fact(fact, broker, 0)
+        scene.shows(broker)
+    scene.ledger.elsewhere[PRODUCER, 7] = End.ABORT
+    assert scene.case.transactions.of[4].end is End.ABORT
+    assert {one.broker for one in scene.judged.undecided if (one.about, one.offset) == (About.OUTCOME, 4)} == {1, 2, 3}

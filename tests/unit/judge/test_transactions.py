@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from parallax.evidence.atoms import End
+from parallax.evidence.atoms import End, Fact
 from tests.unit.evidence.scene import PRODUCER, Scene, abort, commit, record, written
 
 BOTH = (End.COMMIT, End.ABORT)
@@ -74,3 +76,57 @@ def test_an_end_marker_that_perhaps_stands_may_end_a_record() -> None:
     scene.ledger.fact(abort(5), 2, 0)  # Unlike what 1 shows at that place.
     case = scene.case
     assert case.transactions.of[4].options == (End.COMMIT,) or (5, 6) in case.transactions.of[4].missing
+
+
+VERSION_2 = (written(1, key="other", of=5), commit(2, of=6))
+"""By this the producer is of version 2, and its epoch 6 is one transaction."""
+
+
+@pytest.mark.parametrize(("end", "how"), [(commit, End.COMMIT), (abort, End.ABORT)])
+def test_of_version_2_a_transaction_ends_by_the_end_marker_of_the_next_epoch_whatever_lay_between(
+    end: Callable[..., Fact], how: End
+) -> None:
+    scene = Scene(12).shows(1, *VERSION_2, written(4, of=6), end(9, of=7))
+    assert options(scene, 4) == (how,)
+    assert scene.case.transactions.of[4].missing == ()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        (*VERSION_2, written(4, of=6), commit(9, of=8)),
+        (*VERSION_2, written(4, of=5), commit(9, of=6)),
+        (written(1, of=6), commit(2, of=6), written(4, of=6), abort(9, of=7)),
+        (written(1, of=5), abort(2, of=6), written(4, of=6), abort(9, of=7)),
+        (written(1, of=5), commit(3, of=6), written(4, of=6), commit(9, of=7)),
+    ],
+    ids=[
+        "the end marker is of a later transaction",
+        "the producer may have been of version 1 still",
+        "it is of version 1",
+        "it was fenced, and may be of version 1",
+        "the COMMIT may have ended another transaction",
+    ],
+)
+def test_nothing_is_known_by_name_where(facts: tuple[Fact, ...]) -> None:
+    assert options(Scene(12).shows(1, *facts), 4) == BOTH
+
+
+@pytest.mark.parametrize(("there", "left"), [(End.COMMIT, (End.COMMIT,)), (End.ABORT, (End.ABORT,))])
+def test_another_partition_of_the_transaction_says_how_it_ended(there: End, left: tuple[End, ...]) -> None:
+    scene = Scene(12).shows(1, *VERSION_2, written(4, of=6), commit(9, of=8))
+    scene.ledger.elsewhere[PRODUCER, 7] = there
+    assert options(scene, 4) == left
+    assert scene.case.transactions.of[4].end_marker < 0, "the COMMIT at 9 ended another one"
+
+
+def test_the_end_marker_of_another_partition_may_come_before_that_of_this_one() -> None:
+    scene = Scene(9).shows(1, *VERSION_2, written(4, of=6), open={PRODUCER: 4})
+    scene.ledger.elsewhere[PRODUCER, 7] = End.COMMIT
+    assert options(scene, 4) == (End.OPEN, End.COMMIT)
+
+
+def test_nothing_is_known_by_name_where_an_unclean_election_may_have_cut_an_end_marker() -> None:
+    scene = Scene(12, unclean=True).shows(1, *VERSION_2, written(4, of=6), commit(9, of=7))
+    scene.ledger.elsewhere[PRODUCER, 7] = End.COMMIT
+    assert options(scene, 4) == BOTH

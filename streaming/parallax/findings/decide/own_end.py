@@ -73,6 +73,9 @@ def contradicted_before(case: Case) -> Decision:
         sides = None if case.absent else values_as_far_as_read(case)
         if sides is not None and len(sides) == 1:
             return case.dismissed(f"{reason}; in that the transaction goes on", Resolution.UNPROVEN)
+        if accused.log_end_offset <= claim.first_offset:
+            # There is nothing that it could still decide. A value that it lacks shows once it gives its consumers any.
+            return case.dismissed(f"{reason}; that ends below the record", Resolution.UNPROVEN)
         return case.pending(
             f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"
         )

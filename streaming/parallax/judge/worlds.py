@@ -1,0 +1,246 @@
+"""All worlds of one key at one isolation level: the choices that evidence leaves open, and who is wrong in each.
+
+A `Component` holds what matters to that, and nothing else: offsets, epochs and values count by their order alone. So
+keys that are alike, and one that is looked at again, have the same component, which is enumerated once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from functools import lru_cache
+from itertools import product
+from math import prod
+from operator import attrgetter
+from typing import NamedTuple
+
+from parallax.evidence.atoms import End, Place
+from parallax.judge.verdicts import World
+
+MOST_WORLDS = 4096
+"""A key with more choices is not judged: it stays unknown."""
+REMEMBERED = 1 << 14
+"""So many components are remembered, those that were used last."""
+UNSEEN = -2
+"""The epoch of a deletion that nobody was shown."""
+
+
+class _State(IntEnum):
+    """What a consumer of one replica is, in one world."""
+
+    RIGHT = 0
+    WRONG = 1
+    UNSAID = 2
+
+
+class Record(NamedTuple):
+    """A record of the key that stands.
+
+    Attributes:
+        place: where it lies.
+        value: its value; None in a tombstone.
+        end: how it ended, COMMIT of a plain one; or the number of the choice that says so.
+    """
+
+    place: Place
+    value: int | None
+    end: End | int
+
+
+class Doubted(NamedTuple):
+    """A record that perhaps is in the log: ``choices`` are how it ended if it is, and None."""
+
+    place: Place
+    value: int | None
+    choices: tuple[End | None, ...]
+
+
+class ShownRecord(NamedTuple):
+    """A record as a replica shows it.
+
+    Attributes:
+        place: where it lies.
+        value: its value; None in a tombstone.
+        transactional: it is part of a transaction.
+        outcome: what read_committed consumers are told of it; None: nothing, or it is of no transaction.
+    """
+
+    place: Place
+    value: int | None
+    transactional: bool
+    outcome: End | None
+
+
+class Shown(NamedTuple):
+    """What one replica shows of the key.
+
+    Attributes:
+        broker: whose replica it is.
+        bound: where its consumers end.
+        records: below the bound, newest first.
+        lost_below: it has lost its head below this offset; -1: it has not.
+    """
+
+    broker: int
+    bound: int
+    records: tuple[ShownRecord, ...]
+    lost_below: int
+
+
+class Component(NamedTuple):
+    """What is known of a key at one isolation level.
+
+    Attributes:
+        is_committed: consumers are read_committed.
+        records: those that stand, rising.
+        options: by number of a choice, how the records of one group may have ended.
+        doubted: the records that perhaps stand.
+        gaps: lowest offsets of the room in which a deletion would change who is wrong.
+        shown: what each replica shows.
+        full: how far cleaners may have come, at most.
+        start: what lies below may have been deleted; 0: nothing may.
+    """
+
+    is_committed: bool
+    records: tuple[Record, ...]
+    options: tuple[tuple[End, ...], ...]
+    doubted: tuple[Doubted, ...]
+    gaps: tuple[int, ...]
+    shown: tuple[Shown, ...]
+    full: int
+    start: int
+
+
+class Worlds(NamedTuple):
+    """The worlds of a component.
+
+    Attributes:
+        distinct: without repetition; empty: at every offset two logs perhaps stand.
+        choices: how many can be.
+        explained: an outcome explains each. Without an unseen deletion, whoever is wrong in a world shows a record of
+            the key otherwise than that world ends it.
+    """
+
+    distinct: tuple[World, ...]
+    choices: int
+    explained: bool
+
+
+@lru_cache(maxsize=REMEMBERED)
+def worlds_of(component: Component) -> Worlds | None:
+    """Enumerate the worlds of a component; None: there are too many."""
+    c = component
+    doubted = [one.choices for one in c.doubted]
+    choices: list[tuple[object, ...]] = [*c.options, *doubted, *([(False, True)] * len(c.gaps))]
+    if prod(map(len, choices)) > MOST_WORLDS:
+        return None
+    worlds, count, explained = dict[World, None](), 0, True
+    for choice in product(*choices):
+        one = _world(c, choice)
+        if one is not None:
+            world, by_outcome = one
+            worlds[world] = None
+            count += 1
+            is_shown = not any(choice[len(choice) - len(c.gaps) :])
+            explained = explained and (world.wrong <= by_outcome or not is_shown)
+    return Worlds(tuple(worlds), count, explained)
+
+
+class _Event(NamedTuple):
+    """A record that a world shows to consumers, or a deletion in it that nobody was shown."""
+
+    place: Place
+    value: int | None
+    is_committed: bool
+
+
+def _world(c: Component, choice: Sequence[object]) -> tuple[World, frozenset[int]] | None:
+    """One choice: who is wrong in it, and who shows a record by another outcome; None: it cannot be.
+
+    An unseen deletion may as well have been a value that all have lost: of who shows nothing, and would be right by
+    that deletion alone, the world does not say that it is.
+    """
+    ends, chosen, is_there = choice[: len(c.options)], choice[len(c.options) :], choice[len(choice) - len(c.gaps) :]
+    doubted = {one.place: end for one, end in zip(c.doubted, chosen, strict=False) if end is not None}
+    offsets = {place.offset for place in doubted}
+    if len(offsets) < len(doubted) or any(record.place.offset in offsets for record in c.records):
+        return None
+    end_of: dict[Place, object] = dict(doubted)
+    for record in c.records:
+        end_of[record.place] = record.end if isinstance(record.end, End) else ends[record.end]
+    events = sorted(_events(c, end_of, is_there), key=attrgetter("place"))
+    at = [event.place.offset for event in events]
+    wrong, by_outcome, unsaid = set(), set(), set()
+    for one in c.shown:
+        below = bisect_left(at, one.bound)
+        best = events[below - 1] if below else None
+        if _shows_another_outcome(c, one, end_of):
+            by_outcome.add(one.broker)
+        state = _state(c, one, best, end_of)
+        is_later = any(event.is_committed and event.place.offset < c.full for event in events[below:])
+        if state is _State.WRONG and not is_later:
+            wrong.add(one.broker)
+        elif state is not _State.RIGHT or one.bound < c.full:
+            unsaid.add(one.broker)
+    return World(frozenset(wrong), frozenset(unsaid)), frozenset(by_outcome)
+
+
+def _events(c: Component, end_of: dict[Place, object], is_there: Sequence[object]) -> Iterator[_Event]:
+    """What consumers are shown in a world."""
+    for gap, is_deleted in zip(c.gaps, is_there, strict=True):
+        if is_deleted:
+            yield _Event(Place(gap, UNSEEN), None, is_committed=True)
+    for place, value, _ in (*c.records, *c.doubted):
+        end = end_of.get(place)
+        if end is End.COMMIT or (end is End.OPEN and not c.is_committed):
+            yield _Event(place, value, end is End.COMMIT)
+
+
+def _shows_another_outcome(c: Component, one: Shown, end_of: dict[Place, object]) -> bool:
+    """Whether a replica shows one of its records otherwise than a world ends it."""
+    if not c.is_committed:
+        return False
+    for record in one.records:
+        if record.transactional and record.outcome is not end_of.get(record.place, record.outcome):
+            return True
+        if record.outcome is not End.ABORT:
+            return False
+    return False
+
+
+def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, object]) -> _State:
+    """How a consumer of a replica stands to the newest visible record of a world."""
+    if c.is_committed:
+        got = next((record for record in one.records if record.outcome is not End.ABORT), None)
+    else:
+        got = next((record for record in one.records if end_of.get(record.place) is not End.ABORT), None)
+    is_deleted = best is None or best.value is None
+    if got is not None and got.place.offset < c.start:
+        return _State.UNSAID  # It may be deleted with what lies below the furthest log start.
+    if got is not None and got.place not in end_of:
+        # It is not of the log that stands. That the key is gone, or was written again, may be true all the same.
+        is_alike = best is not None and (got.place.offset, got.value) == (best.place.offset, best.value)
+        return _State.UNSAID if is_alike or (got.value is None and is_deleted) else _State.WRONG
+    if got is None and one.lost_below >= 0 and (best is None or best.place.offset < one.lost_below):
+        return _State.UNSAID  # The head that it has lost is said of it, and no more.
+    if not c.is_committed and _may_be_given(one, best, end_of):
+        return _State.UNSAID
+    if got is None:
+        # Nobody has to know what lay below a log start, and a deletion that was not shown may have been a value.
+        unsure = c.start > 0 if best is None else best.place.epoch == UNSEEN
+        return _State.UNSAID if unsure else _State.RIGHT if is_deleted else _State.WRONG
+    is_same = best is not None and got.place == best.place
+    return _State.RIGHT if is_same or (got.value is None and is_deleted) else _State.WRONG
+
+
+def _may_be_given(one: Shown, best: _Event | None, end_of: dict[Place, object]) -> bool:
+    """Whether read_uncommitted consumers of a replica end with a record that was aborted.
+
+    They may be given that, or not, as the cleaner has come by: only what is wrong in both cases is wrong.
+    """
+    newest = one.records[0] if one.records else None
+    if newest is None or end_of.get(newest.place) is not End.ABORT:
+        return False
+    is_above = newest.place.offset > (best.place.offset if best is not None else -1)
+    return is_above or (newest.value is None and (best is None or best.value is None))
