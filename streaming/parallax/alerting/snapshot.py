@@ -91,7 +91,9 @@ class Snapshot:
     """Everything at one moment; the mappings are copies.
 
     Attributes:
-        assigned: by partition, the brokers that hold it by what was reported last; not there where nobody has said.
+        assigned: by partition, the brokers that hold it by what was reported last, and are to be read; not there where
+            nobody has said.
+        left_out_brokers: that hold partitions and are not to be read (``topics.brokers``).
         caught_up: by partition, whether all that its logs held when it was first seen, or when what last held up its
             reading or comparison ended, has had its verdict since.
         waiting_s: by view of a partition, for how long it has waited for verdicts that come by themselves at the same
@@ -130,6 +132,7 @@ class Snapshot:
     initially_left: Mapping[Replica, int] = field(default_factory=dict)
     caught_up: Mapping[TopicPartition, bool] = field(default_factory=dict)
     assigned: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    left_out_brokers: frozenset[int] = frozenset()
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
     behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
     waiting_s: Mapping[tuple[TopicPartition, IsolationLevel], float] = field(default_factory=dict)
@@ -143,7 +146,7 @@ class Snapshot:
         return found
 
     def holds(self, replica: Replica) -> bool:
-        """Whether a replica is one of its partition's, by what was reported last."""
+        """Whether a replica is one of its partition's, by what was reported last, and is to be read."""
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
 

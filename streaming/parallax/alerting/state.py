@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -71,10 +71,12 @@ class MonitorState:
 
     Args:
         clock: seconds since 1970 UTC, for tests.
+        brokers: that are read (``topics.brokers``); None for all.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, brokers: Collection[int] | None = None) -> None:
         self._clock = clock
+        self._read = None if brokers is None else frozenset(brokers)
         self._started_at = clock()
         self._lock = threading.Lock()
         self._replicas: dict[Replica, ReplicaState] = {}
@@ -89,6 +91,7 @@ class MonitorState:
         self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
         self._assigned: dict[TopicPartition, frozenset[int]] = {}
+        self._left_out: dict[TopicPartition, frozenset[int]] = {}
         self._refusals = Refusals()
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
@@ -160,15 +163,14 @@ class MonitorState:
                 broker = int(row["broker"])
                 answered[broker] = answered.get(broker, False) or _has_answered(row)
                 replica = str(row["topic"]), int(row["partition"]), broker
-                if row.get("replicas"):
-                    self._assigned[TopicPartition(*replica[:2])] = frozenset(row["replicas"])
+                assigned = self._assign(TopicPartition(*replica[:2]), row.get("replicas") or ())
                 self._lead(TopicPartition(replica[0], replica[1]), row)
                 if self._initial.observe(replica, row):
                     self._waiting.forget(lambda place: place.topic == replica[0])  # noqa: B023
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                     self._lags.forget(lambda view: view[0][0] == replica[0])  # noqa: B023
                     self._catching_up.forget(lambda place: place.topic == replica[0])  # noqa: B023
-                self._catching_up.observe(replica, row.get("replicas"))
+                self._catching_up.observe(replica, assigned)
                 self._waiting.reported(TopicPartition(*replica[:2]), self._clock())
                 if row["reachable"]:
                     self._offsets_of(replica, row)
@@ -358,6 +360,7 @@ class MonitorState:
                 hanging=self._hanging,
                 leadership=dict(self._leadership),
                 assigned=dict(self._assigned),
+                left_out_brokers=frozenset().union(*self._left_out.values()),
                 behind_since=behind_since,
                 waiting_s=waiting_s,
                 caught_up=caught_up,
@@ -370,6 +373,14 @@ class MonitorState:
             behind_since.update(self._lags.since())
             caught_up.update(self._catching_up.look(self._replicas, self._coverage, held))
             return found
+
+    def _assign(self, place: TopicPartition, brokers: Iterable[int]) -> frozenset[int]:
+        """Take in which brokers hold a partition, where a row says so; those of them that are to be read."""
+        told = frozenset(brokers)
+        read = told if self._read is None else told & self._read
+        if told:
+            self._assigned[place], self._left_out[place] = read, told - read
+        return read
 
     def _lead(self, place: TopicPartition, row: Mapping[str, Any]) -> None:
         """Take in what the cluster said of a partition; a row without it is of a moment when it could not be asked."""
@@ -440,6 +451,7 @@ class MonitorState:
         self._waiting.forget(lambda place: place not in alive)
         self._catching_up.forget(lambda place: place not in alive)
         self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
+        self._left_out = {place: brokers for place, brokers in self._left_out.items() if place in alive}
         hosting = self._hosting()
         self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}
         self._leadership = {place: said for place, said in self._leadership.items() if place in alive}

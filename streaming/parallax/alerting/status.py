@@ -227,6 +227,10 @@ def _lag(snapshot: Snapshot) -> float:
 
 
 def _notes(snapshot: Snapshot) -> Iterator[str]:
+    if left_out := sorted(snapshot.left_out_brokers):
+        whom = f"{agreed(len(left_out), 'broker', 'brokers')} {', '.join(map(str, left_out))}"
+        them = agreed(len(left_out), "it", "them")
+        yield f"{whom} {agreed(len(left_out), 'is', 'are')} not read: topics.brokers leaves {them} out"
     if absent := snapshot.absences.absent:
         where = ", ".join(map(str, sorted({one.broker for one in absent})))
         many = "replicas are" if len(absent) > 1 else "replica is"

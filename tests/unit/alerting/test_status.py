@@ -78,6 +78,21 @@ def test_a_job_that_has_just_begun_is_starting_and_says_how_far_it_is(monitor: M
     assert monitor.says().since == monitor.clock.now
 
 
+def test_replicas_on_brokers_that_are_not_to_be_read_are_waited_for_by_nobody(monitor: Monitor) -> None:
+    """With ``topics.brokers``: the rest can agree, and it is said that one is left out."""
+    monitor.state = MonitorState(monitor.clock, brokers=[1, 2])
+    monitor.state.update_findings(FindingsStatus())
+    monitor.state.update_query(Report())
+    monitor.state.update_progress([progress(broker=b) for b in (1, 2)])
+    monitor.read(brokers=(1, 2))
+    monitor.compared(brokers=[broker(1), broker(2)])
+    said = monitor.says()
+    assert (said.text, said.notes) == (
+        "All replicas agree",
+        ("broker 3 is not read: topics.brokers leaves it out",),
+    )
+
+
 def test_how_long_the_initial_reading_takes_is_told_by_its_pace(monitor: Monitor) -> None:
     monitor.state.update_progress([progress(broker=b, high_watermark=1000, last_stable_offset=1000) for b in BROKERS])
     monitor.read(100)
