@@ -240,8 +240,9 @@ def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
         if not state.answers and replica[2] not in away and replica not in snapshot.refused and snapshot.holds(replica)
     }
     if offline:
-        where = ", ".join(map(str, sorted({broker for *_, broker in offline})))
-        phrase = f"{counted(len(offline), 'replica')} cannot be read on broker {where}"
+        where = sorted({broker for *_, broker in offline})
+        whose = f"{agreed(len(where), 'broker', 'brokers')} {', '.join(map(str, where))}"
+        phrase = f"{counted(len(offline), 'replica')} cannot be read on {whose}"
         here = "the broker answers, and not for this replica"
         yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), None, phrase, here)
 

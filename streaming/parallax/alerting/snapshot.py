@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from parallax.alerting.listing import Listed
@@ -86,6 +86,29 @@ class AuditState:
     spots: Mapping[str, int] = field(default_factory=dict)
 
 
+_BY_PLACE = (
+    "replicas",
+    "positions",
+    "coverage",
+    "refused",
+    "initially_read",
+    "initially_left",
+    "caught_up",
+    "assigned",
+    "leadership",
+    "comparison_errors",
+    "behind_since",
+    "waiting_s",
+)
+"""Of a snapshot, what goes by partition, by replica, or by view of one."""
+
+
+def _topic_of(key: Any) -> str:
+    """The topic of a partition or replica, or of a view of one."""
+    first = key[0]
+    return first if isinstance(first, str) else str(first[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything at one moment; the mappings are copies.
@@ -144,6 +167,18 @@ class Snapshot:
             self._derived[derive] = derive(self)
         found: Derived = self._derived[derive]
         return found
+
+    def without(self, topics: Collection[str]) -> Snapshot:
+        """The same without what concerns some topics, which were deleted."""
+
+        def left(known: Mapping[Any, Any]) -> Mapping[Any, Any]:
+            return {key: value for key, value in known.items() if _topic_of(key) not in topics}
+
+        known: set[TopicPartition] = {*self.coverage, *self.assigned}
+        known |= {one.place for one in (*self.absences.absent, *self.absences.late)}
+        places = {place for place in known if place.topic not in topics}
+        rest = {name: left(getattr(self, name)) for name in _BY_PLACE}
+        return replace(self, **rest, absences=self.absences.of(places))
 
     def holds(self, replica: Replica) -> bool:
         """Whether a replica is one of its partition's, by what was reported last, and is to be read."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from parallax.alerting.blind import held_up, is_read
 from parallax.alerting.catching_up import CatchingUp
+from parallax.alerting.deleted import Deleted
 from parallax.alerting.initial import InitialReading
 from parallax.alerting.lag import Lags
 from parallax.alerting.listing import Listing
@@ -93,6 +94,7 @@ class MonitorState:
         self._assigned: dict[TopicPartition, frozenset[int]] = {}
         self._left_out: dict[TopicPartition, frozenset[int]] = {}
         self._refusals = Refusals()
+        self._deleted = Deleted()
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
         self._listing = Listing()
@@ -179,6 +181,7 @@ class MonitorState:
                 else:
                     self._touch(replica, answers=False)
             self._reachable |= answered
+            self._deleted.take_in(rows, self._clock())
             return self._refusals.take_in(rows, self._clock())
 
     def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
@@ -372,7 +375,18 @@ class MonitorState:
             waiting_s.update(self._waiting.seconds())
             behind_since.update(self._lags.since())
             caught_up.update(self._catching_up.look(self._replicas, self._coverage, held))
+            return self._without_deleted(found)
+
+    def _without_deleted(self, found: Snapshot) -> Snapshot:
+        """A snapshot without the topics that were deleted."""
+        progress = self._queries.get("progress")
+        looked_at = None if progress is None else progress.last_progress
+        deleted = self._deleted.topics(self._replicas, self._reachable, looked_at)
+        if not deleted:
             return found
+        rest = found.without(deleted)
+        hosting = self._hosting(rest.replicas)
+        return replace(rest, reachable={broker: up for broker, up in rest.reachable.items() if broker in hosting})
 
     def _assign(self, place: TopicPartition, brokers: Iterable[int]) -> frozenset[int]:
         """Take in which brokers hold a partition, where a row says so; those of them that are to be read."""
@@ -429,10 +443,10 @@ class MonitorState:
             if offset >= 0 and (not self._has_positions or (replica, isolation) not in self._positions):
                 self._positions[replica, isolation] = offset
 
-    def _hosting(self) -> set[int]:
+    def _hosting(self, replicas: Iterable[Replica]) -> set[int]:
         """The brokers that partitions are assigned to, by what was reported last."""
         found = set()
-        for topic, partition, broker in self._replicas:
+        for topic, partition, broker in replicas:
             if broker in self._assigned.get(TopicPartition(topic, partition), (broker,)):
                 found.add(broker)
         return found
@@ -452,7 +466,7 @@ class MonitorState:
         self._catching_up.forget(lambda place: place not in alive)
         self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
         self._left_out = {place: brokers for place, brokers in self._left_out.items() if place in alive}
-        hosting = self._hosting()
+        hosting = self._hosting(self._replicas)
         self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}
         self._leadership = {place: said for place, said in self._leadership.items() if place in alive}
         self._absences = self._absences.of(alive)

@@ -93,6 +93,45 @@ def test_replicas_on_brokers_that_are_not_to_be_read_are_waited_for_by_nobody(mo
     )
 
 
+@pytest.mark.parametrize("last", ["topic_deleted", "not_hosted"])
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_topic_that_was_deleted_is_spoken_of_no_more_as_soon_as_its_brokers_say_so(
+    healthy: Monitor, last: str, is_away: bool
+) -> None:
+    def say(*problems: str) -> None:
+        rows = [progress("gone", broker=b, reachable=False, problem=p) for b, p in zip(BROKERS, problems, strict=True)]
+        healthy.state.update_progress(rows)
+
+    healthy.state.update_progress([progress("gone", broker=b) for b in BROKERS])
+    healthy.compared(topic="gone")
+    say("topic_deleted", "not_hosted", "unreachable" if is_away else last)
+    if is_away:  # A broker that holds something else is away all the same.
+        healthy.state.update_progress([progress(broker=3, reachable=False, problem="unreachable")])
+        assert healthy.says().reasons == ("broker 3 does not answer",)
+        healthy.state.update_progress([progress(broker=3)])
+    assert healthy.says().text == "All replicas agree"
+    assert {place.topic for place in healthy.state.snapshot().coverage} == {"orders"}
+    healthy.state.update_progress([progress("gone", broker=b) for b in BROKERS])
+    assert {place.topic for place in healthy.state.snapshot().coverage} == {"orders", "gone"}, "it is there again"
+
+
+def test_a_topic_that_a_broker_denied_and_nobody_reports_on_any_more_was_deleted(healthy: Monitor) -> None:
+    def passes(seconds: float) -> Status:
+        healthy.clock.now += seconds
+        healthy.state.update_query(replace(Report(), name="progress", last_progress=healthy.clock.now))
+        healthy.compared()
+        return healthy.says()
+
+    healthy.state.update_progress([progress("gone", broker=b) for b in BROKERS])
+    healthy.compared(topic="gone")
+    denied = progress("gone", broker=2, reachable=False, problem="not_hosted")
+    healthy.state.update_progress([denied])
+    passes(20)
+    healthy.state.update_progress([denied])
+    assert passes(40).reasons == ("1 replica cannot be read on broker 2",), "it may be reported on yet"
+    assert passes(20).text == "All replicas agree"
+
+
 def test_how_long_the_initial_reading_takes_is_told_by_its_pace(monitor: Monitor) -> None:
     monitor.state.update_progress([progress(broker=b, high_watermark=1000, last_stable_offset=1000) for b in BROKERS])
     monitor.read(100)
