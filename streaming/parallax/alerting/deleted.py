@@ -41,31 +41,22 @@ class Deleted:
         if len(self._since) > len(self._denied):
             self._since = {topic: at for topic, at in self._since.items() if topic in self._denied}
 
-    def topics(
-        self, replicas: Iterable[Replica], reachable: Mapping[int, bool], looked_at: float | None
-    ) -> frozenset[str]:
+    def topics(self, answering: Iterable[Replica], looked_at: float | None) -> frozenset[str]:
         """The topics that were deleted.
 
-        Of such a topic every broker that answers says so, or nobody reports on it any more since one did.
+        No broker that answers holds anything of such a topic, or nobody reports on it any more since one denied it.
 
         Args:
-            replicas: all that are known.
-            reachable: by broker, whether it answers.
+            answering: the replicas that answered when they were asked last.
             looked_at: when the brokers were asked last; None where that is not known.
         """
         if not self._denied:
             return frozenset()
-        others = {
-            topic
-            for topic, partition, broker in replicas
-            if topic in self._denied
-            and (topic, partition, broker) not in self._denied[topic]
-            and reachable.get(broker, True)
-        }
+        held = {topic for topic, *_ in answering if topic in self._denied}
         return frozenset(
             topic
             for topic, said in self._denied.items()
-            if (topic not in others and ReadEvent.TOPIC_DELETED in said.values()) or self._is_silent(topic, looked_at)
+            if (topic not in held and ReadEvent.TOPIC_DELETED in said.values()) or self._is_silent(topic, looked_at)
         )
 
     def _is_silent(self, topic: str, looked_at: float | None) -> bool:

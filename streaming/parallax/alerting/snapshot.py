@@ -177,7 +177,7 @@ class Snapshot:
         known: set[TopicPartition] = {*self.coverage, *self.assigned}
         known |= {one.place for one in (*self.absences.absent, *self.absences.late)}
         places = {place for place in known if place.topic not in topics}
-        rest = {name: left(getattr(self, name)) for name in _BY_PLACE}
+        rest: dict[str, Any] = {name: left(getattr(self, name)) for name in _BY_PLACE}
         return replace(self, **rest, absences=self.absences.of(places))
 
     def holds(self, replica: Replica) -> bool:

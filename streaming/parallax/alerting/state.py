@@ -381,7 +381,8 @@ class MonitorState:
         """A snapshot without the topics that were deleted."""
         progress = self._queries.get("progress")
         looked_at = None if progress is None else progress.last_progress
-        deleted = self._deleted.topics(self._replicas, self._reachable, looked_at)
+        answering = (replica for replica, state in self._replicas.items() if state.answers)
+        deleted = self._deleted.topics(answering, looked_at)
         if not deleted:
             return found
         rest = found.without(deleted)
