@@ -117,6 +117,8 @@ class Snapshot:
         assigned: by partition, the brokers that hold it by what was reported last, and are to be read; not there where
             nobody has said.
         left_out_brokers: that hold partitions and are not to be read (``topics.brokers``).
+        nothing_since: since when nothing is there to watch, seconds since 1970 UTC; None where something is, or nobody
+            knows yet.
         caught_up: by partition, whether all that its logs held when it was first seen, or when what last held up its
             reading or comparison ended, has had its verdict since.
         waiting_s: by view of a partition, for how long it has waited for verdicts that come by themselves at the same
@@ -156,6 +158,7 @@ class Snapshot:
     caught_up: Mapping[TopicPartition, bool] = field(default_factory=dict)
     assigned: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
     left_out_brokers: frozenset[int] = frozenset()
+    nothing_since: float | None = None
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
     behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
     waiting_s: Mapping[tuple[TopicPartition, IsolationLevel], float] = field(default_factory=dict)
@@ -175,7 +178,7 @@ class Snapshot:
             return {key: value for key, value in known.items() if _topic_of(key) not in topics}
 
         known: set[TopicPartition] = {*self.coverage, *self.assigned}
-        known |= {one.place for one in (*self.absences.absent, *self.absences.late)}
+        known |= {one.place for one in self.absences.absent} | {one.place for one in self.absences.late}
         places = {place for place in known if place.topic not in topics}
         rest: dict[str, Any] = {name: left(getattr(self, name)) for name in _BY_PLACE}
         return replace(self, **rest, absences=self.absences.of(places))
@@ -191,10 +194,13 @@ class Snapshot:
 
         Or when all queries were last seen to look for more, where all that was recorded has been compared. For no
         longer than the brokers' reports may be held back (`parallax.source.repeats`): then something is recorded, be
-        it only that nothing has changed, and has to come through.
+        it only that nothing has changed, and has to come through. Or, for as long as may be, where nothing is there to
+        watch.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
-        if compared is None or not self.is_all_compared or not self.queries:
+        looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)
+        if self.nothing_since is not None:
+            return looked
+        if compared is None or looked is None or not self.is_all_compared:
             return compared
-        looked = min(query.last_progress or 0.0 for query in self.queries.values())
         return max(compared, min(looked, compared + _IDLE_S))

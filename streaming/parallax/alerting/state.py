@@ -51,6 +51,9 @@ class QueryReport(Protocol):
     checkpoints_set_aside: int
 
 
+_ASKED_S = 60.0
+"""After so long the brokers have been asked what they hold, once the queries run."""
+
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
 
 
@@ -95,6 +98,7 @@ class MonitorState:
         self._left_out: dict[TopicPartition, frozenset[int]] = {}
         self._refusals = Refusals()
         self._deleted = Deleted()
+        self._nothing_since: float | None = None
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
         self._listing = Listing()
@@ -375,7 +379,21 @@ class MonitorState:
             waiting_s.update(self._waiting.seconds())
             behind_since.update(self._lags.since())
             caught_up.update(self._catching_up.look(self._replicas, self._coverage, held))
-            return self._without_deleted(found)
+            return self._with_nothing(self._without_deleted(found))
+
+    def _with_nothing(self, found: Snapshot) -> Snapshot:
+        """A snapshot that says whether nothing is there to watch: all queries look, and of no replica anything is said.
+
+        Only after a while where nothing has been said yet: the brokers have to be asked first.
+        """
+        looks = bool(found.queries) and all(q.up and q.last_progress is not None for q in found.queries.values())
+        if not looks or found.replicas or found.refused:
+            self._nothing_since = None
+            return found
+        if self._nothing_since is None:
+            self._nothing_since = found.taken_at
+        is_sure = self._has_progress or found.taken_at - self._nothing_since >= _ASKED_S
+        return replace(found, nothing_since=self._nothing_since, coverage={}) if is_sure else found
 
     def _without_deleted(self, found: Snapshot) -> Snapshot:
         """A snapshot without the topics that were deleted."""

@@ -132,6 +132,36 @@ def test_a_topic_that_a_broker_denied_and_nobody_reports_on_any_more_was_deleted
     assert passes(20).text == "All replicas agree"
 
 
+NOTHING = "No topic matches topics.include or topics.pattern: nothing is watched"
+
+
+def test_where_no_topic_matches_that_is_said_and_the_job_is_ready(monitor: Monitor) -> None:
+    """It does what it can: it is no start that does not get on, and a pod need not be started again."""
+
+    def passes(seconds: float) -> Status:
+        monitor.clock.now += seconds
+        monitor.state.update_query(replace(Report(), last_progress=monitor.clock.now))
+        return monitor.says()
+
+    monitor.state.update_findings(FindingsStatus())
+    assert passes(0).condition is Condition.STARTING
+    assert passes(59).condition is Condition.STARTING
+    for seconds in (1, STUCK_S + 1):
+        said = passes(seconds)
+        assert (said.condition, said.text, said.steps, said.problems) == (Condition.UNKNOWN, NOTHING, (), ())
+        assert monitor.state.snapshot().heartbeat == monitor.clock.now
+    monitor.clock.now += STALLED_S + 1
+    assert monitor.says().problems, "a job that hangs says that all the same"
+    monitor.started()
+    assert monitor.says().condition is Condition.AGREE
+
+
+def test_where_all_topics_were_deleted_nothing_is_watched(healthy: Monitor) -> None:
+    healthy.state.update_progress([progress(broker=b, reachable=False, problem="topic_deleted") for b in BROKERS])
+    said = healthy.says()
+    assert (said.text, said.problems) == (NOTHING, ())
+
+
 def test_how_long_the_initial_reading_takes_is_told_by_its_pace(monitor: Monitor) -> None:
     monitor.state.update_progress([progress(broker=b, high_watermark=1000, last_stable_offset=1000) for b in BROKERS])
     monitor.read(100)
