@@ -109,7 +109,7 @@ class Job:
         self._seen: dict[Reader, PositionSeen] = {}
         self._pauses: PauseWatch | None = None
         self._paused: Paused = {}
-        self.state = MonitorState()
+        self.state = MonitorState(brokers=settings.topics.brokers)
         temporary = settings.spark.conf.get("spark.local.dir")
         self.room = Room(settings.storage.path, temporary, self.state.update_storage_full)
 

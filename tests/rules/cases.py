@@ -104,6 +104,7 @@ LASTING = {
     "ParallaxGuardStopped": Lasting("guard_works", {}, 0, 1),
     "ParallaxFindingsNotWritable": Lasting("findings_writable", {}, 0, 1),
     "ParallaxStorageFull": Lasting("storage_full", {}, 1, 0),
+    "ParallaxNothingWatched": Lasting("nothing_watched", {}, 1, 0),
     "ParallaxOtherCluster": Lasting("cluster_mismatch", {}, 1, 0),
 }
 """The rules that wait, but for ParallaxAbsent, which is about what is not there."""

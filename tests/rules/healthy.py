@@ -101,6 +101,7 @@ def _job(n: int, started: int) -> Iterator[Sample]:
         yield "guard_events_total", {"kind": str(kind)}, float(n > _ROLLED[1]) if kind is EventKind.HELD else 0
     yield "storage_full", {}, 0
     yield "cluster_mismatch", {}, 0
+    yield "nothing_watched", {}, 0
     yield "webhook_pending_seconds", {"receiver": "on-call"}, 60.0 * (n % 300 == 0)
     for query in QUERIES:
         yield "query_up", {"query": query}, float(n - started > 0)

@@ -46,6 +46,8 @@ class Cause(StrEnum):
     FROZEN = "frozen"
     """A replica that stands still does the same; a finding says so."""
     UNAUTHORIZED = "unauthorized"
+    NOTHING_WATCHED = "nothing_watched"
+    """No topic is there that is to be watched."""
     NOT_BEGUN = "not_begun"
     """Nothing has been compared since the job started."""
     FINDINGS_NOT_LOADED = "findings_not_loaded"
@@ -68,7 +70,7 @@ class Cause(StrEnum):
     @property
     def holds_up(self) -> bool:
         """Whether it keeps offsets from being read or compared, so that no verdict can come by itself."""
-        return self not in (Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED)
+        return self not in (Cause.NOTHING_WATCHED, Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED)
 
 
 _OF_THE_JOB = frozenset(
@@ -186,6 +188,7 @@ def _blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
         *_of_pauses(snapshot),
         *_of_transactions(snapshot),
         *_of_rights(snapshot),
+        *_of_topics(snapshot),
     ]
     order = list(Cause)
     return tuple(sorted(found, key=lambda one: order.index(one.cause)))
@@ -201,6 +204,12 @@ def _of_the_comparison(snapshot: Snapshot) -> Iterator[Blind]:
     elif snapshot.taken_at - snapshot.heartbeat > STALE_S:
         idle = roughly(snapshot.taken_at - snapshot.heartbeat)
         yield _all(Cause.STALLED, snapshot.heartbeat, f"nothing has been compared for {idle}")
+
+
+def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
+    if snapshot.nothing_since is not None:
+        phrase = "no topic matches topics.include or topics.pattern: nothing is watched"
+        yield _all(Cause.NOTHING_WATCHED, snapshot.nothing_since, phrase)
 
 
 def _of_queries(snapshot: Snapshot) -> Iterator[Blind]:
@@ -240,8 +249,9 @@ def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
         if not state.answers and replica[2] not in away and replica not in snapshot.refused and snapshot.holds(replica)
     }
     if offline:
-        where = ", ".join(map(str, sorted({broker for *_, broker in offline})))
-        phrase = f"{counted(len(offline), 'replica')} cannot be read on broker {where}"
+        where = sorted({broker for *_, broker in offline})
+        whose = f"{agreed(len(where), 'broker', 'brokers')} {', '.join(map(str, where))}"
+        phrase = f"{counted(len(offline), 'replica')} cannot be read on {whose}"
         here = "the broker answers, and not for this replica"
         yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), None, phrase, here)
 

@@ -764,6 +764,12 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         [([], int(snapshot.storage_full))],
     )
     yield _gauge(
+        "nothing_watched",
+        "1 while no topic is there that topics.include or topics.pattern matches; else 0.",
+        (),
+        [([], int(snapshot.nothing_since is not None))],
+    )
+    yield _gauge(
         "storage_info",
         "The id of the job's storage, by which alerts know the job under other labels or at another address; always 1.",
         ("storage_id",),

@@ -206,6 +206,18 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax refuses its answers. Correct bootstrap.servers, or bring the right brokers back.",
         cause=Cause.OTHER_CLUSTER,
     ),
+    "ParallaxNothingWatched": Condition(
+        ("nothing_watched",),
+        _where("nothing_watched", lambda value: value > 0),
+        _LASTS_S,
+        _WARNING,
+        "Parallax watches nothing: no topic matches",
+        "Parallax watched nothing for a while: no topic matched",
+        "For 5 minutes no topic has been there that topics.include names or topics.pattern matches. Correct them, or "
+        "stop the job where no such topic is to come.",
+        cause=Cause.NOTHING_WATCHED,
+        left="A topic matches, and is watched.",
+    ),
     "ParallaxBrokerUnreachable": Condition(
         ("broker_reachable",),
         _where("broker_reachable", lambda value: value == 0, "broker_id"),

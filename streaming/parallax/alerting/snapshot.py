@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from parallax.alerting.listing import Listed
@@ -86,12 +86,39 @@ class AuditState:
     spots: Mapping[str, int] = field(default_factory=dict)
 
 
+_BY_PLACE = (
+    "replicas",
+    "positions",
+    "coverage",
+    "refused",
+    "initially_read",
+    "initially_left",
+    "caught_up",
+    "assigned",
+    "leadership",
+    "comparison_errors",
+    "behind_since",
+    "waiting_s",
+)
+"""Of a snapshot, what goes by partition, by replica, or by view of one."""
+
+
+def _topic_of(key: Any) -> str:
+    """The topic of a partition or replica, or of a view of one."""
+    first = key[0]
+    return first if isinstance(first, str) else str(first[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything at one moment; the mappings are copies.
 
     Attributes:
-        assigned: by partition, the brokers that hold it by what was reported last; not there where nobody has said.
+        assigned: by partition, the brokers that hold it by what was reported last, and are to be read; not there where
+            nobody has said.
+        left_out_brokers: that hold partitions and are not to be read (``topics.brokers``).
+        nothing_since: since when nothing is there to watch, seconds since 1970 UTC; None where something is, or nobody
+            knows yet.
         caught_up: by partition, whether all that its logs held when it was first seen, or when what last held up its
             reading or comparison ended, has had its verdict since.
         waiting_s: by view of a partition, for how long it has waited for verdicts that come by themselves at the same
@@ -130,6 +157,8 @@ class Snapshot:
     initially_left: Mapping[Replica, int] = field(default_factory=dict)
     caught_up: Mapping[TopicPartition, bool] = field(default_factory=dict)
     assigned: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    left_out_brokers: frozenset[int] = frozenset()
+    nothing_since: float | None = None
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
     behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
     waiting_s: Mapping[tuple[TopicPartition, IsolationLevel], float] = field(default_factory=dict)
@@ -142,8 +171,20 @@ class Snapshot:
         found: Derived = self._derived[derive]
         return found
 
+    def without(self, topics: Collection[str]) -> Snapshot:
+        """The same without what concerns some topics, which were deleted."""
+
+        def left(known: Mapping[Any, Any]) -> Mapping[Any, Any]:
+            return {key: value for key, value in known.items() if _topic_of(key) not in topics}
+
+        known: set[TopicPartition] = {*self.coverage, *self.assigned}
+        known |= {one.place for one in self.absences.absent} | {one.place for one in self.absences.late}
+        places = {place for place in known if place.topic not in topics}
+        rest: dict[str, Any] = {name: left(getattr(self, name)) for name in _BY_PLACE}
+        return replace(self, **rest, absences=self.absences.of(places))
+
     def holds(self, replica: Replica) -> bool:
-        """Whether a replica is one of its partition's, by what was reported last."""
+        """Whether a replica is one of its partition's, by what was reported last, and is to be read."""
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
 
@@ -153,10 +194,13 @@ class Snapshot:
 
         Or when all queries were last seen to look for more, where all that was recorded has been compared. For no
         longer than the brokers' reports may be held back (`parallax.source.repeats`): then something is recorded, be
-        it only that nothing has changed, and has to come through.
+        it only that nothing has changed, and has to come through. Or, for as long as may be, where nothing is there to
+        watch.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
-        if compared is None or not self.is_all_compared or not self.queries:
+        looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)
+        if self.nothing_since is not None:
+            return looked
+        if compared is None or looked is None or not self.is_all_compared:
             return compared
-        looked = min(query.last_progress or 0.0 for query in self.queries.values())
         return max(compared, min(looked, compared + _IDLE_S))

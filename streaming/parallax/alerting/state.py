@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from parallax.alerting.blind import held_up, is_read
 from parallax.alerting.catching_up import CatchingUp
+from parallax.alerting.deleted import Deleted
 from parallax.alerting.initial import InitialReading
 from parallax.alerting.lag import Lags
 from parallax.alerting.listing import Listing
@@ -50,6 +51,9 @@ class QueryReport(Protocol):
     checkpoints_set_aside: int
 
 
+_ASKED_S = 60.0
+"""After so long the brokers have been asked what they hold, once the queries run."""
+
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
 
 
@@ -71,10 +75,12 @@ class MonitorState:
 
     Args:
         clock: seconds since 1970 UTC, for tests.
+        brokers: that are read (``topics.brokers``); None for all.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, brokers: Collection[int] | None = None) -> None:
         self._clock = clock
+        self._read = None if brokers is None else frozenset(brokers)
         self._started_at = clock()
         self._lock = threading.Lock()
         self._replicas: dict[Replica, ReplicaState] = {}
@@ -89,7 +95,10 @@ class MonitorState:
         self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
         self._assigned: dict[TopicPartition, frozenset[int]] = {}
+        self._left_out: dict[TopicPartition, frozenset[int]] = {}
         self._refusals = Refusals()
+        self._deleted = Deleted()
+        self._nothing_since: float | None = None
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
         self._listing = Listing()
@@ -160,15 +169,14 @@ class MonitorState:
                 broker = int(row["broker"])
                 answered[broker] = answered.get(broker, False) or _has_answered(row)
                 replica = str(row["topic"]), int(row["partition"]), broker
-                if row.get("replicas"):
-                    self._assigned[TopicPartition(*replica[:2])] = frozenset(row["replicas"])
+                assigned = self._assign(TopicPartition(*replica[:2]), row.get("replicas") or ())
                 self._lead(TopicPartition(replica[0], replica[1]), row)
                 if self._initial.observe(replica, row):
                     self._waiting.forget(lambda place: place.topic == replica[0])  # noqa: B023
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                     self._lags.forget(lambda view: view[0][0] == replica[0])  # noqa: B023
                     self._catching_up.forget(lambda place: place.topic == replica[0])  # noqa: B023
-                self._catching_up.observe(replica, row.get("replicas"))
+                self._catching_up.observe(replica, assigned)
                 self._waiting.reported(TopicPartition(*replica[:2]), self._clock())
                 if row["reachable"]:
                     self._offsets_of(replica, row)
@@ -177,6 +185,7 @@ class MonitorState:
                 else:
                     self._touch(replica, answers=False)
             self._reachable |= answered
+            self._deleted.take_in(rows, self._clock())
             return self._refusals.take_in(rows, self._clock())
 
     def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
@@ -358,6 +367,7 @@ class MonitorState:
                 hanging=self._hanging,
                 leadership=dict(self._leadership),
                 assigned=dict(self._assigned),
+                left_out_brokers=frozenset().union(*self._left_out.values()),
                 behind_since=behind_since,
                 waiting_s=waiting_s,
                 caught_up=caught_up,
@@ -369,7 +379,41 @@ class MonitorState:
             waiting_s.update(self._waiting.seconds())
             behind_since.update(self._lags.since())
             caught_up.update(self._catching_up.look(self._replicas, self._coverage, held))
+            return self._with_nothing(self._without_deleted(found))
+
+    def _with_nothing(self, found: Snapshot) -> Snapshot:
+        """A snapshot that says whether nothing is there to watch: all queries look, and of no replica anything is said.
+
+        Only after a while where nothing has been said yet: the brokers have to be asked first.
+        """
+        looks = bool(found.queries) and all(q.up and q.last_progress is not None for q in found.queries.values())
+        if not looks or found.replicas or found.refused:
+            self._nothing_since = None
             return found
+        if self._nothing_since is None:
+            self._nothing_since = found.taken_at
+        is_sure = self._has_progress or found.taken_at - self._nothing_since >= _ASKED_S
+        return replace(found, nothing_since=self._nothing_since, coverage={}) if is_sure else found
+
+    def _without_deleted(self, found: Snapshot) -> Snapshot:
+        """A snapshot without the topics that were deleted."""
+        progress = self._queries.get("progress")
+        looked_at = None if progress is None else progress.last_progress
+        answering = (replica for replica, state in self._replicas.items() if state.answers)
+        deleted = self._deleted.topics(answering, looked_at)
+        if not deleted:
+            return found
+        rest = found.without(deleted)
+        hosting = self._hosting(rest.replicas)
+        return replace(rest, reachable={broker: up for broker, up in rest.reachable.items() if broker in hosting})
+
+    def _assign(self, place: TopicPartition, brokers: Iterable[int]) -> frozenset[int]:
+        """Take in which brokers hold a partition, where a row says so; those of them that are to be read."""
+        told = frozenset(brokers)
+        read = told if self._read is None else told & self._read
+        if told:
+            self._assigned[place], self._left_out[place] = read, told - read
+        return read
 
     def _lead(self, place: TopicPartition, row: Mapping[str, Any]) -> None:
         """Take in what the cluster said of a partition; a row without it is of a moment when it could not be asked."""
@@ -418,10 +462,10 @@ class MonitorState:
             if offset >= 0 and (not self._has_positions or (replica, isolation) not in self._positions):
                 self._positions[replica, isolation] = offset
 
-    def _hosting(self) -> set[int]:
+    def _hosting(self, replicas: Iterable[Replica]) -> set[int]:
         """The brokers that partitions are assigned to, by what was reported last."""
         found = set()
-        for topic, partition, broker in self._replicas:
+        for topic, partition, broker in replicas:
             if broker in self._assigned.get(TopicPartition(topic, partition), (broker,)):
                 found.add(broker)
         return found
@@ -440,7 +484,8 @@ class MonitorState:
         self._waiting.forget(lambda place: place not in alive)
         self._catching_up.forget(lambda place: place not in alive)
         self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
-        hosting = self._hosting()
+        self._left_out = {place: brokers for place, brokers in self._left_out.items() if place in alive}
+        hosting = self._hosting(self._replicas)
         self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}
         self._leadership = {place: said for place, said in self._leadership.items() if place in alive}
         self._absences = self._absences.of(alive)

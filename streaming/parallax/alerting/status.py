@@ -124,7 +124,8 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         partition has been compared whole.
     """
     problems = tuple(health(snapshot))
-    steps = () if past.has_started else steps_of(snapshot, past)
+    is_idle = snapshot.nothing_since is not None
+    steps = () if past.has_started or is_idle else steps_of(snapshot, past)
     reasons = tuple(_reasons(snapshot, past, is_starting=bool(steps)))
     known = len(snapshot.findings.acknowledged)
     acknowledged = counted(known, "acknowledged finding")
@@ -143,6 +144,8 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         text = f"{acknowledged} {'stand' if known > 1 else 'stands'}; {rest}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
+    elif is_idle and len(reasons) == 1:
+        condition, text = Condition.UNKNOWN, f"{reasons[0][:1].upper()}{reasons[0][1:]}"
     elif reasons:
         condition, text = Condition.UNKNOWN, f"Cannot tell whether the replicas agree: {_first(reasons)}"
     elif partly := in_part(snapshot):
@@ -227,6 +230,10 @@ def _lag(snapshot: Snapshot) -> float:
 
 
 def _notes(snapshot: Snapshot) -> Iterator[str]:
+    if left_out := sorted(snapshot.left_out_brokers):
+        whom = f"{agreed(len(left_out), 'broker', 'brokers')} {', '.join(map(str, left_out))}"
+        them = agreed(len(left_out), "it", "them")
+        yield f"{whom} {agreed(len(left_out), 'is', 'are')} not read: topics.brokers leaves {them} out"
     if absent := snapshot.absences.absent:
         where = ", ".join(map(str, sorted({one.broker for one in absent})))
         many = "replicas are" if len(absent) > 1 else "replica is"

@@ -50,6 +50,7 @@ class Options:
         compare: settings of the comparison.
         from_log_start: see `parallax.compare.step.step`.
         checkpoint: folder or URI of the query's checkpoint, where the state lies.
+        brokers: that are read (``topics.brokers``): their replicas are compared among each other. None for all.
     """
 
     storage: str
@@ -57,11 +58,12 @@ class Options:
     compare: CompareSettings
     from_log_start: bool = True
     checkpoint: str = ""
+    brokers: Sequence[int] | None = None
 
     def to_json(self) -> str:
         """Write them."""
         document = {"storage": self.storage, "parallelism": self.parallelism, "from_log_start": self.from_log_start}
-        document["checkpoint"] = self.checkpoint
+        document |= {"checkpoint": self.checkpoint, "brokers": self.brokers}
         return json.dumps(document | {"compare": self.compare.model_dump()})
 
     @classmethod
@@ -251,7 +253,7 @@ def _observed(options: Options, share: Share) -> Seen:
 
     gathering = Gathering(share.work.manifest.buckets, share.buckets)
     for name, file in share.work.files:
-        for part in observed(_files(options.storage, name), name, file, gathering.wants):
+        for part in observed(_files(options.storage, name), name, file, gathering.wants, options.brokers):
             gathering.take(part)
     return gathering.seen()
 

@@ -6,7 +6,7 @@ Knows Arrow and numpy, no Spark.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -202,10 +202,18 @@ def _numbers(column: Any, default: int) -> Array:
     return filled.to_numpy(zero_copy_only=False)
 
 
-def progress_observations(batch: Any) -> Gathered:
-    """Make observations of a batch of `PROGRESS_COLUMNS`."""
+def progress_observations(batch: Any, read: Collection[int] | None = None) -> Gathered:
+    """Make observations of a batch of `PROGRESS_COLUMNS`.
+
+    Args:
+        batch: the rows.
+        read: the brokers that are read (``topics.brokers``): nothing waits for replicas on others. None for all.
+    """
     places, of = _places(batch)
     progress, (opened, opened_by), (sets, told_by) = _progress(batch)
+    if read is not None:
+        mine = np.flatnonzero(np.isin(sets.broker, list(read)))
+        sets, told_by = sets.take(mine), told_by[mine]
     tables = (ViewRows.none(), progress, opened, sets)
     return Gathered(places, tables, (np.empty(0, np.int64), of, of[opened_by], of[told_by]))
 

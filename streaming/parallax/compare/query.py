@@ -109,6 +109,7 @@ def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
         settings.compare,
         settings.read.starting_offsets == "earliest",
         checkpoint=checkpoint,
+        brokers=settings.topics.brokers,
     )
     return session.readStream.format(ComparisonSource.name()).option("settings", options.to_json()).load()
 

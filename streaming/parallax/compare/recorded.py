@@ -5,7 +5,7 @@ Knows Arrow, no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,9 @@ Wanted = Callable[[str, int], bool]
 """Whether a partition of a topic is compared here."""
 
 
-def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -> Iterator[Gathered]:
+def observed(
+    files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted, read: Collection[int] | None = None
+) -> Iterator[Gathered]:
     """Read one file of a table.
 
     Args:
@@ -49,6 +51,7 @@ def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -
         table: its name.
         file: which one.
         wanted: which partitions; row groups that hold none of these are left out.
+        read: the brokers that are read (``topics.brokers``); None for all.
 
     Yields:
         Observations of partitions that are wanted, piece by piece; those of one partition have each reader's rows in
@@ -64,7 +67,7 @@ def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -
         columns = PROGRESS_COLUMNS if table == PROGRESS_TABLE else _IN_FILES
         for batch in _batches(parquet, list(columns), file, wanted):
             if table == PROGRESS_TABLE:
-                found = progress_observations(_progress(batch))
+                found = progress_observations(_progress(batch), read)
             else:
                 found = view_observations(_view(batch, _VIEWS[table], file.broker))
             yield found.only(np.array([wanted(*place) for place in found.places], np.bool_))

@@ -58,6 +58,7 @@ NAMES = {
     "heartbeat_timestamp_seconds",
     "last_probe_timestamp_seconds",
     "maintenance_last_success_timestamp_seconds",
+    "nothing_watched",
     "maintenance_runs_total",
     "table_files",
     "finding_state",

@@ -78,6 +78,90 @@ def test_a_job_that_has_just_begun_is_starting_and_says_how_far_it_is(monitor: M
     assert monitor.says().since == monitor.clock.now
 
 
+def test_replicas_on_brokers_that_are_not_to_be_read_are_waited_for_by_nobody(monitor: Monitor) -> None:
+    """With ``topics.brokers``: the rest can agree, and it is said that one is left out."""
+    monitor.state = MonitorState(monitor.clock, brokers=[1, 2])
+    monitor.state.update_findings(FindingsStatus())
+    monitor.state.update_query(Report())
+    monitor.state.update_progress([progress(broker=b) for b in (1, 2)])
+    monitor.read(brokers=(1, 2))
+    monitor.compared(brokers=[broker(1), broker(2)])
+    said = monitor.says()
+    assert (said.text, said.notes) == (
+        "All replicas agree",
+        ("broker 3 is not read: topics.brokers leaves it out",),
+    )
+
+
+@pytest.mark.parametrize("last", ["topic_deleted", "not_hosted"])
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_topic_that_was_deleted_is_spoken_of_no_more_as_soon_as_its_brokers_say_so(
+    healthy: Monitor, last: str, is_away: bool
+) -> None:
+    def say(*problems: str) -> None:
+        rows = [progress("gone", broker=b, reachable=False, problem=p) for b, p in zip(BROKERS, problems, strict=True)]
+        healthy.state.update_progress(rows)
+
+    healthy.state.update_progress([progress("gone", broker=b) for b in BROKERS])
+    healthy.compared(topic="gone")
+    say("topic_deleted", "not_hosted", "unreachable" if is_away else last)
+    if is_away:  # A broker that holds something else is away all the same.
+        healthy.state.update_progress([progress(broker=3, reachable=False, problem="unreachable")])
+        assert healthy.says().reasons == ("broker 3 does not answer",)
+        healthy.state.update_progress([progress(broker=3)])
+    assert healthy.says().text == "All replicas agree"
+    assert {place.topic for place in healthy.state.snapshot().coverage} == {"orders"}
+    healthy.state.update_progress([progress("gone", broker=b) for b in BROKERS])
+    assert {place.topic for place in healthy.state.snapshot().coverage} == {"orders", "gone"}, "it is there again"
+
+
+def test_a_topic_that_a_broker_denied_and_nobody_reports_on_any_more_was_deleted(healthy: Monitor) -> None:
+    def passes(seconds: float) -> Status:
+        healthy.clock.now += seconds
+        healthy.state.update_query(replace(Report(), name="progress", last_progress=healthy.clock.now))
+        healthy.compared()
+        return healthy.says()
+
+    healthy.state.update_progress([progress("gone", broker=b) for b in BROKERS])
+    healthy.compared(topic="gone")
+    denied = progress("gone", broker=2, reachable=False, problem="not_hosted")
+    healthy.state.update_progress([denied])
+    passes(20)
+    healthy.state.update_progress([denied])
+    assert passes(40).reasons == ("1 replica cannot be read on broker 2",), "it may be reported on yet"
+    assert passes(20).text == "All replicas agree"
+
+
+NOTHING = "No topic matches topics.include or topics.pattern: nothing is watched"
+
+
+def test_where_no_topic_matches_that_is_said_and_the_job_is_ready(monitor: Monitor) -> None:
+    """It does what it can: it is no start that does not get on, and a pod need not be started again."""
+
+    def passes(seconds: float) -> Status:
+        monitor.clock.now += seconds
+        monitor.state.update_query(replace(Report(), last_progress=monitor.clock.now))
+        return monitor.says()
+
+    monitor.state.update_findings(FindingsStatus())
+    assert passes(0).condition is Condition.STARTING
+    assert passes(59).condition is Condition.STARTING
+    for seconds in (1, STUCK_S + 1):
+        said = passes(seconds)
+        assert (said.condition, said.text, said.steps, said.problems) == (Condition.UNKNOWN, NOTHING, (), ())
+        assert monitor.state.snapshot().heartbeat == monitor.clock.now
+    monitor.clock.now += STALLED_S + 1
+    assert monitor.says().problems, "a job that hangs says that all the same"
+    monitor.started()
+    assert monitor.says().condition is Condition.AGREE
+
+
+def test_where_all_topics_were_deleted_nothing_is_watched(healthy: Monitor) -> None:
+    healthy.state.update_progress([progress(broker=b, reachable=False, problem="topic_deleted") for b in BROKERS])
+    said = healthy.says()
+    assert (said.text, said.problems) == (NOTHING, ())
+
+
 def test_how_long_the_initial_reading_takes_is_told_by_its_pace(monitor: Monitor) -> None:
     monitor.state.update_progress([progress(broker=b, high_watermark=1000, last_stable_offset=1000) for b in BROKERS])
     monitor.read(100)

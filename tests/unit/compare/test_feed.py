@@ -188,6 +188,25 @@ def test_a_log_that_was_truncated_and_has_grown_again_is_taken_in_the_order_of_t
     assert comparison.suspects() == [("log_truncated", 1)]
 
 
+def test_replicas_of_the_brokers_that_are_read_are_compared_among_each_other(storage: Path) -> None:
+    """With ``topics.brokers``: the third is assigned, and nobody is ever to read it."""
+
+    def append_of_two(*rows: Row) -> None:
+        append(storage, *(row for row in rows if row["broker"] != 3))
+
+    comparison = Comparison(storage)
+    comparison.options = replace(comparison.options, brokers=(1, 2))
+    append_of_two(*healthy(0, 2))
+    comparison.step()
+    ((_, (told,)),) = comparison.told
+    assert (told.compared_up_to, told.waits_from) == ((2, 2), (-1, -1))
+    assert not any(map(any, told.unknown.values()))
+    assert [one.broker for one in told.brokers] == [1, 2]
+    append_of_two(*tick(3, everywhere(3)), *both(1, [record(2, "K2", "V")], 3), *both(2, [record(2, "K2", "W")], 3))
+    comparison.step()
+    assert comparison.suspects()
+
+
 @pytest.mark.parametrize("parallelism", [1, 2, 5])
 def test_partitions_are_shared_out_by_bucket_and_each_is_compared_once(
     storage: Path, parallelism: int, monkeypatch: pytest.MonkeyPatch

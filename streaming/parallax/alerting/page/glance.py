@@ -143,15 +143,21 @@ class Verdicts(NamedTuple):
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
     """What stands about each partition that the job knows of, or about those of one topic."""
     found: dict[TopicPartition, set[int]] = {}
-    for topic, partition, broker in snapshot.replicas.keys() | snapshot.refused.keys():
+    for replica in snapshot.replicas.keys() | snapshot.refused.keys():
+        topic, partition, broker = replica
         if only in (None, topic) and (partition, broker) != WHOLE_TOPIC:
-            found.setdefault(TopicPartition(topic, partition), set()).add(broker)
+            brokers = found.setdefault(TopicPartition(topic, partition), set())
+            # One that was taken off the partition says nothing any more.
+            if snapshot.holds(replica):
+                brokers.add(broker)
     for place in snapshot.coverage:
         if only in (None, place.topic):
             found.setdefault(place, set())
     standing_now: dict[TopicPartition, list[Finding]] = {}
     for finding in standing_findings(snapshot):
         standing_now.setdefault(finding.place, []).append(finding)
+        if finding.place in found:
+            found[finding.place] |= {b for b in _named(finding) if (*finding.place, b) in snapshot.replicas}
     copied_late: dict[TopicPartition, set[int]] = {}
     for one in snapshot.absences.late:
         copied_late.setdefault(one.place, set()).add(one.broker)

@@ -236,3 +236,12 @@ def test_an_audit_that_found_a_divergence_says_what_has_come_of_it(job: Job) -> 
     assert said() == f"{at}; what it found is over since"
     job.state.update_audit(AuditReport("brokers", 0.0, 60.0, (PartitionResult(*place, Result.CONSISTENT),)))
     assert said() == "consistent, ended at 1970-01-01 00:01:00 UTC"
+
+
+def test_a_replica_that_was_taken_off_its_partition_is_none_of_it(job: Job) -> None:
+    """Its broker may be dead for good, and say nothing more of it."""
+    job.state.update_progress([progress(broker=3, reachable=False)])
+    left = [1, 2, 4]
+    job.state.update_progress([progress(broker=b, replicas=left) for b in left])
+    job.state.update_coverage([coverage(brokers=tuple(map(broker, left)))])
+    assert list(only(job).replicas) == left

@@ -83,7 +83,7 @@ def test_nothing_is_on_the_map_where_nothing_is_followed(tmp_path: Path) -> None
 
 
 def test_a_broker_that_holds_no_replica_of_a_topic_has_a_tile_that_says_so(job: Job) -> None:
-    job.state.update_progress([progress(broker=7, topic="else")])
+    job.state.update_progress([progress(broker=7, topic="else", replicas=[7])])
     text = overview(job)
     assert text.count("no replica") == 4
     assert shown(job).brokers == (*BROKERS, 7)

@@ -1,0 +1,67 @@
+"""Which topics were deleted, by what their brokers said last: nothing that comes later says so. Pure, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from parallax.alerting.refusals import Replica
+from parallax.model import ReadEvent
+
+_DENIED = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED})
+_SILENT_S = 30.0
+"""What brokers go on denying is recorded again after half the time for which they have (`parallax.source.repeats`);
+and so much later it is here."""
+
+
+class Deleted:
+    """Remembers the topics of which a broker said that it holds nothing. Times are seconds on any clock that runs."""
+
+    def __init__(self) -> None:
+        self._denied: dict[str, dict[Replica, str]] = {}
+        self._since: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+
+    def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
+        """Take in rows of progress of one tick: a replica that answers shows that its topic is there."""
+        denied: dict[str, dict[Replica, str]] = {}
+        answered = set()
+        for row in rows:
+            topic, problem = str(row["topic"]), row.get("problem")
+            if not row["reachable"] and problem in _DENIED:
+                denied.setdefault(topic, {})[topic, int(row["partition"]), int(row["broker"])] = problem
+            elif row["reachable"]:
+                answered.add(topic)
+        for topic in answered & self._denied.keys():
+            del self._denied[topic]
+        for topic, said in denied.items():
+            self._denied.setdefault(topic, {}).update(said)
+            self._since.setdefault(topic, now)
+            self._told[topic] = now
+        if len(self._since) > len(self._denied):
+            self._since = {topic: at for topic, at in self._since.items() if topic in self._denied}
+
+    def topics(self, answering: Iterable[Replica], looked_at: float | None) -> frozenset[str]:
+        """The topics that were deleted.
+
+        No broker that answers holds anything of such a topic, or nobody reports on it any more since one denied it.
+
+        Args:
+            answering: the replicas that answered when they were asked last.
+            looked_at: when the brokers were asked last; None where that is not known.
+        """
+        if not self._denied:
+            return frozenset()
+        held = {topic for topic, *_ in answering if topic in self._denied}
+        return frozenset(
+            topic
+            for topic, said in self._denied.items()
+            if (topic not in held and ReadEvent.TOPIC_DELETED in said.values()) or self._is_silent(topic, looked_at)
+        )
+
+    def _is_silent(self, topic: str, looked_at: float | None) -> bool:
+        told = self._told[topic]
+        return looked_at is not None and looked_at - told > _SILENT_S + told - self._since[topic]
+
+
+__all__ = ["Deleted"]
