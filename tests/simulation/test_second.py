@@ -54,6 +54,7 @@ OWN = [
     (641051, "the same value, written again by another leader"),
     (2100001738, "a record written again by another leader, in a transaction"),
     (2000004695, "a record that may have been written again by another leader, and be cleaned"),
+    (2300003619, "a frozen replica, and the end marker of another transaction behind a record"),
     (2000702071, "a log that was cut and filled again in an older epoch"),
 ]
 """Histories that a look was once mistaken in."""

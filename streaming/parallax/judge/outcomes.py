@@ -199,9 +199,15 @@ class Outcomes:
                 continue
             ends = (f for f in look.facts.values() if f.end is not None and f.producer == fact.producer)
             own = min((f for f in ends if f.offset > place.offset), key=lambda f: f.offset, default=None)
-            first = self.case.transactions.first_end(fact.producer, place.offset)
-            if own is not None and own.end is not None and first not in (-1, own.offset):
+            if own is not None and own.end is not None and self._is_of_another(own, fact):
                 yield broker, place.offset, own.end
+
+    def _is_of_another(self, marker: Fact, record: Fact) -> bool:
+        """Whether an end marker behind a record is known to have ended another transaction."""
+        group = self.case.transactions.of.get(record.offset)
+        if group is not None and _is_known_elsewhere(group):
+            return marker.producer_epoch != record.producer_epoch + 1
+        return self.case.transactions.first_end(record.producer, record.offset) not in (-1, marker.offset)
 
     def _missed(self, broker: int, look: Look) -> dict[int, int]:
         """By offset of a record that a replica was read to hold, the end marker of it that the replica never got.
@@ -215,8 +221,8 @@ class Outcomes:
             if fact is None or fact.place != place or place in look.facts:
                 continue
             group = case.transactions.of.get(place.offset)
-            if group is not None and group.end in (End.COMMIT, End.ABORT) and group.end_marker < 0:
-                self._unread.add((broker, place.offset))  # Its end marker was shown by another partition alone.
+            if group is not None and _is_known_elsewhere(group):
+                self._unread.add((broker, place.offset))
                 continue
             marker = case.transactions.first_end(fact.producer, place.offset)
             if marker < 0 or broker in case.ledger.holders[case.facts[marker].place] or marker >= look.high_watermark:
@@ -238,3 +244,8 @@ class Outcomes:
                 self._unread.add((broker, first))
                 missed.setdefault(first, marker)
         return missed
+
+
+def _is_known_elsewhere(group: Group) -> bool:
+    """Whether only another partition has shown the end marker of a transaction."""
+    return group.end in (End.COMMIT, End.ABORT) and group.end_marker < 0

@@ -178,3 +178,13 @@ def test_who_was_given_an_end_marker_that_only_another_partition_has_shown_nobod
     scene.ledger.elsewhere[PRODUCER, 7] = End.ABORT
     assert scene.case.transactions.of[4].end is End.ABORT
     assert {one.broker for one in scene.judged.undecided if (one.about, one.offset) == (About.OUTCOME, 4)} == {1, 2, 3}
+
+
+def test_who_is_frozen_and_holds_the_end_marker_of_another_transaction_next_has_ended_a_record_by_that() -> None:
+    """Of version 2: the record at 4 was committed, as another partition shows; the ABORT at 9 ended another one."""
+    facts = [record(0), written(1, key="L", of=5), commit(2, of=6), written(4, of=6), written(8, of=7), abort(9, of=8)]
+    scene = Scene(12).shows(1).shows(2, *facts, open={99: 0}, last_stable=0).shows(3)
+    scene.ledger.elsewhere[PRODUCER, 7] = End.COMMIT
+    assert accused(2) in said(scene) or accused(2, past=True) in said(scene)
+    scene.ledger.elsewhere[PRODUCER, 7] = End.ABORT
+    assert not said(scene)
