@@ -44,13 +44,16 @@ def begin_apart(coverage: Coverage) -> bool:
 
 
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
-    """By partition and reason, how many offsets of both views have no verdict; without those of which none have."""
+    """By partition and reason, how many offsets have no verdict in the view in which more have none; only above 0.
+
+    Most are offsets of both views, and are counted once.
+    """
     return snapshot.once(_unknown_offsets)
 
 
 def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
     return {
-        place: {reason: sum(counts) for reason, counts in coverage.unknown.items() if sum(counts)}
+        place: {reason: max(counts) for reason, counts in coverage.unknown.items() if any(counts)}
         for place, coverage in snapshot.coverage.items()
         if any(map(any, coverage.unknown.values()))
     }
