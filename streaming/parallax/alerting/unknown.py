@@ -71,6 +71,19 @@ def unknown_by(
     return found
 
 
+def to_be_read(snapshot: Snapshot) -> int:
+    """How many offsets have no verdict only because not every replica has been read yet: that ends by itself.
+
+    What an audit has to tell of is among the ranges of the coverage.
+    """
+    reason = UnknownReason.BEFORE_FIRST_READING
+    return sum(
+        counts.get(reason, 0)
+        for place, counts in unknown_offsets(snapshot).items()
+        if all(one.reason != reason for one in snapshot.coverage[place].unread)
+    )
+
+
 def in_part(snapshot: Snapshot) -> frozenset[TopicPartition]:
     """The partitions that have not been compared whole.
 
@@ -106,6 +119,7 @@ __all__ = [
     "catching_up",
     "in_part",
     "telling",
+    "to_be_read",
     "unknown_by",
     "unknown_offsets",
     "words",
