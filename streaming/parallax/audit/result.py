@@ -213,7 +213,7 @@ class PartitionResult:
     Attributes:
         reasons: why something about it is unknown; a partition that has diverged may have some as well.
         findings: the divergences that stand confirmed, whether or not the audit raised them.
-        replicas: ids of the brokers that host it.
+        replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
         compared_from: lowest offset that was compared.
         compared_up_to: by view (read_uncommitted, read_committed), the offset up to which; -1 where nothing was.
         beyond: of the reasons, those about what lies beyond that; they leave nothing open of what was compared.
