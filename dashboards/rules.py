@@ -374,8 +374,8 @@ class Rules(Alerts):
                 lambda known: f"max by ({TARGET}) ({known('nothing_watched')}) > 0",
                 "warning",
                 f"Parallax watches nothing{FOR}: no topic matches",
-                f"For {p.absent_for} no topic has been there that topics.include names or topics.pattern matches, as far "
-                "as {{ $labels.instance }} may see. Correct them, or stop the job where no such topic is to come.",
+                f"For {p.absent_for} no topic has been there that topics.include names or topics.pattern matches, as "
+                "far as {{ $labels.instance }} may see. Correct them, or stop the job where no such topic is to come.",
                 past=(
                     f"Parallax watched nothing{FOR} for a time: no topic matched",
                     "A topic matches, and is watched; or the job was stopped.",

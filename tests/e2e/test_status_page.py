@@ -478,7 +478,7 @@ def test_it_says_that_the_job_does_not_answer_any_more(browser: Browser, tmp_pat
 def test_without_scripts_it_is_as_whole(browser: Browser, address: str) -> None:
     for page in opened(browser, base_url=address, java_script_enabled=False):
         page.goto("/?name=topic-07")
-        expect(page.get_by_text("14 retention gap").last).to_be_visible()
+        expect(page.get_by_text("7 retention gap").last).to_be_visible()
 
 
 def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ remembers between looks what no single one can tell.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,7 +16,16 @@ from parallax.alerting.blind import Cause, blindness, called, held_up, some
 from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.snapshot import Snapshot
 from parallax.alerting.starting import Past, Stage, Step, left_to_read, steps_of
-from parallax.alerting.unknown import Telling, begin_apart, catching_up, in_part, unknown_by, unknown_offsets, words
+from parallax.alerting.unknown import (
+    Telling,
+    begin_apart,
+    catching_up,
+    in_part,
+    to_be_read,
+    unknown_by,
+    unknown_offsets,
+    words,
+)
 from parallax.counts import agreed, counted
 from parallax.guard.words import late_in_words
 from parallax.model import IsolationLevel, TopicPartition, UnknownReason
@@ -238,7 +248,11 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         where = ", ".join(map(str, sorted({one.broker for one in absent})))
         many = "replicas are" if len(absent) > 1 else "replica is"
         yield f"{len(absent):,} {many} absent, of broker {where}; what is not copied yet cannot be compared"
-    if counts := _but_starts(unknown_by(snapshot, Telling.IN_PART)):
+    if coming := to_be_read(snapshot):
+        reason = words(UnknownReason.BEFORE_FIRST_READING)
+        yield f"{coming:,} {reason}: not every replica has been read yet; that ends by itself once each has"
+    counts = Counter(_but_starts(unknown_by(snapshot, Telling.IN_PART)))
+    if counts := +(counts - Counter({UnknownReason.BEFORE_FIRST_READING: coming})):
         yield f"{_counts(counts)}: offsets that nobody could compare in time; an audit tells of them"
     if gone := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=False):
         yield (

@@ -44,13 +44,16 @@ def begin_apart(coverage: Coverage) -> bool:
 
 
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
-    """By partition and reason, how many offsets of both views have no verdict; without those of which none have."""
+    """By partition and reason, how many offsets have no verdict in the view in which more have none; only above 0.
+
+    Most are offsets of both views, and are counted once.
+    """
     return snapshot.once(_unknown_offsets)
 
 
 def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
     return {
-        place: {reason: sum(counts) for reason, counts in coverage.unknown.items() if sum(counts)}
+        place: {reason: max(counts) for reason, counts in coverage.unknown.items() if any(counts)}
         for place, coverage in snapshot.coverage.items()
         if any(map(any, coverage.unknown.values()))
     }
@@ -66,6 +69,19 @@ def unknown_by(
             coverage = snapshot.coverage[place]
             found.update({reason: n for reason, n in counts.items() if telling(reason, coverage) is how})
     return found
+
+
+def to_be_read(snapshot: Snapshot) -> int:
+    """How many offsets have no verdict only because not every replica has been read yet: that ends by itself.
+
+    What an audit has to tell of is among the ranges of the coverage.
+    """
+    reason = UnknownReason.BEFORE_FIRST_READING
+    return sum(
+        counts.get(reason, 0)
+        for place, counts in unknown_offsets(snapshot).items()
+        if all(one.reason != reason for one in snapshot.coverage[place].unread)
+    )
 
 
 def in_part(snapshot: Snapshot) -> frozenset[TopicPartition]:
@@ -103,6 +119,7 @@ __all__ = [
     "catching_up",
     "in_part",
     "telling",
+    "to_be_read",
     "unknown_by",
     "unknown_offsets",
     "words",

@@ -74,13 +74,14 @@ class PartitionInput:
         opening: packed observations, taken in one by one before the rows.
         closing: the same, after the rows.
         ends: by view, up to where it is compared.
-        doubted: see `PartitionPlan`.
+        doubted: see `PartitionPlan`; ``left_out`` as well.
     """
 
     opening: tuple[bytes, ...]
     closing: tuple[bytes, ...]
     ends: tuple[int, int]
     doubted: bool = False
+    left_out: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class _Comparison:
             return
         if not self._opened:
             self._open(b"")
-        observed = unpack(*self.place, packed)
+        observed = self._unpacked(packed)
         if self._task.one_order:
             # When it was read is told by its positions and by progress alone.
             positions = observed.rows.kind == POSITION
@@ -182,7 +183,7 @@ class _Comparison:
             self._open(b"")
         self._flush()
         for packed in self._input.closing:
-            self._step(unpack(*self.place, packed))
+            self._step(self._unpacked(packed))
         result = self._step(Observations(*self.place))
         while self._task.last and not self._overflow:
             # Absences are judged some at a time, so that a stream does not raise thousands at once.
@@ -196,7 +197,15 @@ class _Comparison:
         self._opened = True
         self._state = PartitionState.from_bytes(state)
         for packed in self._input.opening:
-            self._step(unpack(*self.place, packed))
+            self._step(self._unpacked(packed))
+
+    def _unpacked(self, packed: bytes) -> Observations:
+        """Observations without the replicas that are not to be read: nothing waits for these."""
+        made = unpack(*self.place, packed)
+        if not self._input.left_out:
+            return made
+        wanted = np.flatnonzero(~np.isin(made.replica_sets.broker, self._input.left_out))
+        return replace(made, replica_sets=made.replica_sets.take(wanted))
 
     def _timeless(self, rows: ViewRows) -> ViewRows:
         """Date the positions between the two looks, by the clock of the looks: which was first is all that counts."""
@@ -289,7 +298,7 @@ class _Comparison:
         for part in _by_replica_set(Observations.concat(self._timed)):
             state = step(state, part, settings, 0).state
         for packed in self._input.opening:
-            state = step(state, unpack(*self.place, packed), settings, 0).state
+            state = step(state, self._unpacked(packed), settings, 0).state
         told = step(state, Observations(*self.place), settings, 0).coverage
         for span in told.unread:
             start, end = max(span.start, compared_from), min(span.end, self._input.ends[span.view])

@@ -132,7 +132,7 @@ def summarise(
         seconds = size / max_bytes_per_second if max_bytes_per_second else None
         partitions = len({reader.place for reader in mine})
         shares.append(BrokerShare(broker, partitions, sum(mine.values()), round(size), len(sampled), seconds))
-    unknown = {f"{p.topic}-{p.partition}": p.reasons for p in plans if p.reasons}
+    unknown = {f"{p.topic}-{p.partition}": reasons for p in plans if (reasons := (*p.reasons, *p.beyond))}
     longest = max((s.seconds for s in shares if s.seconds is not None), default=None)
     return DryRun(tuple(shares), len(plans), sum(p.readable for p in plans), unknown, longest)
 

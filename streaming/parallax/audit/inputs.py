@@ -34,7 +34,7 @@ def from_brokers(
             opening.insert(0, known_before(one, 0))
             starts = {b: ((one.starts or {})[b],) * 2 for b in one.marks or {}}
             opening.append(_positions(one.place, starts, read_at))
-        made[one.place] = PartitionInput(tuple(opening), (), one.ends, one.doubted)
+        made[one.place] = PartitionInput(tuple(opening), (), one.ends, one.doubted, one.left_out)
     return made
 
 
@@ -70,7 +70,9 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
             pack(Observations.of(*one.place, horizon)),
             ticks(one.place, rows.get(one.place, [])),
         )
-        made[one.place] = PartitionInput((known_before(one, read_at - 1),), closing, one.ends, one.doubted)
+        made[one.place] = PartitionInput(
+            (known_before(one, read_at - 1),), closing, one.ends, one.doubted, one.left_out
+        )
     return made
 
 

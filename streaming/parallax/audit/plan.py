@@ -55,13 +55,15 @@ class PartitionPlan:
     """The plan of one partition: what of it is to be compared.
 
     Attributes:
-        replicas: ids of the brokers that host it.
+        replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
         ends: by view, up to where it is compared; -1 where no replica said how far it goes.
         starts: log start offset by broker, of those that answered.
         marks: by broker that answered, how far it could be read in each view when the audit began.
         reasons: what is unknown before anything was read.
         readable: records of it are read; otherwise it is unknown as a whole.
-        beyond: why nothing is compared beyond an offset that more time will not move (`held_for_too_long`).
+        beyond: what is not compared, and why, where that leaves nothing open of what is: what lies beyond an offset
+            that more time will not move (`held_for_too_long`), and replicas that are left out.
+        left_out: ids of the brokers that host it and that ``topics.brokers`` leaves out.
         strict_from: from here on nothing was ever compacted, so that every record is compared. The policy of now says
             nothing of what lies below: it may have been another, and each replica compacts at its own time.
         doubted: nor is it known that what lies below was compacted: what one lacks there may be lost.
@@ -78,6 +80,7 @@ class PartitionPlan:
     reasons: tuple[str, ...] = ()
     readable: bool = True
     beyond: tuple[str, ...] = ()
+    left_out: tuple[int, ...] = ()
     strict_from: int = NEVER
     doubted: bool = False
 
@@ -152,14 +155,14 @@ def by_place(look: Look) -> dict[TopicPartition, list[Mapping[str, Any]]]:
 def _plan_one(
     place: TopicPartition, kind: TopicTraits, rows: Sequence[Mapping[str, Any]], chosen: Collection[int] | None
 ) -> PartitionPlan:
-    replicas = tuple(sorted({broker for row in rows for broker in row["replicas"]}))
+    hosting = sorted({broker for row in rows for broker in row["replicas"]})
+    left_out = () if chosen is None else tuple(broker for broker in hosting if broker not in chosen)
+    replicas = tuple(broker for broker in hosting if broker not in left_out)
     bare = PartitionPlan(*place, rows[0]["topic_id"] or "" if rows else "", kind, replicas)
     if not rows:
         return replace(bare, reasons=("no broker names its replicas",), readable=False)
     answered = [row for row in rows if row["reachable"]]
     reasons = [str(row["error"]) for row in rows if not row["reachable"]]
-    if chosen is not None:
-        reasons += [f"broker {b} is left out by topics.brokers" for b in replicas if b not in chosen]
     if kind.unknown is not None:
         reasons.append(kind.unknown)
     marks = {int(row["broker"]): _marks(row) for row in answered}
@@ -171,6 +174,8 @@ def _plan_one(
         marks=marks,
         reasons=tuple(dict.fromkeys(reasons)),
         readable=bool(answered) and kind.unknown is None,
+        beyond=tuple(f"broker {b} is left out by topics.brokers" for b in left_out),
+        left_out=left_out,
     )
 
 
@@ -225,7 +230,10 @@ def bounded(
 ) -> dict[TopicPartition, PartitionPlan]:
     """The plans with what `held_for_too_long` says by a look, and by an earlier one."""
     now, then = by_place(look), by_place(before)
-    return {p: replace(one, beyond=held_for_too_long(now.get(p, ()), then.get(p, ()))) for p, one in plans.items()}
+    return {
+        p: replace(one, beyond=(*one.beyond, *held_for_too_long(now.get(p, ()), then.get(p, ()))))
+        for p, one in plans.items()
+    }
 
 
 _LATE_MS = (15 + 5) * 60_000

@@ -16,14 +16,14 @@ NO_MORE = "it shows no more"
 """Why a reader ended early that met no failure: its replica is behind, or its last stable offset stands still."""
 
 _WHY: Mapping[str, str] = {
-    ReadEvent.UNREACHABLE: "it failed meanwhile; audit again once it answers",
+    ReadEvent.UNREACHABLE: "it failed meanwhile; an audit once it answers tells more",
     ReadEvent.CORRUPT_BATCH: "a batch there is broken; look at its log segment, and have the replica copied again",
     ReadEvent.UNSUPPORTED: "a batch there cannot be read; the log says why",
     ReadEvent.UNAUTHORIZED: "READ on the topic is missing; grant it",
     ReadEvent.NOT_HOSTED: "it holds no replica there, or its disk is offline; parallax check says more",
-    ReadEvent.LOG_START_ADVANCED: "its log began above that meanwhile; audit again",
-    ReadEvent.LOG_TRUNCATED: "its log was truncated meanwhile; audit again",
-    ReadEvent.TOPIC_RECREATED: "the topic was re-created meanwhile; audit again",
+    ReadEvent.LOG_START_ADVANCED: "its log began above that meanwhile; the next audit tells more",
+    ReadEvent.LOG_TRUNCATED: "its log was truncated meanwhile; the next audit tells more",
+    ReadEvent.TOPIC_RECREATED: "the topic was re-created meanwhile; the next audit tells more",
     ReadEvent.TOPIC_DELETED: "the topic was deleted meanwhile",
 }
 """Why a reader ended early, and what to do."""
@@ -213,7 +213,7 @@ class PartitionResult:
     Attributes:
         reasons: why something about it is unknown; a partition that has diverged may have some as well.
         findings: the divergences that stand confirmed, whether or not the audit raised them.
-        replicas: ids of the brokers that host it.
+        replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
         compared_from: lowest offset that was compared.
         compared_up_to: by view (read_uncommitted, read_committed), the offset up to which; -1 where nothing was.
         beyond: of the reasons, those about what lies beyond that; they leave nothing open of what was compared.

@@ -246,9 +246,9 @@ def log_unknown(report: AuditReport) -> None:
     """Log each partition of which an audit could not tell whether its replicas agree, and why; the first `_NAMED`."""
     unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
     for one in unknown[:_NAMED]:
-        why = "; ".join(one.reasons)
-        about = {"topic": one.topic, "partition": one.partition}
-        log.warning("an audit could not tell whether replicas agree", **about, why=why)
+        about = {"topic": one.topic, "partition": one.partition, "why": "; ".join(one.reasons)}
+        what = "the job audits it again by itself where that may tell more"
+        log.warning("an audit could not tell whether replicas agree", **about, what=what)
     if more := unknown[_NAMED:]:
         what = "parallax audit names each, and why"
         log.warning("an audit could not tell of more partitions", partitions=len(more), what=what)

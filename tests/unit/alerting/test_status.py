@@ -12,7 +12,7 @@ from parallax.alerting.overdue import LAGGING_S
 from parallax.alerting.starting import Past
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import STUCK_S, Condition, Status, Watch, health, status_of
-from parallax.compare.suspect import Coverage
+from parallax.compare.suspect import Coverage, UnreadRange
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
@@ -287,8 +287,8 @@ def test_a_job_that_compares_nothing_any_more_cannot_tell(healthy: Monitor) -> N
 @pytest.mark.parametrize(
     ("reason", "says"),
     [
-        (UnknownReason.SKIPPED, "offsets were left out of the comparison: 14 skipped"),
-        (UnknownReason.DEFERRED, "offsets were left out of the comparison: 14 deferred"),
+        (UnknownReason.SKIPPED, "offsets were left out of the comparison: 7 skipped"),
+        (UnknownReason.DEFERRED, "offsets were left out of the comparison: 7 deferred"),
     ],
 )
 def test_what_should_have_been_compared_and_was_not_cannot_be_told(
@@ -307,7 +307,20 @@ def test_what_nobody_could_compare_in_time_is_noted_and_is_no_alarm(healthy: Mon
     assert said.text == "No difference was found; none of 1 partition has been compared whole"
     healthy.compared(partition=1)
     assert healthy.says().text == "All replicas agree in 1 of 2 partitions; the others are known in part"
-    assert said.notes[0].startswith(f"14 {reason.replace('_', ' ')}")
+    assert said.notes[0].startswith(f"7 {reason.replace('_', ' ')}")
+
+
+def test_what_was_not_read_yet_ends_by_itself_and_what_was_read_too_late_by_an_audit(healthy: Monitor) -> None:
+    reason = UnknownReason.BEFORE_FIRST_READING
+    gap = UnknownReason.RETENTION_GAP
+    new = healthy.compared(topic="new", unknown={reason: (137, 130), gap: (5, 5)})
+    first, *others = healthy.says().notes
+    assert first == "137 before first reading: not every replica has been read yet; that ends by itself once each has"
+    audited = "offsets that nobody could compare in time; an audit tells of them"
+    assert others == [f"5 retention gap: {audited}"]
+    healthy.state.update_coverage([replace(new, unread=(UnreadRange(0, 0, 137, reason, 0),))])
+    (said,) = healthy.says().notes
+    assert said == f"137 before first reading, 5 retention gap: {audited}"
 
 
 def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:

@@ -88,7 +88,7 @@ def audited(
         ([known_before(plan, 0), packed(first), packed(begin)], chunks(readings, size), False),
         ([packed(second)], [], True),
     ):
-        given = PartitionInput(tuple(opening), (), ends, plan.doubted)
+        given = PartitionInput(tuple(opening), (), ends, plan.doubted, plan.left_out)
         comparer = Comparer({("t", 0): given}, settings, 1001 if not last else 9001, last, one_order=False)
         at, blobs = zip(*[(STATE, state), *rows], strict=True)
         batch = pa.RecordBatch.from_pydict(
@@ -111,6 +111,15 @@ def test_replicas_that_agree_are_compared_to_their_end_and_raise_nothing(size: i
     assert found.compared.reasons() == []
     assert found.compared.compared_up_to == (10, 10)
     assert found.compared.compared_from == 0
+
+
+def test_replicas_that_are_left_out_are_waited_for_by_nobody() -> None:
+    plan = replace(COMPACTED, replicas=(1, 2), left_out=(3,))
+    rows = [record(i, f"k{i % 3}", f"v{i}") for i in range(10)]
+    looks = tuple([row for row in tick(at, everywhere(10)) if row["broker"] != 3] for at in (1000, 9000))
+    found = audited([both(b, rows, 10) for b in (1, 2)], (10, 10), looks=(looks[0], looks[1]), plan=plan)
+    assert (found.kinds, found.compared.reasons()) == ([], [])
+    assert found.compared.compared_up_to == (10, 10)
 
 
 def test_what_is_unmatched_stays_small_while_replicas_that_agree_go_by(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,8 +90,10 @@ def test_nobody_who_answers_is_not_read() -> None:
     assert planned().reasons == ("no broker names its replicas",)
 
 
-def test_a_replica_that_the_settings_leave_out_is_unknown() -> None:
-    assert planned(row(1), row(2), chosen=[1, 2]).reasons == ("broker 3 is left out by topics.brokers",)
+def test_a_replica_that_the_settings_leave_out_is_unknown_and_the_others_are_compared() -> None:
+    made = planned(row(1), row(2), chosen=[1, 2])
+    assert (made.replicas, made.reasons, made.readable) == ((1, 2), (), True)
+    assert made.beyond == ("broker 3 is left out by topics.brokers",)
 
 
 def test_tiered_storage_is_unknown_and_said_so() -> None:

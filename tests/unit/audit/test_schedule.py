@@ -126,7 +126,8 @@ def test_the_log_names_each_partition_that_an_audit_could_not_tell_of_and_why() 
     assert logs[20]["partitions"] == 2
     with capture_logs() as logs:
         Runs(result=Result.UNKNOWN).schedule()._guarded("brokers", [TopicPartition("orders", 7)])
-    assert [line["partition"] for line in logs if "could not tell" in line["event"]] == [7]
+    (told,) = [line for line in logs if "could not tell" in line["event"]]
+    assert (told["partition"], told["what"]) == (7, "the job audits it again by itself where that may tell more")
 
 
 def test_the_log_names_each_partition_in_which_an_audit_found_a_divergence_and_its_findings() -> None:

@@ -95,7 +95,7 @@ class Partition:
 
     Attributes:
         replicas: by broker.
-        unknown: by reason, how many offsets of both views have no verdict.
+        unknown: by reason, how many offsets have no verdict.
         compared_up_to: by view; None where nothing was compared.
         findings: that stand, the gravest first.
         leader: None where there is none, or nobody has said.
@@ -128,7 +128,7 @@ class Verdicts(NamedTuple):
 
     Attributes:
         replicas: by broker, its state and one phrase why; that is empty where nothing is to be said.
-        unknown: by reason, how many offsets of both views have no verdict.
+        unknown: by reason, how many offsets have no verdict.
         findings: that stand, the gravest first.
         unseen: by broker, what keeps the job from seeing its replica; those that are seen are not there.
     """

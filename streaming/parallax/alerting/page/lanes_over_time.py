@@ -249,5 +249,6 @@ def _silence(lane: Lane, on: _Axes, end: datetime) -> str:
 
 def _value(lane: Lane, at: datetime) -> str:
     value, upto = at_time(lane.end, at), at_time(lane.compared, at)
-    said = "no answer" if value is None else f"{value:,}"
+    silent = "no answer" if lane.end[0][0] <= at else "not asked yet"
+    said = silent if value is None else f"{value:,}"
     return said if upto is None else f"{said} (compared {upto:,})"

@@ -366,7 +366,7 @@ def finding_values(
         "over": "" if finding.stands else OVER,
         "facts": {
             "First suspected": f"{finding.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC",
-            "Offset": None if finding.is_incident else finding.offset,
+            "First offset that differs": None if finding.is_incident else finding.offset,
             "Key": key_text(finding),
             counted_in_words(group_of(finding)).capitalize(): count,
             "Producer id": None if finding.producer_id < 0 else finding.producer_id,

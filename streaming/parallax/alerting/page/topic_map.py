@@ -52,7 +52,7 @@ class Topic:
     Attributes:
         cells: by broker; those that hold no replica of it have none.
         partitions: how many there are.
-        unknown: by reason, how many offsets of both views have no verdict.
+        unknown: by reason, how many offsets have no verdict.
     """
 
     name: str

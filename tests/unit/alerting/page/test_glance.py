@@ -104,7 +104,7 @@ def test_offsets_without_a_verdict_keep_every_replica_from_being_consistent(
 ) -> None:
     job.state.update_coverage([coverage(unknown={reason: (1000, 500)})])
     assert states(job) == [state] * 3
-    assert only(job).replicas[2].why == f"1,500 {words(reason)}"
+    assert only(job).replicas[2].why == f"1,000 {words(reason)}"
     job.state.update_coverage([coverage(unknown={reason: (1000, 500), UnknownReason.SKIPPED: (1, 0)})])
     assert states(job) == [State.UNKNOWN] * 3
 

@@ -108,3 +108,11 @@ def test_times_and_values_are_a_table_as_well() -> None:
 def test_nothing_is_drawn_of_nothing() -> None:
     assert drawn_over_time(lanes_over_time({})) is None
     assert drawn_over_time(lanes_over_time({1: track((0, None))})) is None
+
+
+def test_before_a_replica_was_first_asked_it_is_not_said_to_be_silent() -> None:
+    made = drawn({1: track(*GOING), 2: track((1, 100), (400, None), (600, 700))})
+    of_2 = next(n for n, (one, _) in enumerate(made.lanes) if one.broker == 2)
+    said = [row[of_2] for row in made.values]
+    assert (said[0], said[-1]) == ("not asked yet", "700")
+    assert "no answer" not in said[:1]
