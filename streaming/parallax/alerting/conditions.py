@@ -238,6 +238,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax is not authorized to read {topic}",
         "Parallax was not authorized to read {topic}",
         "What its replicas hold is unknown until the right is granted again (kafka-acls.sh).",
+        left="{topic} may be read again, or is watched no longer.",
         cause=Cause.UNAUTHORIZED,
     ),
     "ParallaxReadingPaused": Condition(

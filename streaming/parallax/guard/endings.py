@@ -36,8 +36,8 @@ class Ending(StrEnum):
 REACHABLE = {
     Ending.IN_TIME: "Broker {broker_id} answers again, and its replicas are compared. ParallaxReplicaOutage says if it "
     "was away for too long.",
-    Ending.GONE: "Broker {broker_id} holds no replica any more that is watched: they were taken off the broker, or "
-    "their topics were deleted.",
+    Ending.GONE: "Broker {broker_id} holds no replica any more that is watched: its replicas were taken off, "
+    "or their topics were deleted.",
     Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "
     "ParallaxReplicaOutage says if it was away for too long.",
 }

@@ -191,7 +191,7 @@ def _stage(outage: Outage, absent: Collection[Absence], late: Collection[Late], 
         is_added = all(one.absence.presence is Presence.COPYING for one in copied)
         return "copied its log late" if is_added else "was back too late"
     if outage.ending is not None:
-        ends = {Ending.LATE: "was back too late", Ending.GONE: "holds nothing of it any more"}
+        ends = {Ending.LATE: "was back too late", Ending.GONE: "has none of these replicas any more"}
         return ends.get(outage.ending, "is back")
     if any(_has_passed(one, now) for one in _absent(outage, absent)):
         return "has been away for too long"

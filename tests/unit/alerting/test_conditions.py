@@ -172,7 +172,7 @@ def test_a_replica_that_is_away_is_told_by_broker_as_its_time_runs_out() -> None
         (broker(1.0), "Broker 2 answers again, and its replicas are compared."),
         (
             {"broker_reachable": {(("broker_id", "1"),): 1.0}},
-            "Broker 2 holds no replica any more that is watched: they were taken off the broker, or their topics",
+            "Broker 2 holds no replica any more that is watched: its replicas were taken off, or their topics",
         ),
     ],
 )
