@@ -93,16 +93,16 @@ class Of:
         one = self._condition
         left = one.left.format_map(self._labels)
         if one.about is not None:
-            left = said_of(one.about, "outcome", self._gap, left)
+            left = said_of(one.about, "outcome", self._gap, left, ", outcome!=''")
         return f"{one.was.format_map(self._labels)}{BEHIND}", left
 
 
-def said_of(metric: str, label: str, gap: str, otherwise: str) -> str:
+def said_of(metric: str, label: str, gap: str, otherwise: str, where: str = "") -> str:
     """What a label of the newest series says that has the broker of an alert; its value is the time.
 
-    Where there is none, or its label is empty, what is to be said otherwise.
+    Where there is no such series, what is to be said otherwise; ``where`` are more matchers of it.
     """
-    series = f"parallax_{metric}{{cluster=%q, broker_id=%q}}[{gap}]"
+    series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{gap}]"
     asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'
-    found = f'{{{{ with first . | label "{label}" }}}}{{{{ . }}}}{{{{ else }}}}{otherwise}{{{{ end }}}}'
+    found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
     return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

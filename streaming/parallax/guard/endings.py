@@ -13,11 +13,8 @@ from parallax.audit.result import Result
 from parallax.counts import agreed, counted, named
 from parallax.model import TopicPartition
 
-OVER = (
-    "No replica of broker {broker_id} that is watched lacks anything any more, or waits for an audit; what an audit "
-    "has found has messages of its own."
-)
-"""What the end of an outage means where nobody knows more; a format."""
+OVER = "No watched replica of it is absent or waits for an audit. Findings have messages of their own."
+"""What the end of an outage means where nobody knows more."""
 
 
 class Ending(StrEnum):
