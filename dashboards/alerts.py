@@ -74,6 +74,7 @@ class Of:
     def __init__(self, name: str, parameters: Parameters) -> None:
         self._condition = CONDITIONS[name]
         self._labels = _Templates(commands(ANYWHERE))
+        self._gap = parameters.gap
         if self._condition.about is not None:
             said = {
                 label: said_of(self._condition.about, label, parameters.gap, text) for label, text in UNSAID.items()
@@ -90,12 +91,18 @@ class Of:
     def past(self) -> Past:
         """What it was, and what its end leaves open."""
         one = self._condition
-        return f"{one.was.format_map(self._labels)}{BEHIND}", one.left.format_map(self._labels)
+        left = one.left.format_map(self._labels)
+        if one.about is not None:
+            left = said_of(one.about, "outcome", self._gap, left, ", outcome!=''")
+        return f"{one.was.format_map(self._labels)}{BEHIND}", left
 
 
-def said_of(metric: str, label: str, gap: str, otherwise: str) -> str:
-    """What a label of the newest series says that has the broker of an alert; its value is the time."""
-    series = f"parallax_{metric}{{cluster=%q, broker_id=%q}}[{gap}]"
+def said_of(metric: str, label: str, gap: str, otherwise: str, where: str = "") -> str:
+    """What a label of the newest series says that has the broker of an alert; its value is the time.
+
+    Where there is no such series, what is to be said otherwise; ``where`` are more matchers of it.
+    """
+    series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{gap}]"
     asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'
     found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
     return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

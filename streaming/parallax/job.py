@@ -41,7 +41,7 @@ from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.logs import configure_logging
-from parallax.model import IsolationLevel, MissingRight, ReadEvent
+from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.overload import Overload
 from parallax.preflight import check_cluster, check_folder, is_watched
 from parallax.replica.client import ReplicaClient
@@ -99,6 +99,7 @@ class Job:
         self._audits: AuditSchedule | None = None
         self._ledger: Ledger | None = None
         self._timekeeper: Timekeeper | None = None
+        self._differing: frozenset[TopicPartition] = frozenset()
         self._pointed: PointedThread | None = None
         self._guard: GuardThread | None = None
         self._hanging: HangingThread | None = None
@@ -239,7 +240,11 @@ class Job:
     def _start_clock(self) -> None:
         settings = self._settings
         self._timekeeper = Timekeeper(
-            settings.storage.path, clock_of(settings), self._absences_changed, shell=self._shell
+            settings.storage.path,
+            clock_of(settings),
+            self._absences_changed,
+            shell=self._shell,
+            differing=lambda: self._differing,
         )
         self._timekeeper.start()
         if self._client is not None:
@@ -453,6 +458,7 @@ class Job:
         self.state.update_absences(absences, {place: time.time() + s for place, s in due.items()})
 
     def _findings_changed(self, status: FindingsStatus) -> None:
+        self._differing = frozenset(TopicPartition(one.topic, one.partition) for one in status.standing)
         self.state.update_findings(status)
         webhooks = self._webhooks
         if webhooks is not None and status.error is None:

@@ -400,7 +400,7 @@ if INSTALLED:
             until(lambda: prometheus.now(headline), "it to be back too late", timeout=60)
             known.audited({place: Result.CONSISTENT})
             said((), ())
-            ended = 'parallax_replica_outage_info{outcome=~"It was back too late.*"}'
+            ended = 'parallax_replica_outage_info{outcome=~"Broker 2 was back too late.*"}'
             until(lambda: prometheus.now(ended), "what came of it to be known", timeout=60)
             time_of_rules = prometheus.now(ended)
             until(lambda: prometheus.now(ended) != time_of_rules, "the rules to have been looked at", timeout=60)

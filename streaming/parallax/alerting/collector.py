@@ -624,7 +624,7 @@ def _outages(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "replica_outage_info",
         "What is said of the outage of a broker, from the first absent replica until all are back, and audited where "
-        "they were late; and of one that ended within three minutes. The value is the time.",
+        "they were late; and of one that ended within three minutes, with its outcome. The value is the time.",
         ("broker_id", "headline", "now", "outcome"),
         [
             (

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from parallax.alerting.blind import STALLED_S, Cause
-from parallax.guard.outages import OVER
+from parallax.guard.endings import OVER, REACHABLE, Ending
 from parallax.model import Severity
 from parallax.shell import Shell
 
@@ -74,8 +74,11 @@ class Condition(NamedTuple):
         description: what it means, and what to do; a format, of the labels and of commands (`commands`).
         cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
             others hide a part only.
-        left: what its end means or leaves open; a format as the description.
-        about: the metric whose labels say more of what has the same labels: the formats name them, too.
+        left: what its end means or leaves open, where nobody says more of it; a format as the description.
+        about: the metric whose labels say more of what has the same labels: the formats name them, too. Its label
+            ``outcome`` is what came of it, once it is known.
+        ended: what came of something with some labels, by the samples after it; a format as the description, empty
+            where they do not say.
         worsens: the condition whose story this one goes on with. Receivers hear of both as one alert, of the graver.
     """
 
@@ -89,6 +92,7 @@ class Condition(NamedTuple):
     cause: Cause | None = None
     left: str = "It is over."
     about: str | None = None
+    ended: Callable[[Samples, Mapping[str, str]], str] | None = None
     worsens: str | None = None
 
     @property
@@ -111,6 +115,14 @@ def _since(metric: str, seconds: float, *by: str) -> Found:
 
 def _only(labels: Labels, by: Iterable[str]) -> dict[str, str]:
     return {name: value for name, value in labels if name in by}
+
+
+def _reached(samples: Samples, labels: Mapping[str, str]) -> str:
+    """How it ended that a broker did not answer: a broker that holds nothing any more has no sample."""
+    answers = {dict(found)["broker_id"]: value for found, value in samples.of("broker_reachable").items()}
+    if not answers or answers.get(labels["broker_id"]) == 0:
+        return ""
+    return REACHABLE[Ending.IN_TIME if labels["broker_id"] in answers else Ending.GONE]
 
 
 def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:
@@ -226,8 +238,9 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax cannot reach broker {broker_id}",
         "Parallax could not reach broker {broker_id}",
         "It has not answered for 5 minutes; its replicas are not compared.",
-        left="It answers again, and its replicas are compared. ParallaxReplicaOutage says if it was away for too long.",
+        left=REACHABLE[Ending.UNKNOWN],
         cause=Cause.BROKER_AWAY,
+        ended=_reached,
     ),
     "ParallaxUnauthorized": Condition(
         ("unauthorized_replicas",),
@@ -237,6 +250,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax is not authorized to read {topic}",
         "Parallax was not authorized to read {topic}",
         "What its replicas hold is unknown until the right is granted again (kafka-acls.sh).",
+        left="{topic} may be read again, or is watched no longer.",
         cause=Cause.UNAUTHORIZED,
     ),
     "ParallaxReadingPaused": Condition(
@@ -257,7 +271,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "{headline}",
         "The outage of broker {broker_id} is over",
         "{now}",
-        left="{outcome}",
+        left=OVER,
         about=_OUTAGE,
     ),
     "ParallaxReplicaRemoval": Condition(
@@ -268,7 +282,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "{headline}: it may miss deletions",
         "The outage of broker {broker_id} is over",
         "{now}",
-        left="{outcome}",
+        left=OVER,
         about=_OUTAGE,
         worsens=OUTAGE,
     ),
@@ -310,7 +324,6 @@ _SAID_BY = {"ParallaxQueryStalled": "ParallaxStalled"}
 UNSAID = {
     "headline": "A broker was away for long",
     "now": "What it lacks may be gone from the others, or will be; the page says of which topics.",
-    "outcome": OVER,
 }
 """What the formats of conditions say in place of a label that nobody has said (`Condition.about`)."""
 
@@ -354,12 +367,14 @@ def name_of(alertname: str, labels: Mapping[str, str]) -> str:
 
 def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
     """What is known of it by now; what nobody says any more stays as it was."""
-    metric = CONDITIONS[one.alertname].about
-    if metric is None:
-        return one.about
-    found = [dict(labels) for labels in samples.of(metric)]
-    mine = [labels for labels in found if one.labels.items() <= labels.items()]
-    return {**one.about, **(mine[-1] if mine else {})}
+    condition = CONDITIONS[one.alertname]
+    said: dict[str, str] = {}
+    if condition.about is not None:
+        found = [dict(labels) for labels in samples.of(condition.about)]
+        said = next((labels for labels in reversed(found) if one.labels.items() <= labels.items()), {})
+    if condition.ended is not None:
+        said = said | {"outcome": condition.ended(samples, one.labels).format_map(one.labels)}
+    return {**one.about, **said}
 
 
 class Watch:

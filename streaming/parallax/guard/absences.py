@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from parallax.guard.clock import Absence, Late, Presence
-from parallax.guard.outages import Outage
+from parallax.guard.endings import Outage
 from parallax.model import TopicPartition
 
 

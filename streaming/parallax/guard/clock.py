@@ -571,6 +571,15 @@ class Clock:
         """The replicas that are absent, by the last look at their partitions."""
         return [self._with_pauses(known, one) for known in self._partitions.values() for one in known.absences.values()]
 
+    def answers(self, place: TopicPartition, broker: int) -> bool | None:
+        """Whether a replica answered the last look at it; None where there is none any more that is watched.
+
+        It was taken off its broker, or its topic was deleted, or is not compacted any more.
+        """
+        known = self._partitions.get(place)
+        replica = None if known is None or not known.is_cleaned else known.replicas.get(broker)
+        return None if replica is None else replica.has_answered
+
     def unwatched(self) -> dict[str, int]:
         """The topics of which no look can tell whether a replica was back in time, and their retention in ms."""
         names = {place.topic for place, known in self._partitions.items() if known.is_cleaned}

@@ -8,105 +8,81 @@ Pure: what the clock says and what audits came to in, outages and words out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from parallax.audit.result import Result
-from parallax.counts import agreed, counted, named
+from parallax.counts import agreed, counted
 from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.endings import Ending, Outage, of_it
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 
 TOLD_MS = 180_000
 """For how long what came of an outage is told: Prometheus and its alerts have to see it before the alert ends."""
+SHORT_MS = 10_000
+"""For how long a broker is seen to be away before the log says so: what is shorter may be over by then."""
 
-OVER = "Its replicas are back, and audited where they were late; what an audit finds has messages of its own."
-"""What the end of an outage means where nobody knows more."""
 
+class Step(StrEnum):
+    """What the log tells of an outage, in this order; a broker may go away, and be back, more than once in it."""
 
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """One broker whose replicas are absent, or were.
-
-    Attributes:
-        since_ms: when the first of them was last known to lack nothing, milliseconds since 1970 UTC.
-        away_ms: since when one of them does not answer; None where all do.
-        absent: its replicas that were absent at some time of it.
-        late: those that copied something too late.
-        verdicts: what audits came to on the partitions of these.
-        ended_ms: when all were back, and audited where they were late; None while it lasts.
-    """
-
-    broker: int
-    since_ms: int
-    away_ms: int | None = None
-    absent: frozenset[TopicPartition] = frozenset()
-    late: frozenset[TopicPartition] = frozenset()
-    verdicts: Mapping[TopicPartition, Result] = field(default_factory=dict)
-    ended_ms: int | None = None
-
-    @property
-    def topics(self) -> str:
-        """The first few of its topics, and how many more there are."""
-        return named(place.topic for place in self.absent | self.late)
-
-    @property
-    def outcome(self) -> str:
-        """What came of it, in sentences; while it lasts, what its end will mean."""
-        if self.ended_ms is None:
-            return OVER
-        if not self.late:
-            return (
-                "It was back in time: none of its replicas has copied anything that may have been cleaned before. "
-                "Nothing is to be done."
-            )
-        differ = [place for place in self.late if self.verdicts.get(place) is Result.DIVERGED]
-        agree = [place for place in self.late if self.verdicts.get(place) is Result.CONSISTENT]
-        left = len(self.late) - len(differ) - len(agree)
-        said = [f"It was back too late, and {counted(len(self.late), 'replica')} copied something late."]
-        if differ:
-            whose = named(f"{place.topic}-{place.partition}" for place in differ)
-            said.append(
-                f"An audit found that {counted(len(differ), 'partition')} {agreed(len(differ), 'differs', 'differ')} "
-                f"({whose}); each finding has a message of its own."
-            )
-        if agree:
-            said.append(
-                f"An audit compared {counted(len(agree), 'partition')} since and found no difference: nothing was lost "
-                "there that shows."
-            )
-        if left:
-            said.append(
-                f"{counted(left, 'replica')} {agreed(left, 'is', 'are')} not there any more: taken off the broker, or "
-                f"{agreed(left, 'its topic was', 'their topics were')} deleted or re-created."
-            )
-        return " ".join(said)
+    AWAY = "away"
+    BACK = "back"
+    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What has changed of an outage.
+    """A step of an outage that is worth a line.
 
     Attributes:
-        was: before; None where it has just begun.
-        now: as it is.
+        since_ms: since when at most the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
+        outage: as it is.
     """
 
-    was: Outage | None
-    now: Outage
+    step: Step
+    since_ms: int
+    outage: Outage
 
 
 class Outages:
-    """Follows the outages of all brokers."""
+    """Follows the outages of all brokers.
 
-    def __init__(self) -> None:
+    Args:
+        answers: whether a replica of a broker answers; None where there is none any more that is watched.
+        differing: the partitions in which findings stand.
+    """
+
+    def __init__(
+        self,
+        answers: Callable[[TopicPartition, int], bool | None] = lambda _place, _broker: True,
+        differing: Callable[[], Collection[TopicPartition]] = tuple,
+    ) -> None:
+        self._answers = answers
+        self._differing = differing
         self._known: dict[int, Outage] = {}
+        self._seen_away: dict[int, int] = {}
+        """When a broker was first seen to be away, of those that are."""
+        self._told_away: dict[int, int] = {}
+        """Those of which it was told that they are away, and since when."""
+        self._told: set[int] = set()
+        """Those of whose outage it was told."""
 
-    def see(self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int) -> list[Change]:
+    def see(
+        self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
+    ) -> list[Change]:
         """Take in who is absent, and who is late, at a moment (milliseconds since 1970 UTC).
 
+        Args:
+            absent: replicas of any brokers.
+            late: replicas of any brokers.
+            now_ms: the moment.
+            is_recalled: whether that was so before the job was started.
+
         Returns:
-            The outages that began or ended, or whose broker went away or answers again.
+            What there is to tell, in order.
         """
         standing: dict[int, list[Absence]] = {}
         for one in absent:
@@ -116,17 +92,43 @@ class Outages:
         for copy in late:
             if copy.is_of_an_outage:
                 copied.setdefault(copy.broker, []).append(copy)
-        changes = []
-        for broker in standing.keys() | copied.keys() | self._known.keys():
+        changes: list[Change] = []
+        for broker in sorted(standing.keys() | copied.keys() | self._known.keys()):
             was = self._known.get(broker)
-            now = _next(broker, was, standing.get(broker, ()), copied.get(broker, ()), now_ms)
+            now = _next(broker, was, standing.get(broker, ()), copied.get(broker, ()), now_ms, is_recalled=is_recalled)
             if now is None:
                 del self._known[broker]
                 continue
+            if now.ended_ms is not None:
+                now = self._ended(now, is_new=was is None or was.ended_ms is None)
             self._known[broker] = now
-            if was is None or (was.ended_ms, was.away_ms) != (now.ended_ms, now.away_ms):
-                changes.append(Change(was, now))
-        return sorted(changes, key=lambda change: change.now.broker)
+            changes += self._steps(was, now, now_ms)
+        return changes
+
+    def _ended(self, outage: Outage, *, is_new: bool) -> Outage:
+        """One that is over, with what is left of it, and what stands there."""
+        differ = outage.places & frozenset(self._differing())
+        if not is_new:
+            return replace(outage, differ=outage.differ | differ)
+        gone = frozenset(place for place in outage.places if self._answers(place, outage.broker) is None)
+        return replace(outage, gone=gone, differ=differ)
+
+    def _steps(self, was: Outage | None, now: Outage, now_ms: int) -> Iterable[Change]:
+        broker = now.broker
+        if now.away_ms is None:
+            self._seen_away.pop(broker, None)
+        elif now_ms - self._seen_away.setdefault(broker, now_ms) >= SHORT_MS and broker not in self._told_away:
+            self._told_away[broker] = now.away_ms
+            self._told.add(broker)
+            yield Change(Step.AWAY, now.away_ms, now)
+        if broker in self._told_away and now.away_ms is None:
+            since_ms = self._told_away.pop(broker)
+            if any(self._answers(place, broker) for place in now.absent):
+                yield Change(Step.BACK, since_ms, now)
+        if now.ended_ms is not None:
+            if was is not None and was.ended_ms is None and (broker in self._told or now.late):
+                yield Change(Step.OVER, now.since_ms, now)
+            self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
         """Take in what an audit came to on partitions; comes before `see` is told who is late no longer."""
@@ -142,7 +144,13 @@ class Outages:
 
 
 def _next(
-    broker: int, was: Outage | None, absent: Collection[Absence], late: Collection[Late], now_ms: int
+    broker: int,
+    was: Outage | None,
+    absent: Collection[Absence],
+    late: Collection[Late],
+    now_ms: int,
+    *,
+    is_recalled: bool,
 ) -> Outage | None:
     if not absent and not late:
         if was is None or (was.ended_ms is not None and now_ms - was.ended_ms > TOLD_MS):
@@ -159,6 +167,10 @@ def _next(
         away_ms=(since_away if was.away_ms is None else was.away_ms) if is_away else None,
         absent=was.absent | {one.place for one in absent},
         late=was.late | places,
+        untold=was.untold | {one.place for one in absent if one.unclear is Unclear.NO_TIME},
+        # Who is late again, or still, has to be audited once more.
+        verdicts={place: result for place, result in was.verdicts.items() if place not in places},
+        is_recalled=was.is_recalled or is_recalled,
     )
 
 
@@ -178,8 +190,9 @@ def _stage(outage: Outage, absent: Collection[Absence], late: Collection[Late], 
     if copied := _late(outage, late):
         is_added = all(one.absence.presence is Presence.COPYING for one in copied)
         return "copied its log late" if is_added else "was back too late"
-    if outage.ended_ms is not None:
-        return "was back too late" if outage.late else "is back"
+    if outage.ending is not None:
+        ends = {Ending.LATE: "was back too late", Ending.GONE: "has none of these replicas any more"}
+        return ends.get(outage.ending, "is back")
     if any(_has_passed(one, now) for one in _absent(outage, absent)):
         return "has been away for too long"
     return "is away" if outage.away_ms is not None else "is behind"
@@ -198,7 +211,8 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
         return outage.outcome
     mine, copied = _absent(outage, absent), _late(outage, late)
     passed = [one for one in mine if _has_passed(one, now)]
-    left = [one.bound_ms for one in mine if one.unclear is None and one.bound_ms is not None and one not in passed]
+    left = [one for one in mine if one.unclear is None and one.bound_ms is not None and one not in passed]
+    untold = [one for one in mine if one not in passed and one not in left]
     said = []
     if copied:
         said.append(
@@ -214,13 +228,15 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
         )
     if left:
         # A replica that follows from afar has a bound that moves with each look.
-        until = "" if outage.away_ms is None else f" until {time_text(min(left))}"
+        until = "" if outage.away_ms is None else f" until {time_text(min(one.bound_ms or 0 for one in left))}"
         said.append(
-            f"What {_named([one for one in mine if one not in passed])} {agreed(len(left), 'lacks', 'lack')} is kept"
+            f"What {_named(left)} {agreed(len(left), 'lacks', 'lack')} is kept"
             f"{until} (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end markers may be "
             "gone from the others. Bring it back before; where that will not do, raise delete.retention.ms and pause "
             "the cleaning of its topics."
         )
+    if untold:
+        said.append(f"Until when what {_named(untold)} {agreed(len(untold), 'lacks', 'lack')} is kept is not known.")
     return " ".join(said) or f"{counted(len(mine), 'replica')} of it {agreed(len(mine), 'lacks', 'lack')} something."
 
 
@@ -238,8 +254,15 @@ def _has_passed(one: Absence, now: float) -> bool:
 
 def _named(replicas: Collection[Absence] | Collection[Late]) -> str:
     """How many replicas, and of which topics."""
-    topics = named(one.place.topic for one in replicas)
-    return f"{counted(len(replicas), 'replica')} of it ({topics})"
+    return of_it([one.place for one in replicas])
 
 
-__all__ = ["OVER", "TOLD_MS", "Change", "Outage", "Outages", "headline", "outage_in_words"]
+__all__ = [
+    "SHORT_MS",
+    "TOLD_MS",
+    "Change",
+    "Outages",
+    "Step",
+    "headline",
+    "outage_in_words",
+]

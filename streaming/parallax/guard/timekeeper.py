@@ -20,11 +20,12 @@ from parallax.guard import late as record
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Clock, Late, Look, Presence, Unclear
 from parallax.guard.horizons import Reading
-from parallax.guard.outages import Change, Outages
+from parallax.guard.outages import Change, Outages, Step
 from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.guard.words import UNCLEAR, unwatched_in_words
+from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.shell import ANYWHERE, Shell
 
@@ -51,6 +52,7 @@ class Timekeeper:
         on_change: called with what the clock says whenever it was asked to take something in.
         now: seconds since 1970 UTC, for tests.
         shell: how commands in the log name the job.
+        differing: the partitions in which findings stand.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Timekeeper:
         on_change: Callable[[Absences], None] = lambda _: None,
         now: Callable[[], float] = time.time,
         shell: Shell = ANYWHERE,
+        differing: Callable[[], Collection[TopicPartition]] = tuple,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -70,7 +73,7 @@ class Timekeeper:
         self._is_remembered = False
         self._try_at = 0.0
         self._said = Absences()
-        self._outages = Outages()
+        self._outages = Outages(clock.answers, differing)
         self._shell = shell
 
     def start(self) -> None:
@@ -81,7 +84,7 @@ class Timekeeper:
             except (DeltaError, OSError, pa.ArrowException) as error:
                 what = "until when what they lack is kept is unknown until they have been in sync again"
                 log.warning("since when replicas have been away is not known", error=one_line(error), what=what)
-            self._tell()
+            self._tell(is_recalled=True)
 
     @property
     def absent(self) -> tuple[Absence, ...]:
@@ -127,8 +130,10 @@ class Timekeeper:
                 self._is_remembered = True
         return self._is_remembered
 
-    def _tell(self) -> None:
+    def _tell(self, *, is_recalled: bool = False) -> None:
+        was_remembered = self._is_remembered
         is_remembered = self._remember()
+        is_recalled = is_recalled or is_remembered is not was_remembered
         late = tuple(self._clock.late())
         # Should the job be killed before the next look at what is held, nobody will know whether that still was.
         open_ones = (*late, *self._clock.unsettled())
@@ -137,12 +142,14 @@ class Timekeeper:
             record.save(self._storage, open_ones)
             self._on_record = replicas
         absent = tuple(self._clock.absences())
-        changes = self._outages.see(absent, late, int(self._now() * 1000))
+        changes = self._outages.see(absent, late, int(self._now() * 1000), is_recalled=is_recalled)
         unwatched = self._clock.unwatched()
         for change in changes:
             _tell_of(change, absent)
         if unwatched.keys() - self._said.unwatched.keys():
-            log.warning("topics cannot be watched", what=unwatched_in_words(unwatched))
+            log.warning(
+                "of topics nobody can tell whether a broker is back in time", what=unwatched_in_words(unwatched)
+            )
         self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)
 
@@ -183,31 +190,30 @@ def _words(late: Sequence[Late], shell: Shell) -> dict[str, Any]:
 
 def _tell_of(change: Change, absent: Collection[Absence]) -> None:
     """A line when a broker goes away, when it answers again, and when all that it has copied is settled."""
-    was, now = change.was, change.now
-    mine = [one for one in absent if one.broker == now.broker]
-    away_before = None if was is None else was.away_ms
-    if now.away_ms is not None and away_before is None:
-        away = [one for one in mine if one.presence is Presence.AWAY]
-        bounds = [one.bound_ms for one in away if one.unclear is None and one.bound_ms is not None]
+    outage, since = change.outage, time_text(change.since_ms)
+    if change.step is Step.AWAY:
+        away = [one for one in absent if one.broker == outage.broker and one.presence is Presence.AWAY]
+        bounds = {one.place: one.bound_ms for one in away if one.unclear is None and one.bound_ms is not None}
         log.warning(
             "a broker is away",
-            broker=now.broker,
-            since=time_text(now.away_ms),
+            broker=outage.broker,
+            since_at_most=since,
             replicas=len(away),
             topics=named(one.place.topic for one in away),
-            kept_until=time_text(min(bounds)) if bounds else None,
+            kept_until=time_text(min(bounds.values())) if bounds else None,
+            not_known_of=named(one.place.topic for one in away if one.place not in bounds) or None,
             what="its replicas are not compared meanwhile; bring it back before the others clean what they lack",
         )
-    if away_before is not None and now.away_ms is None:
+    elif change.step is Step.BACK:
         log.info(
             "a broker is back",
-            broker=now.broker,
-            since=time_text(away_before),
-            replicas=len(now.absent),
-            what="its replicas are compared again" if now.ended_ms is not None else "its replicas catch up",
+            broker=outage.broker,
+            since_at_most=since,
+            replicas=len(outage.absent - outage.gone),
+            what="its replicas are compared again" if outage.ended_ms is not None else "its replicas catch up",
         )
-    if now.ended_ms is not None and (now.late or away_before is None):
-        log.info("the outage of a broker is over", broker=now.broker, since=time_text(now.since_ms), what=now.outcome)
+    else:
+        log.info("the outage of a broker is over", broker=outage.broker, since_at_most=since, what=outage.outcome)
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:

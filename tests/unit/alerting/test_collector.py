@@ -27,8 +27,9 @@ from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.endings import Outage
 from parallax.guard.holds import Event, EventKind, Hold, Phase
-from parallax.guard.outages import Outage, Outages
+from parallax.guard.outages import Outages
 from parallax.guard.run import GuardStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL

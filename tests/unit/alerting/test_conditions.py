@@ -166,6 +166,33 @@ def test_a_replica_that_is_away_is_told_by_broker_as_its_time_runs_out() -> None
     assert looking.after(20, {}) == []
 
 
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (broker(1.0), "Broker 2 answers again, and its replicas are compared."),
+        (
+            {"broker_reachable": {(("broker_id", "1"),): 1.0}},
+            "Broker 2 holds no replica any more that is watched: its replicas were taken off, or their topics",
+        ),
+    ],
+)
+def test_a_broker_that_holds_nothing_any_more_is_not_said_to_answer_again(after: Series, said: str) -> None:
+    looking = Looking()
+    assert looking.after(400, broker(0.0)) == [DOWN]
+    assert looking.about == [{"outcome": ""}], "nothing is said of the end while it does not answer"
+    looking.after(OVER_S - 10, after)
+    (about,) = looking.about
+    assert about["outcome"].startswith(said)
+
+
+@pytest.mark.parametrize("after", [{}, {"broker_reachable": {}}])
+def test_how_it_ended_is_left_open_where_no_broker_is_known_any_more(after: Series) -> None:
+    looking = Looking()
+    looking.after(400, broker(0.0))
+    looking.after(OVER_S - 10, after)
+    assert looking.about == [{"outcome": ""}]
+
+
 @pytest.mark.parametrize("reason", ["no_time", "reassigned"])
 def test_a_late_copy_that_no_outage_made_is_told_to_nobody(reason: str) -> None:
     replica = (("broker_id", "2"), ("partition", "0"), ("reason", reason), ("topic", "orders"))

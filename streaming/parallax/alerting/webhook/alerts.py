@@ -20,6 +20,8 @@ from parallax.shell import ANYWHERE, Shell
 _OF_THE_JOB = -2
 """In place of a partition: the group of one condition of the job, whose name stands for the topic."""
 _ACKNOWLEDGED = "acknowledged"
+_OUTCOME = "resolved_description"
+"""The annotation that says what came of it, once that is known; the rules have one of this name."""
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
@@ -209,7 +211,7 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
         "description": condition.description.format_map(said),
         "page_url": places.page_of(),
         "runbook_url": f"{places.runbook}#{state.lower()}",
-        "outcome": suffered.about.get("outcome", ""),
+        _OUTCOME: suffered.about.get("outcome", ""),
     }
     return Alert(
         name=suffered.name,
@@ -239,7 +241,8 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
     if alert.is_of_the_job:
         condition = CONDITIONS[alert.state]
         said = {**UNSAID, **alert.annotations, **alert.labels, **commands(places.shell)}
-        summary, how = places.named(condition.was.format_map(said)), condition.left.format_map(said)
+        summary = places.named(condition.was.format_map(said))
+        how = alert.annotations.get(_OUTCOME) or condition.left.format_map(said)
     else:
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
         summary = places.named(f"Replicas of {place} differed ({kind}), and that is over")

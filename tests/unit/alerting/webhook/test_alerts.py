@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parallax.alerting.conditions import CONDITIONS, OUTAGE, UNSAID, Suffered
+from parallax.alerting.conditions import CONDITIONS, OUTAGE, Suffered
 from parallax.alerting.webhook.alerts import Places, of_condition, over
 from parallax.model import Severity
 from parallax.shell import Shell
@@ -30,7 +30,7 @@ def test_what_a_job_suffered_says_in_words_that_it_is_over_and_what_that_leaves_
     for alert in (stands, ended):
         assert alert.annotations["summary"]
         assert not {"{", "}"} & set(alert.annotations["summary"] + alert.annotations["description"])
-    is_open = name.startswith(("ParallaxReplica", "ParallaxBroker"))
+    is_open = name.startswith(("ParallaxReplica", "ParallaxBroker", "ParallaxUnauthorized"))
     assert (ended.annotations["description"] == "It is over.") is not is_open
 
 
@@ -54,6 +54,20 @@ def test_an_outage_is_one_alert_that_becomes_worse_and_ends_with_what_came_of_it
     assert again.severity is Severity.WARNING, "the next outage begins with its own"
 
 
+def test_an_alert_that_fires_says_nothing_of_its_end_but_what_is_known_of_it() -> None:
+    about = {"headline": "Broker 2 is away (orders)", "now": "Bring it back.", "outcome": ""}
+    stands = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW, about), None, Places())
+    assert stands.annotations.keys() == {"summary", "description", "runbook_url"}
+    known = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW, about | {"outcome": "It is."}), None, Places())
+    assert known.annotations.keys() == {"summary", "description", "runbook_url", "resolved_description"}
+
+
+def test_how_it_ended_that_a_broker_did_not_answer_is_the_last_word() -> None:
+    one = Suffered("ParallaxBrokerUnreachable", {"broker_id": "2"}, NOW, {"outcome": "It holds nothing any more."})
+    ended = over(of_condition(one, None, Places()), NOW, Places())
+    assert ended.annotations["description"] == "It holds nothing any more."
+
+
 def test_of_an_outage_that_nobody_says_more_of_any_more_it_is_said_what_its_end_means() -> None:
     stands = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW), None, Places())
-    assert over(stands, NOW, Places()).annotations["description"] == UNSAID["outcome"]
+    assert over(stands, NOW, Places()).annotations["description"] == CONDITIONS[OUTAGE].left

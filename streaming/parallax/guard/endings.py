@@ -1,0 +1,172 @@
+"""What came of the outage of a broker, or of its not answering, in words: one place says how such a thing ended.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from parallax.audit.result import Result
+from parallax.counts import agreed, counted, named
+from parallax.model import TopicPartition
+
+OVER = "No watched replica of it is absent or waits for an audit. Findings have messages of their own."
+"""What the end of an outage means where nobody knows more."""
+
+
+class Ending(StrEnum):
+    """How an outage ended, or that a broker did not answer."""
+
+    IN_TIME = "in_time"
+    """All of which anybody can tell were back in time."""
+    LATE = "late"
+    """Some were back too late, and were audited."""
+    GONE = "gone"
+    """Nothing of it is left that is watched."""
+    UNKNOWN = "unknown"
+    """Nobody can tell whether it was back in time, or the job was restarted meanwhile."""
+
+
+REACHABLE = {
+    Ending.IN_TIME: "Broker {broker_id} answers again, and its replicas are compared. ParallaxReplicaOutage says if it "
+    "was away for too long.",
+    Ending.GONE: "Broker {broker_id} holds no replica any more that is watched: its replicas were taken off, "
+    "or their topics were deleted.",
+    Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "
+    "ParallaxReplicaOutage says if it was away for too long.",
+}
+"""What it means that a broker does not count as unreachable any more, by how that ended; formats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One broker whose replicas are absent, or were.
+
+    Attributes:
+        since_ms: when the first of them was last known to lack nothing, milliseconds since 1970 UTC.
+        away_ms: since when at most one of them does not answer; None where all do.
+        absent: its replicas that were absent at some time of it.
+        late: those that copied something too late.
+        untold: those of which no look can tell whether they were back in time (`Unclear.NO_TIME`).
+        gone: those that there are no more, or that are not watched any more.
+        differ: partitions of any of these in which a finding stands.
+        verdicts: what audits came to on the partitions of those that are late no longer.
+        is_recalled: whether it had begun before the job was started: what audits came to before that is not known.
+        ended_ms: when all were back, and audited where they were late, or gone; None while it lasts.
+    """
+
+    broker: int
+    since_ms: int
+    away_ms: int | None = None
+    absent: frozenset[TopicPartition] = frozenset()
+    late: frozenset[TopicPartition] = frozenset()
+    untold: frozenset[TopicPartition] = frozenset()
+    gone: frozenset[TopicPartition] = frozenset()
+    differ: frozenset[TopicPartition] = frozenset()
+    verdicts: Mapping[TopicPartition, Result] = field(default_factory=dict)
+    is_recalled: bool = False
+    ended_ms: int | None = None
+
+    @property
+    def places(self) -> frozenset[TopicPartition]:
+        """The partitions of all of its replicas."""
+        return self.absent | self.late
+
+    @property
+    def topics(self) -> str:
+        """The first few of its topics, and how many more there are."""
+        return named(place.topic for place in self.places)
+
+    @property
+    def ending(self) -> Ending | None:
+        """How it ended; None while it lasts."""
+        if self.ended_ms is None:
+            return None
+        if self.late:
+            return Ending.LATE
+        if self.places <= self.gone:
+            return Ending.GONE
+        return Ending.UNKNOWN if self.is_recalled or self.places <= self.gone | self.untold else Ending.IN_TIME
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in sentences; empty while it lasts."""
+        ending = self.ending
+        if ending is None:
+            return ""
+        said = _of_late(self) if self.late else []
+        gone = self.gone - self.late
+        untold = self.untold - self.late - gone
+        back = self.places - self.late - gone - untold
+        if ending is Ending.GONE:
+            said.append(
+                f"Broker {self.broker} holds none of its replicas any more that were absent ({self.topics}): {_TAKEN}."
+            )
+        elif ending is not Ending.LATE and back:
+            copied = f"{of_it(back)} {agreed(len(back), 'has', 'have')} copied nothing"
+            if back == self.places:
+                copied = "none of its replicas has copied anything"
+            since = " since the job was started again" if self.is_recalled else ""
+            said.append(f"Broker {self.broker} was back in time: {copied} that may have been cleaned before{since}.")
+        if untold:
+            them = agreed(len(untold), "it was", "they were")
+            said.append(
+                f"Of {of_it(untold, f'broker {self.broker}')} nobody can tell whether {them} back in time: deletions "
+                "are kept for no longer than clocks may be apart (delete.retention.ms, guard.clock_skew_ms). The job "
+                "audits what was copied."
+            )
+        if gone and ending is not Ending.GONE:
+            said.append(f"{of_it(gone)} {agreed(len(gone), 'is', 'are')} not there any more: {_TAKEN}.")
+        if self.is_recalled:
+            said.append("The job was started in it: what audits found before that has messages of its own.")
+        if found := self.differ - {place for place in self.late if self.verdicts.get(place) is Result.DIVERGED}:
+            said.append(
+                f"Findings stand in {counted(len(found), 'partition')} of it ({_partitions(found)}); each has messages "
+                "of its own."
+            )
+        if ending is Ending.IN_TIME and back == self.places and not self.differ:
+            said.append("Nothing is to be done.")
+        return " ".join(said)
+
+
+_TAKEN = "taken off the broker, or their topics were deleted, or are not compacted any more"
+
+
+def _of_late(outage: Outage) -> list[str]:
+    late, verdicts = outage.late, outage.verdicts
+    differ = [place for place in late if verdicts.get(place) is Result.DIVERGED]
+    agree = [place for place in late if verdicts.get(place) is Result.CONSISTENT]
+    left = len(late) - len(differ) - len(agree)
+    said = [f"Broker {outage.broker} was back too late, and {counted(len(late), 'replica')} copied something late."]
+    if differ:
+        said.append(
+            f"An audit found that {counted(len(differ), 'partition')} {agreed(len(differ), 'differs', 'differ')} "
+            f"({_partitions(differ)}); each finding has a message of its own."
+        )
+    if agree:
+        is_known = not outage.is_recalled and not outage.differ.intersection(agree)
+        said.append(
+            f"An audit compared {counted(len(agree), 'partition')} since and found no difference"
+            f"{': nothing was lost there that shows' if is_known else ''}."
+        )
+    if left:
+        said.append(
+            f"{counted(left, 'replica')} {agreed(left, 'is', 'are')} not there any more: taken off the broker, or "
+            f"{agreed(left, 'its topic was', 'their topics were')} deleted or re-created."
+        )
+    return said
+
+
+def _partitions(places: Iterable[TopicPartition]) -> str:
+    return named(f"{place.topic}-{place.partition}" for place in places)
+
+
+def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
+    """How many replicas of a broker, and of which topics."""
+    return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
+
+
+__all__ = ["OVER", "REACHABLE", "Ending", "Outage", "of_it"]

@@ -1,0 +1,223 @@
+"""How the outage of a broker ends, in words: on the clock's own looks, with the time going on as they do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.guard.absences import Absences
+from parallax.guard.clock import Look
+from parallax.guard.outages import headline, outage_in_words
+from parallax.guard.timekeeper import Timekeeper
+from parallax.model import TopicPartition
+from tests.unit.guard.looking import HOUR, LOOK, PLACE, SKEW, START, clock, tick
+from tests.unit.guard.test_recall import ALL, REST, _row
+
+OTHER = TopicPartition("orders", 1)
+SHORT = TopicPartition("short", 0)
+MINUTE = 60_000
+
+
+class Watching:
+    """A timekeeper at the time of its looks, what it said last, and what the log told."""
+
+    def __init__(self, storage: Path, at: int = 0) -> None:
+        self.at = at
+        self.said = Absences()
+        self.logged: list[Any] = []
+        self.differing: Collection[TopicPartition] = ()
+        self.keeper = Timekeeper(
+            str(storage),
+            clock(),
+            self._take,
+            lambda: (START + self.at) / 1000,
+            differing=lambda: self.differing,
+        )
+        self.keeper.start()
+
+    def _take(self, said: Absences) -> None:
+        self.said = said
+
+    def see(self, at: int, *looks: list[Look]) -> None:
+        """Take in looks at a time."""
+        self.at = at
+        with structlog.testing.capture_logs() as logged:
+            self.keeper.take_in([_row(look) for own in looks for look in own])
+        self.logged += logged
+
+    def both(self, at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> None:
+        self.see(at, tick(at, ends, isr), tick(at, ends, isr, place=OTHER))
+
+    def audit(self, at: int, **verdicts: Result) -> None:
+        self.at = at
+        partitions = tuple(PartitionResult("orders", int(name[1:]), result) for name, result in verdicts.items())
+        with structlog.testing.capture_logs() as logged:
+            self.keeper.audited(AuditReport("brokers", (START + at) / 1000, (START + at + 1) / 1000, partitions))
+        self.logged += logged
+
+    def away(self, place: TopicPartition = PLACE) -> None:
+        """Broker 2 goes away, and is seen so for two minutes."""
+        self.see(0, tick(0, {1: 10, 2: 10, 3: 10}, ALL, place=place))
+        for at in range(2_000, 2 * MINUTE, 30_000):
+            self.see(at, tick(at, {1: 12, 2: None, 3: 12}, REST, place=place))
+
+    def late(self) -> None:
+        """Broker 2 comes back too late with two partitions."""
+        self.both(0, {1: 10, 2: 10, 3: 10}, ALL)
+        self.both(2_000, {1: 12, 2: None, 3: 12}, REST)
+        self.both(2 * HOUR, {1: 12, 2: 12, 3: 12}, ALL)
+
+    @property
+    def outcome(self) -> str:
+        (outage,) = self.said.outages
+        return outage.outcome
+
+    @property
+    def headline(self) -> str:
+        (outage,) = self.said.outages
+        return headline(outage, self.said.absent, self.said.late, (START + self.at) / 1000)
+
+    @property
+    def told(self) -> list[str]:
+        steps = ("a broker is away", "a broker is back", "the outage of a broker is over")
+        return [one["event"] for one in self.logged if one["event"] in steps]
+
+
+def reassigned(watching: Watching) -> None:
+    watching.see(10 * MINUTE, tick(10 * MINUTE, {1: 12, 3: 12, 4: 12}, (1, 3, 4)))
+
+
+def not_compacted(watching: Watching) -> None:
+    watching.see(10 * MINUTE, tick(10 * MINUTE, {1: 12, 2: None, 3: 12}, REST, policy="delete"))
+
+
+def deleted(watching: Watching) -> None:
+    for at in range(3 * MINUTE, 20 * MINUTE, MINUTE):
+        if watching.said.absent:
+            watching.see(at, tick(at, {1: 12, 3: 12}, REST, place=OTHER))
+
+
+@pytest.mark.parametrize("ends", [reassigned, not_compacted, deleted])
+def test_a_broker_that_never_came_back_is_not_said_to_be_back(tmp_path: Path, ends: Any) -> None:
+    watching = Watching(tmp_path)
+    watching.away()
+    ends(watching)
+    assert watching.outcome.startswith("Broker 2 holds none of its replicas any more that were absent (orders)")
+    assert "is back" not in watching.headline
+    assert watching.told == ["a broker is away", "the outage of a broker is over"]
+
+
+def test_of_replicas_that_were_taken_off_meanwhile_it_is_told_beside_those_that_are_back(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    watching.both(0, {1: 10, 2: 10, 3: 10}, ALL)
+    watching.both(2_000, {1: 12, 2: None, 3: 12}, REST)
+    at = MINUTE
+    watching.see(at, tick(at, dict.fromkeys(ALL, 12), ALL), tick(at, {1: 12, 3: 12, 4: 12}, (1, 3, 4), place=OTHER))
+    assert watching.outcome.startswith(
+        "Broker 2 was back in time: 1 replica of it (orders) has copied nothing that may"
+    )
+    assert "1 replica of it (orders) is not there any more" in watching.outcome
+    assert "Nothing is to be done" not in watching.outcome
+
+
+def test_what_an_audit_came_to_before_a_restart_takes_away_that_nothing_was_lost(tmp_path: Path) -> None:
+    before = Watching(tmp_path)
+    before.late()
+    before.audit(2 * HOUR + 10, p0=Result.DIVERGED)
+    watching = Watching(tmp_path, 2 * HOUR + 15)
+    watching.audit(2 * HOUR + 20, p1=Result.CONSISTENT)
+    assert "found no difference" in watching.outcome
+    assert "nothing was lost" not in watching.outcome
+    assert "The job was started in it" in watching.outcome
+
+
+def test_a_finding_that_stands_in_one_of_its_partitions_takes_away_that_nothing_was_lost(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    watching.late()
+    watching.differing = [PLACE, SHORT]
+    watching.audit(2 * HOUR + 10, p0=Result.CONSISTENT, p1=Result.CONSISTENT)
+    assert "nothing was lost" not in watching.outcome
+    assert "Findings stand in 1 partition of it (orders-0)" in watching.outcome
+
+
+def test_a_finding_that_comes_while_the_end_is_told_takes_away_that_nothing_is_to_be_done(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    watching.away()
+    watching.see(2 * MINUTE, tick(2 * MINUTE, dict.fromkeys(ALL, 12), ALL))
+    assert watching.outcome.endswith("Nothing is to be done.")
+    watching.differing = [PLACE]
+    watching.see(2 * MINUTE + 5_000, tick(2 * MINUTE + 5_000, dict.fromkeys(ALL, 12), ALL))
+    assert "Nothing is to be done" not in watching.outcome
+    assert "(orders-0)" in watching.outcome
+
+
+def test_one_that_is_late_again_after_its_audit_has_no_verdict_until_the_next(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    watching.late()
+    watching.audit(2 * HOUR + 10, p0=Result.CONSISTENT)
+    watching.both(2 * HOUR + 1_000, {1: 14, 2: None, 3: 14}, REST)
+    watching.both(4 * HOUR, dict.fromkeys(ALL, 14), ALL)
+    (outage,) = watching.said.outages
+    assert outage.verdicts == {}
+
+
+def test_nothing_is_said_of_its_end_while_an_outage_lasts(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    watching.away()
+    assert watching.outcome == ""
+
+
+def mixed(watching: Watching, at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> None:
+    """Looks at a topic that keeps deletions for an hour, and at one that keeps them for no time."""
+    watching.see(at, tick(at, ends, isr), tick(at, ends, isr, place=SHORT, retention=SKEW + LOOK))
+
+
+def test_a_topic_of_which_nobody_can_tell_was_not_back_in_time_and_is_kept_until_no_time(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    mixed(watching, 0, {1: 10, 2: 10, 3: 10}, ALL)
+    for at in (2_000, 30_000):
+        mixed(watching, at, {1: 12, 2: None, 3: 12}, REST)
+    (away,) = [one for one in watching.logged if one["event"] == "a broker is away"]
+    assert (away["kept_until"], away["not_known_of"]) == ("2023-11-14 23:13:14 UTC", "short")
+    (outage,) = watching.said.outages
+    said = outage_in_words(outage, watching.said.absent, (), (START + 30_000) / 1000)
+    assert "What 1 replica of it (orders) lacks is kept until" in said
+    assert "Until when what 1 replica of it (short) lacks is kept is not known." in said
+    mixed(watching, MINUTE, dict.fromkeys(ALL, 12), ALL)
+    assert watching.outcome.startswith(
+        "Broker 2 was back in time: 1 replica of it (orders) has copied nothing that may"
+    )
+    assert "Of 1 replica of broker 2 (short) nobody can tell whether it was back in time" in watching.outcome
+    assert "Nothing is to be done" not in watching.outcome
+
+
+def test_of_an_outage_of_none_but_such_topics_it_is_not_said_that_it_was_back_in_time(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    for at, end, isr in ((0, 12, ALL), (2_000, None, REST), (MINUTE, 12, ALL)):
+        watching.see(at, tick(at, {1: 12, 2: end, 3: 12}, isr, retention=SKEW))
+    assert watching.outcome.startswith("Of 1 replica of broker 2 (orders) nobody can tell")
+    assert "Broker 2 was back in time" not in watching.outcome
+
+
+def test_the_log_tells_away_back_and_over_in_this_order(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    watching.away()
+    watching.see(2 * MINUTE, tick(2 * MINUTE, {1: 12, 2: 11, 3: 12}, REST))
+    watching.see(2 * MINUTE + 1_000, tick(2 * MINUTE + 1_000, dict.fromkeys(ALL, 12), ALL))
+    assert watching.told == ["a broker is away", "a broker is back", "the outage of a broker is over"]
+    assert {one["since_at_most"] for one in watching.logged if "since_at_most" in one} == {"2023-11-14 22:13:19 UTC"}
+
+
+@pytest.mark.parametrize("presence", [None, 10])
+def test_the_log_tells_nothing_of_an_outage_that_is_over_within_seconds(tmp_path: Path, presence: int | None) -> None:
+    watching = Watching(tmp_path)
+    watching.see(0, tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    for at in (2_000, 6_000, 11_000):
+        watching.see(at, tick(at, {1: 12, 2: presence, 3: 12}, REST))
+    watching.see(13_000, tick(13_000, dict.fromkeys(ALL, 12), ALL))
+    assert watching.told == []
