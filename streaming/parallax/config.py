@@ -154,7 +154,11 @@ class TopicSettings(_Section):
 
     include: list[_Name] = Field(default_factory=list, description="Topic names to watch.")
     pattern: str | None = Field(None, description="Regular expression; topics that match whole are watched too.")
-    brokers: list[int] | None = Field(None, description="Broker ids to read; all that host a replica by default.")
+    brokers: list[int] | None = Field(
+        None,
+        description="Broker ids to read; all that host a replica by default. What these hold is compared; the others' "
+        "replicas are waited for by nobody.",
+    )
 
     @field_validator("include")
     @classmethod

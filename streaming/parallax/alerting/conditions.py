@@ -228,7 +228,6 @@ CONDITIONS: Mapping[str, Condition] = {
         "For 5 minutes no topic has been there that topics.include names or topics.pattern matches. Correct them, or "
         "stop the job where no such topic is to come.",
         cause=Cause.NOTHING_WATCHED,
-        left="A topic matches, and is watched.",
     ),
     "ParallaxBrokerUnreachable": Condition(
         ("broker_reachable",),
