@@ -16,7 +16,8 @@ from parallax.guard.outages import headline, outage_in_words
 from parallax.guard.timekeeper import Timekeeper
 from parallax.model import TopicPartition
 from tests.unit.guard.looking import HOUR, LOOK, PLACE, SKEW, START, clock, tick
-from tests.unit.guard.test_recall import ALL, REST, _row
+from tests.unit.guard.test_recall import ALL, REST, _row, history
+from tests.unit.guard.test_recall import record as write
 
 OTHER = TopicPartition("orders", 1)
 SHORT = TopicPartition("short", 0)
@@ -221,3 +222,12 @@ def test_the_log_tells_nothing_of_an_outage_that_is_over_within_seconds(tmp_path
         watching.see(at, tick(at, {1: 12, 2: presence, 3: 12}, REST))
     watching.see(13_000, tick(13_000, dict.fromkeys(ALL, 12), ALL))
     assert watching.told == []
+
+
+def test_of_an_outage_that_outlasts_a_restart_it_is_said_since_when_it_is_known_to_be_in_time(tmp_path: Path) -> None:
+    write(tmp_path, *history(away_from=60_000, until=180_000))
+    watching = Watching(tmp_path, 180_000)
+    assert watching.headline == "Broker 2 is away (orders)"
+    watching.see(200_000, tick(200_000, dict.fromkeys(ALL, 200), ALL))
+    assert "may have been cleaned before since the job was started again." in watching.outcome
+    assert "Nothing is to be done" not in watching.outcome
