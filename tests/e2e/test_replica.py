@@ -340,7 +340,8 @@ def test_a_follower_reports_its_open_transaction(
         (listed,) = [t for t in listings.transactions if t.producer_id in open_at]
         assert listed.state == "Ongoing"
         (described,) = client.describe_transactions(listed.coordinator, [listed.transactional_id, "of nobody"])
-        assert described == replace(listed, partitions=frozenset({Place(topic, 0)}))
+        assert described.started_ms > 0, "which only its coordinator's description says"
+        assert described == replace(listed, partitions=frozenset({Place(topic, 0)}), started_ms=described.started_ms)
     finally:
         finish(producers, "txn-lz4", commit=True)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from parallax.findings.explain import explain
-from parallax.findings.finding import claim_of, evidence_of, sides_of
+from parallax.findings.finding import Finding, claim_of, evidence_of, sides_of
 from parallax.findings.incident import tally_of
 from parallax.findings.incidents import ALONE
 from parallax.findings.requests import Question, Recreated
 from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
-from parallax.sides import standing
+from parallax.sides import as_document, standing
 from tests.simulation import kinds, probe
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import BROKERS, Op, profile
@@ -980,6 +980,11 @@ SEEDS = (
 )
 
 
+def shown_by_side(event: Finding) -> dict[str, list[int]]:
+    """Who showed what when an event was decided, as the table has it."""
+    return as_document(sides_of(event))
+
+
 def parse(text: str) -> list[Op]:
     made: list[Op] = []
     for part in text.split(";"):
@@ -1052,7 +1057,7 @@ def test_a_frozen_replica_hides_no_difference_between_others_whichever_of_those_
     deleted = "write -1 1 -1; tick 5001" + "".join(f"; write -1 90 {n}; clean 2; tick 2001" for n in range(6))
     played(world, f"lead 2; write -1 1 9; write 2 3 5; sync; stop {frozen}; end 2 0; sync; {others}{deleted}", 0)
     played(world, "start 1; start 3; start 4; sync; cold; sync; round; tick 400; round; tick 400; round", 10)
-    standing = {(str(e.kind), e.broker): sides_of(e) for e in world.monitor.lifecycle.standing()}
+    standing = {(str(e.kind), e.broker): shown_by_side(e) for e in world.monitor.lifecycle.standing()}
     assert standing.keys() == {("read_committed_frozen", frozen), ("visibility_mismatch", -1)}
     assert standing["visibility_mismatch", -1] == {"no value": [2], "value at offset 0": [1, 3, 4]}
     world.settle()
@@ -1589,7 +1594,7 @@ def test_a_replica_that_is_right_again_is_not_accused_by_the_values_of_one_that_
     played(world, ONE_IS_COPIED_AGAIN, 20)
     (stands,) = world.monitor.lifecycle.standing()
     assert (stands.kind, stands.broker) == ("visibility_mismatch", NOBODY)
-    assert {frozenset(side) for side in sides_of(stands).values()} == {frozenset({1}), frozenset({2, 3})}
+    assert {frozenset(side) for side in shown_by_side(stands).values()} == {frozenset({1}), frozenset({2, 3})}
     world.settle()
 
 
@@ -1601,7 +1606,7 @@ def test_what_a_finding_covers_is_seen_on_another_replica_by_any_record_of_its_t
     lapped = "write -1 90 3; sync; clean 1; round"
     played(world, f"write -1 0 44; {lapped}; tick 1500; {lapped}; lead 3; sync; tick 100; round", 2)
     (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.broker, sides_of(stands)) == (2, {"committed": [2]}), (
+    assert (stands.broker, shown_by_side(stands)) == (2, {"committed": [2]}), (
         "what 1 was read to show is no witness any more"
     )
     played(world, "wipe 2 1; sync; tick 100; round", 8)
@@ -1617,7 +1622,7 @@ def test_one_that_shows_the_same_and_is_away_when_the_accused_is_put_right_is_no
     played(world, missed, 1)
     played(world, "lead 2; wipe 1 1; sync; tick 100; round; lead 1; sync; tick 100; round", 3)
     (stands,) = world.monitor.lifecycle.standing()
-    assert [1, 2] in sides_of(stands).values()
+    assert [1, 2] in shown_by_side(stands).values()
     played(world, "lead 3; sync; tick 100; round; stop 1; tick 100; round", 2)
     played(world, "wipe 2 1; sync; tick 100; round", 6)
     played(world, "start 1; sync; tick 100; round", 30)
@@ -1684,7 +1689,10 @@ def test_a_copy_is_looked_for_by_key_though_the_accused_shows_the_record_rightly
     played(world, f"{ANOTHER_IS_COPIED}", 3)
     played(world, ONE_IS_COPIED_AGAIN, 6)
     (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, sides_of(stands)) == ("visibility_mismatch", {"no value": [1], "value at offset 0": [2, 3]})
+    assert (stands.kind, shown_by_side(stands)) == (
+        "visibility_mismatch",
+        {"no value": [1], "value at offset 0": [2, 3]},
+    )
     world.settle()
 
 
@@ -1744,7 +1752,7 @@ def test_one_of_two_copies_that_is_put_right_is_named_no_more(before: str, ended
     played(world, ONE_IS_COPIED_AGAIN, 5)
     played(world, "wipe 1 1; sync; tick 100; round", 5)
     (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, stands.broker, sides_of(stands)[own]) == (kind, 4, [4])
+    assert (stands.kind, stands.broker, shown_by_side(stands)[own]) == (kind, 4, [4])
 
 
 def _stands(world: World) -> list[tuple[str, int]]:
