@@ -172,6 +172,8 @@ class Judge:
                 self.broken.append(broken)
         # Elsewhere one that is held back cannot be judged, and a finding on it stands until it can be.
         for said in findings.standing if not kinds.ELECTED.keys().isdisjoint(self.profile.kinds) else ():
+            if said.accused is not None and said.accused not in self.cluster.replicas:
+                continue  # That it holds no replica any more has to be seen twice: it is over after the audit.
             if (broken := properties.stands(said, now, self.cluster, findings.standing)) is not None:
                 self.broken.append(broken)
         if self.profile.late:
@@ -195,6 +197,9 @@ class Judge:
             shown: what the readers of the stream were given.
         """
         now, truth = self.now(), oracle.truth_of(self.cluster)
+        for said in findings.standing:
+            if said.accused is not None and said.accused in self.cluster.retired:
+                self.broken.append(Broken(properties.NEVER_RIGHT, said.kind, f"{said} holds no replica any more"))
         for place in properties.places(truth, now):
             how = self._hold(place, truth, now, Told(findings, unknown, shown, audited=True))
             self.places["audited", how] += 1
