@@ -195,6 +195,8 @@ def stands(said: Said, now: Moment, cluster: Cluster, standing: Sequence[Said]) 
     truth = oracle.truth_of(cluster)
     if said.about == "key" and any(_is_kept_below(said, replica, now, standing, truth) for replica in held):
         return None
+    if said.about == "transaction" and said.accused in now and said.key in now[said.accused].unlike:
+        return None  # The record is gone by now, and what its wrong outcome made of the key is not.
     return confirmed(said, [now], cluster)
 
 
