@@ -269,7 +269,7 @@ def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicM
 
 def _ghost(broker: int, places: Sequence[TopicPartition]) -> Line:
     """A broker that partitions are assigned to, and that the cluster does not have."""
-    shown = some([f"{place.topic}-{place.partition}" for place in places])
+    shown = some([place.name for place in places])
     problem = f"it is no live broker of the cluster, and {shown} are assigned to it: their replicas there are absent"
     hint = "start it, or, if it is gone for good, reassign them (kafka-reassign-partitions.sh)."
     return Line(f"broker {broker}", Result.UNKNOWN, f"{problem}; {hint}")

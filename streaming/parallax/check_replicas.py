@@ -16,7 +16,7 @@ def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> It
     by_reason: dict[str, list[str]] = {}
     for place, answer in answers.items():
         if isinstance(answer, ReplicaError) and not isinstance(answer, Unauthorized):
-            by_reason.setdefault(answer.problem, []).append(_name(place))
+            by_reason.setdefault(answer.problem, []).append(place.name)
     for problem, names in by_reason.items():
         count = f"{len(names):,} of its {counted(len(answers), 'replica')} cannot be read"
         yield Line(f"broker {broker}", Result.WRONG, f"{count} ({some(sorted(names))}): {problem}.")
@@ -64,19 +64,15 @@ def out_of_sync(topics: Sequence[TopicMetadata]) -> Iterator[Line]:
         leaderless = []
         for number, partition in topic.partitions.items():
             for broker in sorted(set(partition.replicas) - set(partition.isr)):
-                behind.setdefault(broker, []).append(_name(TopicPartition(topic.name, number)))
+                behind.setdefault(broker, []).append(TopicPartition(topic.name, number).name)
             if partition.leader < 0:
-                leaderless.append(_name(TopicPartition(topic.name, number)))
+                leaderless.append(TopicPartition(topic.name, number).name)
         for broker, names in sorted(behind.items()):
             text = f"broker {broker} is out of the ISR of {some(names)}."
             yield Line(f"topic {topic.name}", Result.NOTE, text)
         if leaderless:
             text = f"{some(leaderless)} has no leader: nobody can write to it or consume it."
             yield Line(f"topic {topic.name}", Result.NOTE, text)
-
-
-def _name(place: TopicPartition) -> str:
-    return f"{place.topic}-{place.partition}"
 
 
 __all__ = ["log_directories", "out_of_sync", "silent_replicas"]

@@ -16,6 +16,11 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    @property
+    def name(self) -> str:
+        """As Kafka writes it, as in ``orders-0``."""
+        return f"{self.topic}-{self.partition}"
+
 
 UNKNOWN = -1
 """Stands for an offset, a time, an epoch or an id where none is known, or there is none: Kafka's own number for it."""

@@ -30,6 +30,19 @@ def error_line(text: str, output: str) -> str:
     return json.dumps({"error": text}) if output == "json" else f"parallax: {text}"
 
 
+def bytes_as_text(raw: bytes) -> str:
+    """Bytes for people: as text where they are UTF-8, else hexadecimal."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return f"0x{raw.hex()}"
+
+
+def printable(text: str) -> str:
+    """A text with escapes for what cannot be printed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def as_json(document: object) -> str:
     """A document for programs, as the commands print it; paths are text.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from parallax.model import UNKNOWN
 
-OFFSET_DIGITS = 19
+_OFFSET_DIGITS = 19
 """Digits that the largest offset has."""
 
 
@@ -99,7 +99,7 @@ class Side:
 
 
 def _offset(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS):
+    if not (text.isascii() and text.isdigit() and len(text) <= _OFFSET_DIGITS):
         raise ValueError("no offset")
     return int(text)
 

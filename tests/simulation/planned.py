@@ -32,7 +32,7 @@ from tests.simulation.judging import name_of
 from tests.simulation.monitor import Monitor
 from tests.simulation.properties import Ended, Moment, Place, Unknown
 from tests.simulation.readers import Row
-from tests.simulation.second import MISSED, UNSOUND, Mistake, Second, Watching, _in, said
+from tests.simulation.second import MISSED, SPOKEN, UNSOUND, Mistake, Second, Watching, lies_in, spoken
 from tests.simulation.seeing import Reports
 from tests.simulation.world import World
 
@@ -236,8 +236,8 @@ class Planned(Second):
         now, truth = self.judge.now(), oracle.truth_of(self.cluster)
         for place in properties.places(truth, now):
             whole = self.how(place, truth, now) or MISSED
-            part = _spoken(self.part.verdicts, place, truth, now)
-            if part is None and whole in SAID:
+            part = spoken(self.part.verdicts, place, truth, now)
+            if part is None and whole in SPOKEN:
                 part = self._left(place, truth, unknown) or self._by_earlier_looks(place, truth, now) or MISSED
             self.counts[f"beside {place.what}: whole {whole.split(':')[0]}, asked {part or 'nothing'}"] += 1
             if part is MISSED:
@@ -253,7 +253,7 @@ class Planned(Second):
         for broker, look in case.looks.items():
             ledger.look(look, leads=broker == case.partition.leader)
         found = judge(Case(ledger, case.partition, case.looks, case.latest_stable), {}).verdicts
-        return None if _spoken(found, place, truth, now) else "nothing: only earlier whole looks saw it"
+        return None if spoken(found, place, truth, now) else "nothing: only earlier whole looks saw it"
 
     def _left(self, place: Place, truth: oracle.Truth, unknown: Unknown) -> str | None:
         """Why an audit has to say it; None: nothing says that one is needed."""
@@ -262,16 +262,4 @@ class Planned(Second):
             return "unknown"
         if name_of(place) in self.judge.harmed:
             return "nothing: lost after it was read"
-        return "left to an audit" if _in(offsets, unknown.until_audited) else None
-
-
-SAID = frozenset({"accused", "a difference", "accused, and gone"})
-
-
-def _spoken(verdicts: Iterable[Verdict], place: Place, truth: oracle.Truth, now: Moment) -> str | None:
-    covering = [verdict for verdict in verdicts if properties.covers(said(verdict), place, truth, now)]
-    if any(verdict.accused is not None and not verdict.past for verdict in covering):
-        return "accused"
-    if any(not verdict.past for verdict in covering):
-        return "a difference"
-    return "accused, and gone" if place.what == "outcome" and covering else None
+        return "left to an audit" if lies_in(offsets, unknown.until_audited) else None

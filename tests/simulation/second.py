@@ -257,14 +257,8 @@ class Second(World):
     def how(self, place: Place, truth: oracle.Truth, now: Moment) -> str | None:
         """How the last look speaks of a place; None: it does not, and names nothing that would decide."""
         assert self.last is not None
-        spoken = [(verdict, said(verdict)) for verdict in self.last.verdicts]
-        covering = [verdict for verdict, one in spoken if properties.covers(one, place, truth, now)]
-        if any(verdict.accused is not None and not verdict.past for verdict in covering):
-            return "accused"
-        if any(not verdict.past for verdict in covering):
-            return "a difference"
-        if place.what == "outcome" and covering:
-            return "accused, and gone"
+        if (how := spoken(self.last.verdicts, place, truth, now)) is not None:
+            return how
         if place.what == "key" and any(one.key == place.key for one in self.last.unsettled):
             return "unsettled"
         return next(self._missing(place, truth, now), None)
@@ -282,7 +276,7 @@ class Second(World):
             yield from self._missing_of_an_outcome(place.broker, turned)
         else:
             yield from self._missing_of(About.FREEZE if place.what == "progress" else About.RECORD, place)
-        if place.what == "record" and _in(offsets, case.room.gaps):
+        if place.what == "record" and lies_in(offsets, case.room.gaps):
             yield "undecided: room"
         if offsets & {fact.offset for fact in case.doubted}:
             yield "undecided: lineage"
@@ -300,7 +294,7 @@ class Second(World):
         if any((one.about, one.broker, one.key) == (About.KEY, place.broker, place.key) for one in last.undecided):
             yield "undecided"
         is_known = any(fact.key == place.key and fact.end is None for fact in case.ledger.facts.values())
-        if not is_known and _in(offsets, case.room.gaps):
+        if not is_known and lies_in(offsets, case.room.gaps):
             yield "undecided: nothing of it was shown"
 
     def _missing_of(self, about: About, place: Place) -> Iterator[str]:
@@ -320,7 +314,7 @@ class Second(World):
             yield "undecided: its end"
         if turned and max(turned) < case.start:
             yield "undecided: below a log start"
-        if _in(turned, case.unread(broker)):
+        if lies_in(turned, case.unread(broker)):
             yield "undecided: read late"
 
 
@@ -329,7 +323,21 @@ def _kind(verdict: Verdict) -> str:
     return f"{verdict.about}{past}{'' if verdict.accused is not None else ', without direction'}"
 
 
-def _in(offsets: Iterable[int], spans: Iterable[tuple[int, int]]) -> bool:
+def spoken(verdicts: Iterable[Verdict], place: Place, truth: oracle.Truth, now: Moment) -> str | None:
+    """How verdicts speak of a place: one of `SPOKEN`; None where they do not."""
+    covering = [verdict for verdict in verdicts if properties.covers(said(verdict), place, truth, now)]
+    if any(verdict.accused is not None and not verdict.past for verdict in covering):
+        return "accused"
+    if any(not verdict.past for verdict in covering):
+        return "a difference"
+    return "accused, and gone" if place.what == "outcome" and covering else None
+
+
+SPOKEN = frozenset({"accused", "a difference", "accused, and gone"})
+
+
+def lies_in(offsets: Iterable[int], spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether an offset lies in one of some spans, whose ends are left out."""
     every = list(spans)
     return any(start <= offset < end for offset in offsets for start, end in every)
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.snapshot import Replica, Snapshot
-from parallax.counts import agreed, counted
+from parallax.counts import agreed, counted, named
 from parallax.model import FindingKind, TopicPartition
 from parallax.moments import roughly
 from parallax.source.feedback import ALL
@@ -23,8 +23,6 @@ STALE_S = 120.0
 STALLED_S = 300.0
 """Seconds without progress of a query after which it counts as hanging; or without a comparison, after which that
 counts as held up: one batch may take long."""
-NAMED = 3
-"""Topics, or addresses, that are named; of more, the others are counted."""
 
 
 class Cause(StrEnum):
@@ -233,7 +231,7 @@ def _of_storage_and_cluster(snapshot: Snapshot) -> Iterator[Blind]:
     if snapshot.storage_full:
         yield _all(Cause.STORAGE_FULL, None, "the storage is full, and recording has stopped", "the storage is full")
     if snapshot.mismatches:
-        where = some(set(snapshot.mismatches))
+        where = named(snapshot.mismatches)
         yield _all(Cause.OTHER_CLUSTER, None, f"another cluster answers at {where}", "another cluster answers")
 
 
@@ -268,7 +266,7 @@ def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
     if hanging := {one.one.place for one in snapshot.hanging}:
         what = "transactions hang" if len(snapshot.hanging) > 1 else "a transaction hangs"
         since = min(one.stands_since for one in snapshot.hanging)
-        phrase = f"{what} in {some(set(map(called, hanging)))}: {beyond}"
+        phrase = f"{what} in {named(place.name for place in hanging)}: {beyond}"
         reach = Reach(partitions=frozenset(hanging))
         yield Blind(Cause.HANGING, reach, since, phrase, f"a transaction hangs: {beyond}")
     frozen = [one for one in snapshot.findings.standing if one.kind is FindingKind.READ_COMMITTED_FROZEN]
@@ -276,7 +274,7 @@ def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
         reach = Reach(partitions=frozenset(one.place for one in frozen))
         since = min(one.first_suspected_at.timestamp() for one in frozen)
         here = f"a replica of the partition stands still: {beyond}"
-        places = some({called(one.place) for one in frozen})
+        places = named(one.place.name for one in frozen)
         yield Blind(Cause.FROZEN, reach, since, f"a replica of {places} stands still: {beyond}", here)
 
 
@@ -286,21 +284,9 @@ def _of_rights(snapshot: Snapshot) -> Iterator[Blind]:
         by_right.setdefault(refusal.right.replace("_", " "), set()).add(replica)
     for right, refused in sorted(by_right.items()):
         topics = frozenset(topic for topic, *rest in refused if tuple(rest) == WHOLE_TOPIC)
-        phrase = f"the right {right} is missing on {some({topic for topic, *_ in refused})}"
+        phrase = f"the right {right} is missing on {named(topic for topic, *_ in refused)}"
         reach = Reach(topics=topics, replicas=frozenset(refused))
         yield Blind(Cause.UNAUTHORIZED, reach, None, phrase, f"the right {right} is missing")
-
-
-def called(place: TopicPartition) -> str:
-    """A partition as Kafka writes it."""
-    return f"{place.topic}-{place.partition}"
-
-
-def some(names: Collection[str]) -> str:
-    """The first of some names, and how many more there are."""
-    first = sorted(names)
-    more = f" and {len(first) - NAMED:,} more" if len(first) > NAMED else ""
-    return ", ".join(first[:NAMED]) + more
 
 
 __all__ = [
@@ -311,9 +297,7 @@ __all__ = [
     "HeldUp",
     "Reach",
     "blindness",
-    "called",
     "held_up",
     "hiding",
     "is_read",
-    "some",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from parallax.alerting.blind import Cause, blindness, called, held_up, some
+from parallax.alerting.blind import Cause, blindness, held_up
 from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.snapshot import Snapshot
 from parallax.alerting.starting import Past, Stage, Step, left_to_read, steps_of
@@ -26,7 +26,7 @@ from parallax.alerting.unknown import (
     unknown_offsets,
     words,
 )
-from parallax.counts import agreed, counted
+from parallax.counts import agreed, counted, named
 from parallax.guard.words import late_in_words
 from parallax.model import IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import roughly
@@ -219,14 +219,14 @@ def _uncompared(snapshot: Snapshot) -> Iterator[str]:
     differ = {finding.place for finding in snapshot.findings.standing}
     late_s = {place: s for place, s in overdue(snapshot).items() if s > LAGGING_S}
     if late_s:
-        where, counts = some(set(map(called, late_s))), unknown_by(snapshot, Telling.ON_ITS_WAY, late_s)
+        where, counts = named(place.name for place in late_s), unknown_by(snapshot, Telling.ON_ITS_WAY, late_s)
         what = f": {_counts(counts)}" if counts else ""
         yield f"{where} waited {roughly(max(late_s.values()))} for a verdict{what}"
     if counts := _but_starts(unknown_by(snapshot, Telling.CANNOT_TELL)):
         yield f"offsets were left out of the comparison: {_counts(counts)}"
-    if apart := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=True) - set(map(called, differ)):
+    if apart := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=True) - {place.name for place in differ}:
         yield (
-            f"logs of {some(apart)} begin at different offsets, though no cleanup policy is known to delete records: "
+            f"logs of {named(apart)} begin at different offsets, though no cleanup policy is known to delete records: "
             "one may have lost its beginning"
         )
     if late_copies := [one for one in snapshot.absences.late if one.place not in differ]:
@@ -256,12 +256,12 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         yield f"{_counts(counts)}: offsets that nobody could compare in time; an audit tells of them"
     if gone := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=False):
         yield (
-            f"all logs of {some(gone)} have lost their beginning, though no cleanup policy is known to delete records; "
-            "what they held there is unknown"
+            f"all logs of {named(gone)} have lost their beginning, though no cleanup policy is known to delete "
+            "records; what they held there is unknown"
         )
     if deleting := _starts(snapshot, UnknownReason.RETENTION_DIFFERS):
         yield (
-            f"logs of {some(deleting)} begin at different offsets: each replica deletes by retention at its own time; "
+            f"logs of {named(deleting)} begin at different offsets: each replica deletes by retention at its own time; "
             "where that lasts, one may have lost its beginning"
         )
     if new := sum(place not in held_up(snapshot) for place in catching_up(snapshot)):
@@ -282,7 +282,7 @@ def _starts(snapshot: Snapshot, reason: UnknownReason, *, apart: bool | None = N
         apart: only where the logs begin at different offsets now, or only where they do not; None for both.
     """
     return {
-        called(place)
+        place.name
         for place, counts in unknown_offsets(snapshot).items()
         if reason in counts and apart in (None, begin_apart(snapshot.coverage[place]))
     }

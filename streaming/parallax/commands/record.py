@@ -14,7 +14,7 @@ from parallax.commands.shared import BrokerIds, Config, Format, OutputFormat, on
 from parallax.errors import one_line
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.moments import time_text
-from parallax.output import as_json, console, error_line, waiting
+from parallax.output import as_json, bytes_as_text, console, error_line, printable, waiting
 
 if TYPE_CHECKING:
     from parallax.config import Settings
@@ -194,11 +194,7 @@ def bytes_in_words(raw: bytes | None, size: int) -> str:
         return "null" if size < 0 else f"not shown: {size:,} bytes"
     if not raw:
         return "empty"
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = f"0x{raw.hex()}"
-    said = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    said = printable(bytes_as_text(raw))
     return said if len(said) <= _MOST_SHOWN else f"{said[:_MOST_SHOWN]}... ({size:,} bytes; --format json shows all)"
 
 
@@ -245,7 +241,7 @@ def write(found: Found, to: TextIO) -> None:
     from rich.text import Text
 
     shown = console(to, highlight=False)
-    shown.print(Text(f"{found.place.topic}-{found.place.partition}, offset {found.offset}", style="bold"))
+    shown.print(Text(f"{found.place.name}, offset {found.offset}", style="bold"))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
     for broker in found.answers:

@@ -123,7 +123,7 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
 def held_back(one: Open) -> str:
     """What an open transaction holds back, as a sentence."""
     return (
-        f"read_committed consumers of {one.place.topic}-{one.place.partition} get nothing from offset "
+        f"read_committed consumers of {one.place.name} get nothing from offset "
         f"{one.start_offset} on, and compaction cannot pass it."
     )
 

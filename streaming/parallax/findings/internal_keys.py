@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from parallax.output import bytes_as_text
+
 OFFSETS_TOPIC = "__consumer_offsets"
 _OFFSET_VERSIONS, _GROUP_VERSION = (0, 1), 2
 """OffsetCommitKey, GroupMetadataKey (group-coordinator's message schemas)."""
@@ -34,12 +36,7 @@ def key_in_words(topic: str, key: bytes | None) -> str | None:
 
 def key_as_text(key: bytes | None) -> str | None:
     """A key for people: as text where it is UTF-8, else hexadecimal; None where it was not read."""
-    if key is None:
-        return None
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return f"0x{key.hex()}"
+    return None if key is None else bytes_as_text(key)
 
 
 def _text(key: bytes, at: int) -> tuple[str, int]:

@@ -170,7 +170,7 @@ def incident(
         status: confirmed, spread where all replicas share it, or unsettled where they agree, maybe on what is wrong.
         is_exposed: the accused leads, or a replica that shows what it shows.
     """
-    partition = f"{group.place.topic}-{group.place.partition}"
+    partition = group.place.name
     lowest, highest = offsets
     many, consumers = KINDS[group.kind].many, KINDS[group.kind].consumers
     if group.kind is FindingKind.VISIBILITY_MISMATCH and group.is_of_transactions:
@@ -220,7 +220,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
     each = ", ".join(f"{name} {number:,}" for name, number in sorted(ended.items()))
-    partition, what = f"{group.place.topic}-{group.place.partition}", counted_in_words(group)
+    partition, what = group.place.name, counted_in_words(group)
     was = f"The replicas of {partition} differed in many {what}."
     if group.broker != NOBODY:
         was = f"Broker {group.broker} showed many {what} of {partition} wrongly."

@@ -161,7 +161,7 @@ def _of_late(outage: Outage) -> list[str]:
 
 
 def _partitions(places: Iterable[TopicPartition]) -> str:
-    return named(f"{place.topic}-{place.partition}" for place in places)
+    return named(place.name for place in places)
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:

@@ -127,7 +127,7 @@ def late_in_short(late: Late) -> str:
 
 
 def _replica(late: Late) -> str:
-    return f"{late.place.topic}-{late.place.partition} on broker {late.broker}"
+    return f"{late.place.name} on broker {late.broker}"
 
 
 def unwatched_in_words(topics: Mapping[str, int]) -> str:

@@ -6,38 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from test_collector import Clock, Report, samples
-from test_status import Monitor
+from monitored import Monitor
+from test_collector import Report, samples
 
 from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S, overdue
 from parallax.alerting.page.glance import CALM, State, partitions, verdicts
 from parallax.alerting.page.offset_lanes import lanes
 from parallax.alerting.page.topic_map import topic_map
-from parallax.alerting.state import MonitorState
-from parallax.alerting.status import Condition, Watch
+from parallax.alerting.status import Condition
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
-from parallax.model import IsolationLevel, MissingRight, TopicPartition, UnknownReason
+from parallax.model import MissingRight, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, progress
 
 PLACE = TopicPartition("orders", 0)
-LEVELS = tuple(IsolationLevel)
-
-
-@pytest.fixture
-def monitor() -> Monitor:
-    clock = Clock()
-    return Monitor(clock, MonitorState(clock), Watch())
-
-
-@pytest.fixture
-def healthy(monitor: Monitor) -> Monitor:
-    monitor.started()
-    assert monitor.says().condition is Condition.AGREE
-    return monitor
 
 
 def grown(offset: int, **more: object) -> dict[str, object]:

@@ -2,69 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
-from test_collector import Clock, Report
+from monitored import LEVELS, Monitor
+from test_collector import Report
 
 from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S
 from parallax.alerting.starting import Past
 from parallax.alerting.state import MonitorState
-from parallax.alerting.status import STUCK_S, Condition, Status, Watch, health, status_of
-from parallax.compare.suspect import Coverage, UnreadRange
+from parallax.alerting.status import STUCK_S, Condition, Status, health, status_of
+from parallax.compare.suspect import UnreadRange
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Absence, Late, Presence
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, MissingRight, TopicPartition, UnknownReason
+from parallax.model import FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, coverage, finding, progress
-
-LEVELS = tuple(IsolationLevel)
-
-
-@dataclass
-class Monitor:
-    """A job of one partition, and what is said of it."""
-
-    clock: Clock
-    state: MonitorState
-    watch: Watch
-
-    def compared(self, **more: object) -> Coverage:
-        whole = replace(coverage(**more), compared_at=int(self.clock.now * 1000))  # type: ignore[arg-type]
-        self.state.update_query(replace(Report(), last_progress=self.clock.now))
-        self.state.update_coverage([whole])
-        return whole
-
-    def read(self, offset: int = 100, brokers: tuple[int, ...] = BROKERS) -> None:
-        for level in LEVELS:
-            self.state.update_positions(level, {("orders", 0, b): offset for b in brokers})
-
-    def started(self) -> None:
-        self.state.update_findings(FindingsStatus())
-        self.state.update_query(Report())
-        self.state.update_progress([progress(broker=b) for b in BROKERS])
-        self.read()
-        self.compared()
-
-    def says(self) -> Status:
-        return self.watch.look(self.state.snapshot())
-
-
-@pytest.fixture
-def monitor() -> Monitor:
-    clock = Clock()
-    return Monitor(clock, MonitorState(clock), Watch())
-
-
-@pytest.fixture
-def healthy(monitor: Monitor) -> Monitor:
-    monitor.started()
-    assert monitor.says().condition is Condition.AGREE
-    return monitor
 
 
 def test_a_job_that_has_just_begun_is_starting_and_says_how_far_it_is(monitor: Monitor) -> None:

@@ -52,7 +52,7 @@ class Asking:
             where = None if topic is None else topic.partitions.get(finding.partition)
             if where is None:
                 why = "there is none any more" if topic is None or topic.error is None else topic.error.problem
-                raise AskingError(f"{finding.topic}-{finding.partition} cannot be asked for: {why}")
+                raise AskingError(f"{finding.place.name} cannot be asked for: {why}")
             silent: dict[int, AtOffset] = {}
             answers: dict[int, dict[int, AtOffset]] = {}
             for offset in offsets:

@@ -128,7 +128,7 @@ class Page:
         over_time = drawn_over_time(lanes_over_time(tracks, self._compared.of(place, snapshot)))
         html = self._renderer.partition(snapshot, self._status(snapshot), place, over_time, error)
         if html is None:
-            return self._no(f"Partition {place.topic}-{place.partition} is none that the job follows.")
+            return self._no(f"Partition {place.name} is none that the job follows.")
         return HTMLResponse(html)
 
     def _finding(self, request: Request) -> Response:

@@ -13,6 +13,7 @@ from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.model import IsolationLevel
 from parallax.moments import time_text
+from parallax.output import bytes_as_text, printable
 
 if TYPE_CHECKING:  # the wire is not loaded for a report
     from parallax.replica.at_offset import AtOffset, Record
@@ -351,11 +352,7 @@ def _bytes(raw: bytes | None, size: int, secret: bytes, *, is_shown: bool = True
         return "null" if size < 0 else f"not read: {size:,} bytes"
     if not is_shown:
         return f"{size:,} bytes, hash {_hash(raw, secret)}"
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = f"0x{raw.hex()}"
-    said = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text) or "empty"
+    said = printable(bytes_as_text(raw)) or "empty"
     if len(said) <= _MOST_SHOWN:
         return said
     return f"{said[:_MOST_SHOWN]}... ({size:,} bytes, hash {_hash(raw, secret)})"

@@ -1,0 +1,23 @@
+"""A job as it begins, and one that has compared all."""
+
+from __future__ import annotations
+
+import pytest
+from monitored import Monitor
+from test_collector import Clock
+
+from parallax.alerting.state import MonitorState
+from parallax.alerting.status import Condition, Watch
+
+
+@pytest.fixture
+def monitor() -> Monitor:
+    clock = Clock()
+    return Monitor(clock, MonitorState(clock), Watch())
+
+
+@pytest.fixture
+def healthy(monitor: Monitor) -> Monitor:
+    monitor.started()
+    assert monitor.says().condition is Condition.AGREE
+    return monitor
