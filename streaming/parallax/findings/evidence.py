@@ -74,6 +74,9 @@ class _Replica(_Part):
     log_start_offset: int = UNKNOWN
     log_end_offset: int = UNKNOWN
     committed: list[_Record] = []
+    uncommitted: list[_Record] = []
+    asked: list[int] = []
+    asked_uncommitted: list[int] = []
     markers: list[_Marker] = []
     aborted: list[_Aborted] = []
     open_transactions: list[_Open] | None = None

@@ -255,3 +255,10 @@ _REPLICAS = st.builds(
 )
 def test_whatever_a_probe_writes_has_the_form(answers: Answers) -> None:
     check_form(json.loads(json.dumps(answers.evidence())))
+
+
+@pytest.mark.parametrize("name", ["asked", "asked_uncommitted", "committed", "uncommitted"])
+@pytest.mark.parametrize("part", [True, 17, [None]])
+def test_what_readers_list_has_to_be_a_list_of_what_is_listed(name: str, part: object) -> None:
+    with pytest.raises(ValueError, match="another form"):
+        check_form({"replicas": {"1": {name: part}}})
