@@ -88,19 +88,20 @@ class Outcomes:
             yield say(sides=proof.differing, past=len(held) < 2)
 
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
-        """The brokers that show the end marker itself of a group, and no record of it otherwise from an offset on.
+        """The brokers that show the end marker itself of a group, and no record otherwise of it or from an offset on.
 
-        Empty where its end is not known. Only they are surely right in it: another may show the true outcome by chance.
+        Empty where its end is not known. Only they are surely right in it: another may show the true outcome by chance,
+        or hold no record of it but one that it shows otherwise.
         """
         if group.end is None or group.end_marker < 0:
             return NOBODY_ELSE
-        marker = self.case.facts[group.end_marker]
+        marker, first = self.case.facts[group.end_marker], min(offset, *group.offsets)
         found = set()
         for broker, look in self.case.looks.items():
             others = (
                 outcome is not marker.end
                 for place, outcome in look.outcomes.items()
-                if offset <= place.offset < marker.offset and look.facts[place].producer == group.producer
+                if first <= place.offset < marker.offset and look.facts[place].producer == group.producer
             )
             if marker.place in look.facts and marker.offset < look.last_stable and not any(others):
                 found.add(broker)

@@ -31,6 +31,16 @@ def test_only_who_shows_the_end_marker_itself_is_right() -> None:
     assert {v.right for v in scene.judged.verdicts if v.about is About.OUTCOME} == {frozenset({1})}
 
 
+def test_who_shows_another_record_of_the_transaction_otherwise_is_not_right_about_this_one() -> None:
+    """Replica 3 holds record and marker, and shows the first record of the transaction as committed."""
+    both = [written(2, key="K"), written(3, key="L"), abort(4)]
+    scene = Scene(9).read(1, *both).shows(1, *both, outcomes={2: End.ABORT, 3: End.COMMIT})
+    scene.shows(2, *both, outcomes={2: End.ABORT, 3: End.ABORT})
+    scene.shows(3, *both, outcomes={2: End.COMMIT, 3: End.ABORT})
+    right = {v.offset: v.right for v in scene.judged.verdicts if v.about is About.OUTCOME and v.accused == 1}
+    assert right == {3: frozenset({2})}
+
+
 def test_with_room_before_the_end_marker_nobody_is_accused() -> None:
     scene = Scene(9).shows(1, *ROOMY).shows(2, written(4), **AS_ABORTED).shows(3, *ROOMY)
     assert said(scene) == {(None, frozenset({1, 2, 3}), False)}
