@@ -280,7 +280,8 @@ class Second(World):
             yield "undecided: room"
         if offsets & {fact.offset for fact in case.doubted}:
             yield "undecided: lineage"
-        if offsets and max(offsets) < case.start:
+        # Of a record it counts where that lies, not where its transaction ends.
+        if (place.offset if place.what == "record" else max(offsets, default=case.start)) < case.start:
             yield "undecided: below a log start"
         replaced = self.cluster.dropped.keys() | self.cluster.cuts.keys()
         was_copied = place.what == "outcome" and place.broker in replaced
