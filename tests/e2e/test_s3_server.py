@@ -19,9 +19,9 @@ from parallax.compare.segments import Manifest, Store
 from parallax.job import JobError, take_lease, take_over
 from parallax.stores import rust_path, set_environment
 from parallax.views import fencing
-from parallax.views.commits import filesystem
 from parallax.views.control import create_document, read_document, write_document
 from parallax.views.fencing import FencedError, hold, raise_fence, release
+from parallax.views.filesystem import filesystem
 from parallax.views.maintenance import Maintenance
 from parallax.views.objects import Objects
 from parallax.views.tables import VIEWS, create_tables, rust_uri

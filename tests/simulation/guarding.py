@@ -24,10 +24,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from parallax.guard.clock import SETTINGS_MS, Absence, Clock, Ended, Late, Look
-from parallax.guard.decide import TAKES_MS, Action, Alter, Append, Guard, Rules, Shown, TopicSeen
+from parallax.guard.decide import TAKES_MS, Action, Alter, Append, Guard, Rules
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind, Phase, is_marked
 from parallax.guard.horizons import Lap, Part, Reading
 from parallax.guard.pauses import PauseWatch
+from parallax.guard.seen import Shown, TopicSeen
 from parallax.model import TopicPartition
 
 TOPIC = "orders"

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from parallax.guard.clock import Absence, Clock, Ends, Retentions
-from parallax.guard.decide import Guard, Shown, TopicSeen
+from parallax.guard.decide import Guard
 from parallax.guard.holds import EventKind
 from parallax.guard.horizons import Readings, Stand
 from parallax.guard.pauses import Paused, Pauses
+from parallax.guard.seen import Shown, TopicSeen
 from tests.simulation.guarding import Broken, History
 
 HISTORIES = 100

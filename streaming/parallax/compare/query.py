@@ -21,7 +21,8 @@ from parallax.model import TopicPartition
 from parallax.source.feedback import AwaitedFile, write_awaited
 from parallax.stores import rust_path
 from parallax.views.checkpoints import Checkpoint
-from parallax.views.commits import Followed, filesystem
+from parallax.views.commits import Followed
+from parallax.views.filesystem import filesystem
 from parallax.views.queries import QuerySpec, awaited_path
 from parallax.views.sink import short_errors
 from parallax.views.tables import create_tables

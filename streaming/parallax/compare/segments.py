@@ -30,7 +30,7 @@ from parallax.compare.observations import Array
 from parallax.compare.state import PartitionState
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.stores import is_remote, rust_path
-from parallax.views.commits import filesystem
+from parallax.views.filesystem import filesystem
 
 BUCKETS = 16
 """Buckets of a new checkpoint; one that exists keeps its own number."""

@@ -29,6 +29,7 @@ from parallax.guard.holds import (
     is_marked,
     is_same,
 )
+from parallax.guard.seen import TopicSeen
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 TAKES_MS = 30_000
@@ -66,56 +67,6 @@ class Rules:
     internal_topics: bool = False
     may_shorten: frozenset[str] = frozenset()
     mark: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A setting as one broker shows it.
-
-    Attributes:
-        is_own: whether it is the topic's own value, not a default.
-    """
-
-    value: str
-    is_own: bool
-
-    @property
-    def own(self) -> str | None:
-        """The topic's own value."""
-        return self.value if self.is_own else None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSeen:
-    """A topic as it was just looked at.
-
-    Attributes:
-        topic_id: empty where there is no such topic.
-        settings: by broker that hosts it, the settings that it shows; those that do not answer are left out.
-        must_show: the brokers that lead or are in sync for one of its partitions.
-        is_in_sync: whether all replicas of all partitions are, and nothing is known to be absent.
-        free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
-        unreadable: why the brokers do not show its settings; empty where they do.
-        spaceless: why they do not say how much space there is; empty where they do, or nobody asked.
-        in_sync: the replicas that are, of each partition; nothing of the others.
-    """
-
-    topic_id: str
-    settings: Mapping[int, Mapping[str, Shown]]
-    must_show: frozenset[int]
-    is_in_sync: bool
-    free_percent: float | None = None
-    unreadable: str = ""
-    spaceless: str = ""
-    in_sync: frozenset[Absentee] = frozenset()
-
-    def agreed(self, name: str) -> Shown | None:
-        """What all of them show of a setting; None where they do not agree, or one does not answer."""
-        shown = [self.settings[b].get(name) for b in self.must_show if b in self.settings]
-        first = shown[0] if shown else None
-        if first is None or len(shown) < len(self.must_show) or any(one != first for one in shown):
-            return None
-        return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,6 +554,4 @@ __all__ = [
     "Append",
     "Guard",
     "Rules",
-    "Shown",
-    "TopicSeen",
 ]

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from parallax.errors import one_line
-from parallax.guard.decide import Shown, TopicSeen
 from parallax.guard.holds import SETTINGS, Absentee
+from parallax.guard.seen import Shown, TopicSeen
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from parallax.guard.holds import LAG, RATIO, Event, EventKind
-
-if TYPE_CHECKING:
-    from parallax.guard.decide import TopicSeen
+from parallax.guard.seen import TopicSeen
 
 GAP_MS = 30_000
 """Between two looks that are further apart a pause counts as interrupted."""

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from parallax.stores import is_remote
 from parallax.views import fencing, order
-from parallax.views.commits import filesystem
+from parallax.views.filesystem import filesystem
 from parallax.views.parquet import BROKER, TableFile
 from parallax.views.recording import Recorded
 from parallax.views.tables import RECORDED_ON, rust_uri, shape_of

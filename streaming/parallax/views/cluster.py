@@ -25,7 +25,7 @@ from parallax.errors import SetupError, one_line
 from parallax.release import VARIABLE, release, said_in
 from parallax.replica.options import files_of
 from parallax.stores import is_remote, rust_path
-from parallax.views.commits import filesystem
+from parallax.views.filesystem import filesystem
 
 PYTHON = "spark.pyspark.python"
 """Spark's option for the Python of the workers."""

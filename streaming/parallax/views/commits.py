@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from parallax.views import order
+from parallax.views.filesystem import filesystem
 from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
 
@@ -270,15 +270,6 @@ class TableLog:
             return None
 
 
-def filesystem(uri: str) -> fs.FileSystem:
-    """Where the files of a table are: paths are below its folder."""
-    if "://" not in uri:
-        return fs.SubTreeFileSystem(str(Path(uri).absolute()), fs.LocalFileSystem(use_mmap=True))
-    from parallax.views.handler import Handler
-
-    return fs.PyFileSystem(Handler(uri))
-
-
 def _entry(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
@@ -314,4 +305,4 @@ def _file(add: Mapping[str, Any]) -> DataFile:
     return DataFile(unquote(add["path"]), int(rows), None if broker is None else int(broker))
 
 
-__all__ = ["Appended", "DataFile", "Followed", "LogGoneError", "OtherTableError", "TableLog", "filesystem"]
+__all__ = ["Appended", "DataFile", "Followed", "LogGoneError", "OtherTableError", "TableLog"]

@@ -21,7 +21,7 @@ from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 
 from parallax.views import fencing, order
-from parallax.views.commits import filesystem
+from parallax.views.filesystem import filesystem
 from parallax.views.parquet import Shape, TableFile
 from parallax.views.positions import open_table
 from parallax.views.tables import RECORDED_ON, rust_uri, shape_of

@@ -12,7 +12,7 @@ from typing import Any
 from obstore.exceptions import BaseError
 
 from parallax.errors import one_line
-from parallax.views.commits import filesystem
+from parallax.views.filesystem import filesystem
 from parallax.views.objects import Objects, StoreError
 from parallax.views.tables import rust_uri
 

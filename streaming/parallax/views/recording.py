@@ -169,7 +169,7 @@ class _ViewFile:
 @lru_cache(maxsize=8)
 def _folder(storage: str, table: str) -> Any:
     # Spark reuses its Python workers: what writes to a store outlives the task.
-    from parallax.views.commits import filesystem
+    from parallax.views.filesystem import filesystem
     from parallax.views.tables import rust_uri
 
     return filesystem(rust_uri(storage, table))

@@ -22,7 +22,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from parallax.errors import one_line
-from parallax.views.commits import filesystem
+from parallax.views.filesystem import filesystem
 
 _lock = threading.Lock()
 _held: dict[str, list[frozenset[str]]] = {}

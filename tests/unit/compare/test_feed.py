@@ -26,8 +26,8 @@ from parallax.config import CompareSettings
 from parallax.model import ReadEvent
 from parallax.views import sink
 from parallax.views.appending import Appender
-from parallax.views.commits import filesystem
 from parallax.views.compaction import compact
+from parallax.views.filesystem import filesystem
 from parallax.views.parquet import TableFile
 from parallax.views.recording import Recorded
 from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, table_path

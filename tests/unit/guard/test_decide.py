@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parallax.guard.clock import Absence, Presence, Unclear
-from parallax.guard.decide import AGAIN_MS, TAKES_MS, Action, Alter, Append, Guard, Rules, Shown, TopicSeen
+from parallax.guard.decide import AGAIN_MS, TAKES_MS, Action, Alter, Append, Guard, Rules
 from parallax.guard.holds import (
     LAG,
     NO_LAG,
@@ -21,6 +21,7 @@ from parallax.guard.holds import (
     is_marked,
     is_same,
 )
+from parallax.guard.seen import Shown, TopicSeen
 from parallax.model import TopicPartition
 
 NOW = 1_700_000_000_000

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from parallax.guard.decide import Shown, TopicSeen
 from parallax.guard.holds import LAG, RATIO, Change, Event, EventKind
 from parallax.guard.pauses import PauseWatch, is_paused, on_record
+from parallax.guard.seen import Shown, TopicSeen
 
 MINE = str(2**63 - 15)
 CHANGES = (Change(RATIO, None, "1.0"), Change(LAG, None, MINE))

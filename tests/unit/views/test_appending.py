@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from parallax.source.schema import VIEW
 from parallax.views.appending import Appender, Began, lacking, may_be_gone
-from parallax.views.commits import filesystem
+from parallax.views.filesystem import filesystem
 from parallax.views.maintenance import shorten_log
 from parallax.views.parquet import TableFile
 from parallax.views.recording import Recorded

@@ -14,7 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 
 from parallax.source.schema import VIEW
-from parallax.views.commits import LogGoneError, TableLog, filesystem
+from parallax.views.commits import LogGoneError, TableLog
+from parallax.views.filesystem import filesystem
 from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables
 
 NAME = "read_committed"

@@ -1,0 +1,20 @@
+"""The file system of a table's folder for pyarrow, on a disk or in an object store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyarrow import fs
+
+
+def filesystem(uri: str) -> fs.FileSystem:
+    """Where the files of a table are: paths are below its folder."""
+    if "://" not in uri:
+        return fs.SubTreeFileSystem(str(Path(uri).absolute()), fs.LocalFileSystem(use_mmap=True))
+    # Loading delta-rs takes a while, and who writes to a disk needs none of it.
+    from parallax.views.handler import Handler
+
+    return fs.PyFileSystem(Handler(uri))
+
+
+__all__ = ["filesystem"]
