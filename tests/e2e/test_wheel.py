@@ -7,15 +7,24 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 import venv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+import yaml
 
 from parallax.lab.cluster import Cluster
+from parallax.lab.waiting import until
+from parallax.lab.watchdog import Watchdog
 from parallax.shipped import Choices, write_out
+from tests.e2e.job_process import SHORT_LIVED, kill_with_children
+from tests.receiver import Receiver
 
 TOP = Path(__file__).parents[2]
 SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "conf", "deploy", "dashboards", "docs")
@@ -32,11 +41,53 @@ class Installed:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of that environment in the folder; nothing of the checkout is on its path."""
-        command = [str(self.environment / "bin" / words[0]), *words[1:]]
-        known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         return subprocess.run(
-            command, cwd=self.folder, env=known, capture_output=True, text=True, timeout=240, check=False
+            self.command(*words),
+            cwd=self.folder,
+            env=self.known,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
         )
+
+    def command(self, *words: str) -> list[str]:
+        """A command line of that environment."""
+        return [str(self.environment / "bin" / words[0]), *words[1:]]
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The variables that its commands are given."""
+        return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def set(self, section: str, **settings: Any) -> None:
+        """Change a section of the settings that ``init`` wrote."""
+        file = self.folder / "parallax.yaml"
+        document = yaml.safe_load(file.read_text())
+        document[section] = {**(document.get(section) or {}), **settings}
+        file.write_text(yaml.safe_dump(document))
+
+    @contextmanager
+    def job(self) -> Iterator[Path]:
+        """``parallax run`` in the folder, stopped by SIGTERM at the end; gives its log."""
+        path = self.folder / "job.log"
+        with path.open("wb") as log:
+            command = self.command("parallax", "run", "-c", "parallax.yaml")
+            job = psutil.Popen(
+                command, cwd=self.folder, env=self.known, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        watchdog = Watchdog()
+        watchdog.guard([job.pid])
+        try:
+            yield path
+            job.terminate()
+            assert job.wait(120) == 0, path.read_text()[-3000:]
+        finally:
+            if job.is_running():
+                kill_with_children(job)
+                job.wait(30)
+            watchdog.guard(())
+            watchdog.close()
 
 
 @pytest.fixture(scope="session")
@@ -98,3 +149,52 @@ def test_from_the_wheel_alone_init_writes_what_check_accepts(
     again = installed.run("parallax", "init")
     assert again.returncode == 2
     assert "is there already" in again.stderr
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """What takes in messages."""
+    with Receiver() as one:
+        yield one
+
+
+@pytest.mark.release
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("installed", ["of its own packages"], indirect=True)
+def test_by_the_readme_alone_an_alert_comes_at_a_webhook_and_is_explained(
+    installed: Installed, receiver: Receiver
+) -> None:
+    lab = f"wheel-{uuid.uuid4().hex[:8]}"
+    up = installed.run("parallax", "lab", "up", "--name", lab, "--format", "json")
+    assert up.returncode == 0, up.stderr
+    try:
+        brokers = json.loads(up.stdout)["bootstrap_servers"]
+        healthy = installed.run("parallax", "lab", "scenario", "healthy", "--name", lab)
+        assert healthy.returncode == 0, healthy.stderr
+        assert installed.run("parallax", "init", "--bootstrap-servers", brokers).returncode == 0
+        installed.set("alerting", metrics_port=0, webhooks=[{"name": "on-call", "url": receiver.url}])
+        installed.set("spark", **SHORT_LIVED)
+        looked = installed.run("parallax", "check", "-c", "parallax.yaml")
+        assert looked.returncode == 0, looked.stdout + looked.stderr
+
+        with installed.job() as log:
+            watched = ("--name", lab, "--watched-by", "parallax.yaml")
+            played = installed.run("parallax", "lab", "scenario", "frozen", *watched)
+            assert played.returncode == 0, played.stdout + played.stderr + log.read_text()[-3000:]
+            named = until(lambda: fired(receiver), f"an alert at the webhook ({log.read_text()[-2000:]})", timeout=240)
+
+            listed = json.loads(installed.run("parallax", "findings", "-c", "parallax.yaml", "--format", "json").stdout)
+            assert [one["finding_id"] for one in listed] == [named]
+            explained = installed.run("parallax", "findings", "explain", named, "-c", "parallax.yaml")
+            assert explained.returncode == 0, explained.stderr
+            assert "read_committed" in explained.stdout
+            assert "Traceback" not in log.read_text()
+    finally:
+        down = installed.run("parallax", "lab", "down", "--name", lab)
+    assert down.returncode == 0, down.stderr
+
+
+def fired(receiver: Receiver) -> str | None:
+    """The finding that the first alert about one names."""
+    alerts = (alert for message in receiver.messages for alert in message.body["alerts"])
+    return next((a["labels"]["finding_id"] for a in alerts if "finding_id" in a["labels"]), None)
