@@ -47,7 +47,7 @@ class Installed:
             env=self.known,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
 
