@@ -9,7 +9,7 @@ from enum import StrEnum
 from urllib.parse import quote
 
 from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, commands
-from parallax.alerting.listing import ALARMS, FindingState, headline, state_of
+from parallax.alerting.listing import ALARMS, FindingState, headline, over_in_words, state_of, what_it_was
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import RUNBOOK, runbook_of
 from parallax.findings.finding import Finding
@@ -245,6 +245,6 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         how = alert.annotations.get(_OUTCOME) or condition.left.format_map(said)
     else:
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
-        summary = places.named(f"Replicas of {place} differed ({kind}), and that is over")
-        how = f"Over. It was: {alert.annotations.get('description', '')}" if event is None else event.summary
+        summary = places.named(over_in_words(place, kind))
+        how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
     return replace(alert, ends_at=at, annotations={**alert.annotations, "summary": summary, "description": how})
