@@ -105,7 +105,7 @@ class FindingAlerts(Alerts):
 
     def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
         """An alert about findings in the words of the job; its value is 1, or one of `Expressions.ended`."""
-        more = {label: _said(f"{{{{ .Labels.{label} }}}}") for label in ("kind", "broker_id", "offset")}
+        more = {label: _said(f"{{{{ .Labels.{label} }}}}") for label in ("kind", "broker_id", "record_offset")}
         more["kind_runbook_url"] = f"{self._p.runbook}#{_said('{{ .Labels.runbook }}')}"
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
         more["turn"] = _said(turn, when=_ENDS)

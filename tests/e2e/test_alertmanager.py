@@ -417,7 +417,7 @@ if INSTALLED:
     def test_what_is_resolved_says_in_the_past_what_it_was(tmp_path: Path) -> None:
         rules = {name: rule for name, rule in RULES.items() if rule["labels"]["severity"] in ("critical", "warning")}
         alerts = [
-            {"labels": one, "annotations": rules[one["alertname"]]["annotations"]}
+            {"labels": one, "annotations": {**rules[one["alertname"]]["annotations"], "turn": ""}}
             for one in ONE_OF_EACH
             if one["alertname"] in rules
         ]

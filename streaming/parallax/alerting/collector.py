@@ -24,6 +24,7 @@ from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
+from parallax.findings.repair import record_offset
 from parallax.findings.summary import counted_in_words
 from parallax.guard import outages
 from parallax.guard.clock import Absence
@@ -431,9 +432,10 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
         "finding_info",
         "What alerts say of a finding that stands and, for an hour once it is over, of what came of it. The value is "
         "the sequence number of the event that it says: of two series of one finding, the one with the larger value is "
-        "the newer. The label turn says what the last change of its state was, runbook is a section of "
+        "the newer. The label record_offset is of the record that is shown wrongly, or is missing; turn says what the "
+        "last change of its state was; runbook is a section of "
         "docs/runbook.md.",
-        (*labels, "kind", "severity", "broker_id", "offset", "runbook", "turn", "headline", "summary"),
+        (*labels, "kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
         [
             ([*names, *_said(one)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
             for names, one in named
@@ -477,7 +479,7 @@ def _said(one: Listed) -> list[str]:
         str(finding.kind),
         str(finding.severity),
         broker_label(finding.broker),
-        "" if finding.is_incident else str(finding.offset),
+        "" if finding.is_incident else str(record_offset(finding)),
         KINDS[finding.kind].runbook,
         "" if one.is_over else one.turn,
         one.headline,

@@ -23,6 +23,7 @@ from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.replica.types import TopicMetadata
+from parallax.runbook import RUNBOOK
 from parallax.views.control import refusals
 
 log = structlog.get_logger(__name__)
@@ -265,6 +266,7 @@ class HangingThread:
         on_round: called with what hangs when it starts, and after each round.
         on_change: called with what hangs after each round in which that has changed; puts it on record.
         kafka: the settings' section of that name, for what is logged.
+        runbook: where that says the runbook is.
     """
 
     def __init__(
@@ -274,12 +276,13 @@ class HangingThread:
         on_round: Callable[[Sequence[Hanging]], None],
         on_change: Callable[[Sequence[Hanging]], None],
         kafka: Mapping[str, str],
+        runbook: str = RUNBOOK,
     ) -> None:
         self._watch = watch
         self._stands = stands
         self._on_round = on_round
         self._on_change = on_change
-        self._kafka = kafka
+        self._kafka, self._runbook = kafka, runbook
         self._is_failing = self._is_unrecorded = False
         self._known = {one.one.identity: one for one in watch.reported}
         self._unseen: set[tuple[TopicPartition, int, int]] = set()
@@ -334,7 +337,7 @@ class HangingThread:
         for identity, one in now.items():
             before = self._known.get(identity)
             if before is None:
-                log.error(headline(one), **_about(one.one), what=words(one, self._kafka))
+                log.error(headline(one), **_about(one.one), what=words(one, self._kafka, self._runbook))
             elif before.hangs and not one.hangs:
                 what = f"{one.why}; it stays reported until consumers in read_committed go on. Do not abort it by hand"
                 log.warning("a transaction that hung is listed by a coordinator", **_about(one.one), what=what)

@@ -92,12 +92,20 @@ class Repair:
         return "\n".join([*lines, f"{tool} --verify"] if is_awaited else lines)
 
 
-def show_record(finding: Finding, shell: Shell) -> str:
-    """The command that shows on each broker what a finding is about: a value that is there, else the place itself."""
+def record_offset(finding: Finding) -> int:
+    """The offset of the record that a finding is about: a value that is there, else the place itself.
+
+    Of a deletion that a replica lacks, that is the value that the replica shows; the finding's own offset is where the
+    key was deleted.
+    """
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset)
     shown = _value_shown(finding)
-    offset = next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
-    return _record_at(finding, offset, shell)
+    return next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
+
+
+def show_record(finding: Finding, shell: Shell) -> str:
+    """The command that shows on each broker what a finding is about (`record_offset`)."""
+    return _record_at(finding, record_offset(finding), shell)
 
 
 def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -> str:
@@ -135,4 +143,4 @@ def _value_shown(finding: Finding) -> int | None:
     return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
-__all__ = ["Repair", "show_record", "show_transaction"]
+__all__ = ["Repair", "record_offset", "show_record", "show_transaction"]

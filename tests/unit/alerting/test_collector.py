@@ -420,7 +420,7 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == "parallax_finding_info":
-                assert set(sample.labels) <= LABELS | {"offset", "runbook", "turn", "headline", "summary"}
+                assert set(sample.labels) <= LABELS | {"record_offset", "runbook", "turn", "headline", "summary"}
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
                 continue
             if sample.name == "parallax_replica_outage_info":

@@ -413,6 +413,22 @@ def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> 
     assert said.text.endswith(f"{said.reasons[0]}, and 7 more reasons")
 
 
+def test_where_it_cannot_be_told_the_time_is_that_of_the_reason_that_is_shown(healthy: Monitor) -> None:
+    began = healthy.clock.now
+    healthy.state.update_progress([progress(broker=2, reachable=False)])
+    assert (healthy.says().reasons[0], healthy.says().since) == ("broker 2 does not answer", began)
+    healthy.clock.now += 100
+    checked = healthy.clock.now
+    healthy.state.update_findings(FindingsStatus(pending={TopicPartition("orders", 0): 1}))
+    assert (healthy.says().reasons[0], healthy.says().since) == ("broker 2 does not answer", began)
+    healthy.clock.now += 20
+    healthy.started()
+    healthy.state.update_findings(FindingsStatus(pending={TopicPartition("orders", 0): 1}))
+    said = healthy.says()
+    assert (said.condition, said.reasons) == (Condition.UNKNOWN, ("1 difference is being checked",))
+    assert said.since == checked
+
+
 def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
     one = finding(exposed=True)
     healthy.state.update_findings(FindingsStatus(open=(one, finding("a1" * 16))))
