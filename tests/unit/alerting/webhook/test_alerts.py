@@ -32,8 +32,7 @@ def test_what_a_job_suffered_says_in_words_that_it_is_over_and_what_that_leaves_
     for alert in (stands, ended):
         assert alert.annotations["summary"]
         assert not {"{", "}"} & set(alert.annotations["summary"] + alert.annotations["description"])
-    is_open = name.startswith(("ParallaxReplica", "ParallaxBroker", "ParallaxUnauthorized"))
-    assert (ended.annotations["description"] == "It is over.") is not is_open
+    assert len(ended.annotations["description"].split()) > 5, "that it is over alone says nothing"
 
 
 def test_an_outage_is_one_alert_that_becomes_worse_and_ends_with_what_came_of_it() -> None:
