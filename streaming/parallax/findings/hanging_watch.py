@@ -21,8 +21,8 @@ from parallax.findings.hanging_life import Event, Gone, Hanging, Over, Shown, To
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
-from parallax.replica.errors import ReplicaError, UnknownTopic
-from parallax.replica.types import TopicMetadata
+from parallax.replica.errors import ReplicaError
+from parallax.replica.types import HowGone, TopicMetadata
 from parallax.runbook import RUNBOOK
 from parallax.views.control import refusals
 
@@ -176,9 +176,10 @@ class HangingWatch:
         with suppress(ReplicaError):
             topics = self._topics(places)
             for place in places:
-                how = _how_gone(place, self._reported[place].topic_id, topics.get(place.topic))
+                topic = topics.get(place.topic)
+                how = None if topic is None else topic.gone(place.partition, self._reported[place].topic_id)
                 if how is not None:
-                    found[place] = how
+                    found[place] = _HOW[how]
         return found
 
     def _topics(self, places: Iterable[TopicPartition]) -> Mapping[str, TopicMetadata]:
@@ -351,17 +352,11 @@ class HangingThread:
         self._known, self._unseen = now, unseen
 
 
-def _how_gone(place: TopicPartition, topic_id: str, known: TopicMetadata | None) -> str | None:
-    """How a topic has gone by what a broker says of it; None where it is there, or not known."""
-    if known is None:
-        return None
-    if isinstance(known.error, UnknownTopic):
-        return "its topic was deleted"
-    if known.error is not None:
-        return None
-    if topic_id and known.topic_id and known.topic_id != topic_id:
-        return "its topic was deleted and created again"
-    return None if place.partition in known.partitions else "its partition is there no more"
+_HOW = {
+    HowGone.TOPIC: "its topic was deleted",
+    HowGone.RECREATED: "its topic was deleted and created again",
+    HowGone.PARTITION: "its partition is there no more",
+}
 
 
 def _about(one: Open) -> dict[str, object]:
