@@ -17,6 +17,10 @@ WORKS = "cluster:parallax_works:min"
 """1 where all jobs of a cluster are known to work, 0 where one is not; a day after the last of them, nothing."""
 HEARD = "storage:parallax_heard_timestamp_seconds:max"
 """When a storage was last heard of under the labels of a target, by a job that had loaded its findings."""
+STANDS = "finding:parallax_state:max"
+"""The findings that stand, each by its state."""
+SAID = "finding:parallax_said"
+"""What was said last of each finding, for a while after its end as well: the labels of ``parallax_finding_info``."""
 FORMER = "storage:parallax_former:max"
 """The targets whose job has had other labels, or another address, since: it is known by the id of its storage."""
 
@@ -32,6 +36,11 @@ def seconds(duration: str) -> int:
     if not re.fullmatch(r"(\d+[smhdw])+", duration):
         raise ValueError(f"{duration!r} is no duration such as 15m or 1h30m")
     return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", duration))
+
+
+def _before(*matchers: str) -> str:
+    """`STANDS` as the evaluation before has recorded it, wherever in its group it is recorded."""
+    return f"{STANDS}{{{', '.join(matchers)}}} offset 1s"
 
 
 class Expressions:
@@ -56,16 +65,44 @@ class Expressions:
         settled = f"{self.of('start_time_seconds')} < time() - {seconds(held)}"
         return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"
 
-    def stands(self, metric: str, *matchers: str) -> str:
+    def stands(self, metric: str, *matchers: str, by: str = FINDING) -> str:
         """The findings of which a metric is above 0; of a job that is away, or has not loaded them, its last word.
 
         A job says all states of each finding that it lists, so once it has loaded them under other labels it has said
         all that there is to say under the former.
         """
         series = self.of(metric, *matchers)
-        now = f"max by ({FINDING}) ({series}) > 0"
+        now = f"max by ({by}) ({series}) > 0"
         away = f"({self._remembered(series)} > 0) unless on ({TARGET}) {self.of('findings_loaded')}"
-        return f"({now}) or max by ({FINDING}) ({away} unless on ({TARGET}) {FORMER})"
+        return f"({now}) or max by ({by}) ({away} unless on ({TARGET}) {FORMER})"
+
+    def in_state(self, state: str) -> str:
+        """The findings that stand in a state: 1; and those that no longer do, for one more evaluation (`ended`).
+
+        One that had another state at the last evaluation comes with the next, when that one's alert ends: so the end of
+        the one and the begin of the other are one message.
+        """
+        mine, other = f'state="{state}"', f'state!="{state}"'
+        now = f"max by ({FINDING}) ({STANDS}{{{mine}}})"
+        return f"({now} unless on ({FINDING}) {_before(other)}) or ({self.ended(mine)})"
+
+    def ended(self, *matchers: str) -> str:
+        """The findings that stood at the last evaluation and do not now: 0 where a job says what came of it, else -1.
+
+        The alert fires once more by that. Prometheus sends what is resolved with the annotations of its last firing:
+        this is the evaluation in which they say in the past what it was.
+        """
+        was, still = _before(*matchers), f"{STANDS}{{{', '.join(matchers)}}}"
+        said = f"0 * max by ({FINDING}) ({self.of('finding_state')}) or -1 * max by ({FINDING}) ({was})"
+        return f"({said}) and on ({FINDING}) {was} unless on ({FINDING}) {still}"
+
+    def state(self) -> str:
+        """What `STANDS` records."""
+        return self.stands("finding_state", by=f"{FINDING}, state")
+
+    def said(self) -> str:
+        """What `SAID` records."""
+        return f"topk by (finding_id) (1, {self._remembered(self.of('finding_info'))})"
 
     def _remembered(self, series: str) -> str:
         return f"last_over_time({series}[{self._p.remembered}])"

@@ -5,6 +5,9 @@ when the message is written, so a finding that is refined stays the same alert. 
 alerts are about the same thing. While a job is away, or has not loaded its findings yet, the last state counts: a job
 that is down resolves nothing, whatever other jobs there are.
 
+An alert that ends fires once more, in words of the past. A message that it is resolved has the annotations of that last
+time, so that nobody reads there that the replicas differ.
+
 One that somebody has acknowledged keeps its alert, and has a second one, by which Alertmanager suppresses the first
 (`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import BEHIND, FOR, WHERE, Alerts
-from dashboards.expressions import FINDING, FORMER, HEARD
+from dashboards.expressions import FINDING, FORMER, HEARD, SAID, STANDS
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS
 
@@ -22,7 +25,9 @@ WORSE = "ParallaxFindingWorse"
 """The alert about a finding that has become worse than what somebody acknowledged."""
 
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
-_ASK = f"`{_EXPLAIN}` says what has become of it."
+_ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
+"""Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says what came of it."""
+_ASK = f"`{_EXPLAIN}` says what became of it."
 
 
 class FindingAlerts(Alerts):
@@ -34,20 +39,14 @@ class FindingAlerts(Alerts):
             # In this group, and first: the alerts below go by what was recorded a moment ago.
             {"record": HEARD, "expr": self._e.heard()},
             {"record": FORMER, "expr": self._e.former()},
+            {"record": STANDS, "expr": self._e.state()},
+            {"record": SAID, "expr": self._e.said()},
             *(
-                self._about(alarm.name, self._e.stands("finding_state", f'state="{state}"'), alarm.severity.value)
+                self._about(alarm.name, self._e.in_state(state), alarm.severity.value)
                 for state, alarm in ALARMS.items()
             ),
-            self._alert(
-                "ParallaxFindingAcknowledged",
-                self._e.stands("finding_acknowledged"),
-                "info",
-                f"A finding of {WHERE}{FOR} is acknowledged; it stands",
-                self._said("finding_acknowledgement_info", "by", "comment"),
-                (f"A finding of {WHERE}{FOR} was acknowledged", f"It is over, or is worse than was known. {_ASK}"),
-                **self._leads(),
-            ),
-            self._about(WORSE, self._worse(), "critical", "Worse than known: "),
+            self._acknowledged(),
+            self._about(WORSE, self._worse(), "critical", "Worse than was acknowledged: "),
             self._alert(
                 "ParallaxFindingsUnlisted",
                 f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
@@ -80,13 +79,23 @@ class FindingAlerts(Alerts):
             ),
         ]
 
-    def _said(self, metric: str, *labels: str, otherwise: str = "") -> str:
-        """Labels of the newest series that says something of a finding: the one with the largest value."""
-        series = f"parallax_{metric}{{finding_id=%q}}[{self._p.remembered}]"
-        asked = f'printf "topk(1, last_over_time({series}))" $labels.finding_id'
-        said = ": ".join(f"{{{{ .Labels.{label} }}}}" for label in labels)
-        other = f"{{{{ else }}}}{otherwise}" if otherwise else ""
-        return f"{{{{ with query ({asked}) }}}}{{{{ with first . }}}}{said}{{{{ end }}}}{other}{{{{ end }}}}"
+    def _acknowledged(self) -> dict[str, Any]:
+        """It ends with the alert that it suppresses, and not before: that one would be sent again, as its last word."""
+        name = "ParallaxFindingAcknowledged"
+        was, ask = f"A finding of {WHERE}{FOR} was acknowledged", f"It is over, or is worse than was known. {_ASK}"
+        stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
+        series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"
+        asked = f'query (printf "topk(1, last_over_time({series}))" $labels.finding_id)'
+        return self._alert(
+            name,
+            f"({self._e.stands('finding_acknowledged')}) or ({self._e.ended()} and on ({FINDING}) {stood})",
+            "info",
+            f"{{{{ if {_ENDS} }}}}{was}{{{{ else }}}}A finding of {WHERE}{FOR} is acknowledged; it stands{{{{ end }}}}",
+            f"{{{{ with {asked} }}}}{{{{ with first . }}}}{{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
+            "{{ end }}{{ end }}",
+            (was, _said("{{ .Labels.summary }}", ask, when=_ENDS)),
+            **self._leads(),
+        )
 
     def _leads(self) -> dict[str, str]:
         """Where to go from an alert about a finding."""
@@ -95,17 +104,25 @@ class FindingAlerts(Alerts):
         return {"command": _EXPLAIN, **dashboard}
 
     def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
-        """An alert about findings that says what the job says of them."""
-        more = {label: self._said("finding_info", label) for label in ("kind", "broker_id", "offset")}
-        more["kind_runbook_url"] = f"{self._p.runbook}#{self._said('finding_info', 'runbook')}"
-        headline = self._said("finding_info", "headline", otherwise=f"Replicas of {WHERE} differ")
-        summary = f"{before}{headline}{BEHIND}"
-        past = (
-            f"Replicas of {WHERE}{FOR} differed ({more['kind']})",
-            f"The finding is over, or it has changed and has another alert. {_ASK}",
+        """An alert about findings in the words of the job; its value is 1, or one of `Expressions.ended`."""
+        more = {label: _said(f"{{{{ .Labels.{label} }}}}") for label in ("kind", "broker_id", "record_offset")}
+        more["kind_runbook_url"] = f"{self._p.runbook}#{_said('{{ .Labels.runbook }}')}"
+        turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
+        more["turn"] = _said(turn, when=_ENDS)
+        left = f"It is over, or has changed and has another alert. {_ASK}"
+        return self._alert(
+            name,
+            expr,
+            severity,
+            f"{_said(f'{before or turn}{headline}', f'Divergence of {WHERE}', when=_IS_KNOWN)}{BEHIND}",
+            _said(summary, left, when=_IS_KNOWN),
+            (
+                f"{_said(f'{turn}{headline}', f'Replicas of {WHERE} differed', when=_ENDS)}{BEHIND}",
+                _said(summary, left, when=_ENDS),
+            ),
+            **more,
+            **self._leads(),
         )
-        said = self._said("finding_info", "summary")
-        return self._alert(name, expr, severity, summary, said, past, **more, **self._leads())
 
     def _worse(self) -> str:
         """Findings that stand, and were acknowledged and are not any more; from then on, for as long as they stand.
@@ -119,5 +136,14 @@ class FindingAlerts(Alerts):
         ended = f'count_values by ({FINDING}) ("outgrown", {ended})'
         alerts = f'ALERTS{{alertname="{WORSE}", alertstate="firing"}}'
         said = f"max by ({FINDING}, outgrown) (last_over_time({alerts}[{self._p.remembered}]))"
-        standing = f"max by ({FINDING}) ({self._e.stands('finding_state')})"
-        return f"(({ended}) or ({said} unless on ({FINDING}) {was})) and on ({FINDING}) ({standing})"
+        now = f"(({ended}) or ({said} unless on ({FINDING}) {was})) and on ({FINDING}) {STANDS}"
+        over = f"max by ({FINDING}, outgrown) ({alerts}) * on ({FINDING}) group_left () ({self._e.ended()})"
+        return f"({now}) or {over}"
+
+
+def _said(template: str, otherwise: str = "", *, when: str = "") -> str:
+    """A template of the last word of a finding (`SAID`); something else where there is none, or a condition fails."""
+    asked = f'query (printf "{SAID}{{finding_id=%q}}" $labels.finding_id)'
+    asked = f"and ({when}) ({asked})" if when else asked
+    other = f"{{{{ else }}}}{otherwise}" if otherwise else ""
+    return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{template}{{{{ end }}}}{other}{{{{ end }}}}"

@@ -229,7 +229,7 @@ class Rules(Alerts):
                 f"known since when, or the settings of their "
                 "topics cannot be read.",
                 past=(
-                    f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
+                    f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} missed nothing",
                     "It is known now, or its replicas are back.",
                 ),
             ),
@@ -376,10 +376,6 @@ class Rules(Alerts):
                 f"Parallax watches nothing{FOR}: no topic matches",
                 f"For {p.absent_for} no topic has been there that topics.include names or topics.pattern matches, as "
                 "far as {{ $labels.instance }} may see. Correct them, or stop the job where no such topic is to come.",
-                past=(
-                    f"Parallax watched nothing{FOR} for a time: no topic matched",
-                    "A topic matches, and is watched; or the job was stopped.",
-                ),
             ),
             self._lasting(
                 "ParallaxOtherCluster",

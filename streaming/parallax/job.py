@@ -214,6 +214,7 @@ class Job:
                 self.state.update_hanging,
                 partial(record, storage),
                 self._settings.kafka,
+                self._settings.alerting.runbook_url,
             )
             self._hanging.start()
 

@@ -13,6 +13,7 @@ from parallax.java import KAFKA_NEEDS, find_java
 _CLASSES = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",

@@ -28,7 +28,7 @@ from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.outages import Outages
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
-from parallax.model import TopicPartition
+from parallax.model import FindingKind, FindingStatus, Severity, TopicPartition
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
 from tests.receiver import Message, Receiver
 from tests.samples import finding as sample
@@ -346,7 +346,7 @@ if INSTALLED:
             assert [m.body["status"] for m in receiver.messages if m.path == "/page"].count("resolved") == 1
             (end,) = (m.body["alerts"] for m in receiver.messages if m.body["status"] == "resolved")
             was = {one["annotations"]["resolved_summary"] for one in end}
-            assert was == {f"Replicas of {wrong.topic}-{wrong.partition} of cluster lab differed ({wrong.kind})"}
+            assert was == {f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"}
 
     def test_an_outage_is_one_story_from_its_begin_to_what_came_of_it(tmp_path: Path) -> None:
         state, place = MonitorState(), TopicPartition("orders", 0)
@@ -417,7 +417,7 @@ if INSTALLED:
     def test_what_is_resolved_says_in_the_past_what_it_was(tmp_path: Path) -> None:
         rules = {name: rule for name, rule in RULES.items() if rule["labels"]["severity"] in ("critical", "warning")}
         alerts = [
-            {"labels": one, "annotations": rules[one["alertname"]]["annotations"]}
+            {"labels": one, "annotations": {**rules[one["alertname"]]["annotations"], "turn": ""}}
             for one in ONE_OF_EACH
             if one["alertname"] in rules
         ]
@@ -467,17 +467,18 @@ if INSTALLED:
 
             def of(name: str, summary: str) -> dict[str, Any]:
                 said = {**RULES[name]["annotations"], "summary": summary, "resolved_summary": "Replicas differed"}
+                said["turn"] = ""
                 return {"labels": finding("lab", alertname=name), "annotations": said}
 
             confirmed = of("ParallaxDivergenceConfirmed", "Broker 2 lacks it")
-            exposed = of("ParallaxDivergenceExposed", "Broker 2 lacks it; consumers meet it now")
+            exposed = of("ParallaxDivergenceExposed", "It has become worse: Broker 2 lacks it")
             alertmanager.post(confirmed)
             until(lambda: len(told()) == 1, "the page", timeout=60)
             over = datetime.now(UTC).isoformat()
             alertmanager.post({**confirmed, "endsAt": over}, exposed)
             until(lambda: len(told()) == 2, "the next page", timeout=60)
             title, text = told()[1]
-            assert title == "[FIRING] It has become worse: Broker 2 lacks it; consumers meet it now"
+            assert title == "[FIRING] It has become worse: Broker 2 lacks it"
             assert "Over" not in text
             assert "differed" not in text
             alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
@@ -485,6 +486,45 @@ if INSTALLED:
             title, text = told()[2]
             assert title == "[RESOLVED] Replicas differed"
             assert "Over: Replicas differed" in text
+
+    def test_what_is_resolved_of_a_finding_says_whatever_annotation_is_shown_that_it_is_worse_or_what_healed_it(
+        tmp_path: Path,
+    ) -> None:
+        state = MonitorState()
+        registry = CollectorRegistry()
+        registry.register(OfCluster(ParallaxCollector(state), "lab"))
+        warning = sample("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
+        exposed = sample("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
+        healed = replace(
+            exposed, sequence=3, status=FindingStatus.RESOLVED, summary="Broker 2 showed a record. Healed: it does not."
+        )
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True) as alertmanager,
+            Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
+            served(registry) as port,
+        ):
+
+            def of(path: str, status: str) -> list[dict[str, Any]]:
+                """The alerts of messages that have a status: of each its annotations."""
+                messages = [m for m in receiver.messages if m.path == path]
+                return [a["annotations"] for m in messages for a in m.body["alerts"] if a["status"] == status]
+
+            prometheus.scrape(port)
+            state.update_findings(FindingsStatus(open=(warning,)))
+            until(lambda: of("/ticket", "firing"), "the ticket", timeout=60)
+            state.update_findings(FindingsStatus(open=(exposed,)))
+            until(lambda: of("/page", "firing"), "the page", timeout=60)
+            (said,) = until(lambda: of("/ticket", "resolved"), "the end of the ticket", timeout=60)
+            worse = "It has become worse: Broker 2 shows rolled-back records of orders-0 as committed"
+            for annotation in ("summary", "resolved_summary"):
+                assert said[annotation].startswith(worse)
+            state.update_findings(FindingsStatus(ended=(healed,)))
+            (said,) = until(lambda: of("/page", "resolved"), "the end of the page", timeout=60)
+            for before in ("", "resolved_"):
+                assert "differed (aborted_record_committed), and that is over" in said[f"{before}summary"]
+                assert said[f"{before}description"] == healed.summary
+            assert "is over" not in json.dumps(of("/ticket", "resolved"))
 
     def test_an_alert_of_another_system_has_no_empty_lines_for_what_it_does_not_say(tmp_path: Path) -> None:
         with (

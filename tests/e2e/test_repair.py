@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
 from parallax.lab.cluster import Cluster
+from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
-from parallax.model import FindingKind, FindingStatus, Rule, Severity
+from parallax.model import FindingKind, FindingStatus, Rule, Severity, TopicPartition
+from parallax.replica.at_offset import at_offset
 from parallax.replica.client import ReplicaClient
 from parallax.shell import Shell
 from tests.e2e.kafka_tools import run_as_written
@@ -72,7 +75,7 @@ def test_leadership_goes_to_one_that_is_right_the_accused_gets_a_new_copy_and_th
 
     try:
         until_it_is([3, 1, 2], 3)
-        lead, check, drop, copy, ended, order = explain(accused(topic, 3, 3, [3, 1, 2]), shell=shell).steps
+        lead, check, _, drop, copy, ended, order = explain(accused(topic, 3, 3, [3, 1, 2]), shell=shell).steps
         assert not ended.run
         run_as_written(lead.run, tmp_path)
         until_it_is([1, 3, 2], 1)
@@ -83,5 +86,32 @@ def test_leadership_goes_to_one_that_is_right_the_accused_gets_a_new_copy_and_th
         until_it_is([1, 3, 2], 1)
         run_as_written(order.run, tmp_path)
         until_it_is([3, 1, 2], 1, 3)
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["its key was read", "its hash alone is known"])
+def test_the_deletion_that_is_printed_is_written_once_more_on_every_replica(
+    kafka: Cluster, topic: str, tmp_path: Path, *, is_known: bool
+) -> None:
+    kafka.create_topic(topic, replicas=[1, 2, 3])
+    key = "it's $HOME, à 5%"
+    client = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers}, timeout_ms=10_000)
+    try:
+        written = PlainProducer(kafka.bootstrap_servers).send(topic, key, "v")
+        wrong = replace(accused(topic, 2, 1, [1, 2, 3]), key=key.encode() if is_known else None)
+        shell = Shell.of({"bootstrap.servers": kafka.bootstrap_servers})
+        (step,) = (one for one in explain(wrong, shell=shell).steps if "deletion written once more" in one.text)
+        given = {} if is_known else {"KEY": key}
+        run_as_written(
+            "\n".join(line for line in step.run.splitlines() if not line.startswith("parallax ")), tmp_path, **given
+        )
+        for broker in (1, 2, 3):
+
+            def deleted(broker: int = broker) -> bool:
+                found = at_offset(client, broker, TopicPartition(topic, 0), written + 1).record
+                return found is not None and (found.key, found.value) == (key.encode(), None)
+
+            until(deleted, f"the deletion on broker {broker}")
     finally:
         client.close()

@@ -174,7 +174,8 @@ def _finding(alert: str, state: str) -> Case:
         series("finding_state", FINDING | {"state": one}): _at(0.0, float(one == state), until=200)
         for one in ("spread", "exposed", "confirmed", "unsettled", "warning")
     }
-    return Case(alert, f"a finding is {state}", {**{series(m, {}): v for m, v in loaded.items()}, **given}, BEGAN, 200)
+    # Once more, to say what came of it.
+    return Case(alert, f"a finding is {state}", {**{series(m, {}): v for m, v in loaded.items()}, **given}, BEGAN, 201)
 
 
 def _absence(alert: str, fires: int, ends: int | None) -> Case:
@@ -210,7 +211,7 @@ def _others() -> Iterator[Case]:
         BEGAN,
         200,
     )
-    for name, again in (("then it is over", 220), ("then it is again", 150)):
+    for name, again, ends in (("then it is over", 220, 221), ("then it is again", 150, 150)):
         yield Case(
             "ParallaxFindingWorse",
             f"it is not acknowledged any more, {name}",
@@ -225,7 +226,7 @@ def _others() -> Iterator[Case]:
                 ],
             },
             100,
-            again,
+            ends,
         )
     yield Case("ParallaxFindingsUnlisted", "more than are listed", {series("findings_unlisted", {}): _at(0, 3)}, BEGAN)
     hanging = series("hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"})

@@ -39,7 +39,7 @@ def test_the_files_are_those_that_are_generated() -> None:
 def test_alerts_about_findings_link_to_the_dashboard_where_grafana_is_named() -> None:
     text = rules(Parameters(grafana="https://grafana.example"))
     alerts = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
-    of_findings = [alert for alert in alerts if "parallax_finding_state" in alert["expr"]]
+    of_findings = [rule for rule in alerts if "alert" in rule and "finding:parallax_state" in rule["expr"]]
     assert of_findings
     for alert in of_findings:
         address, _, query = alert["annotations"]["dashboard_url"].partition("?")

@@ -17,13 +17,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from parallax.alerting.detail import Detail, Series
-from parallax.alerting.listing import MOST, FindingState, headline
+from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
+from parallax.findings.repair import record_offset
 from parallax.findings.summary import counted_in_words
 from parallax.guard import outages
 from parallax.guard.clock import Absence
@@ -429,14 +430,15 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "finding_info",
-        "What alerts say of a finding that stands. The value is the sequence number of the event that it says: of two "
-        "series of one finding, the one with the larger value is the newer. The label runbook is a section of "
+        "What alerts say of a finding that stands and, for an hour once it is over, of what came of it. The value is "
+        "the sequence number of the event that it says: of two series of one finding, the one with the larger value is "
+        "the newer. The label record_offset is of the record that is shown wrongly, or is missing; turn says what the "
+        "last change of its state was; runbook is a section of "
         "docs/runbook.md.",
-        (*labels, "kind", "severity", "broker_id", "offset", "runbook", "headline", "summary"),
+        (*labels, "kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
         [
-            ([*names, *_said(one.finding, one.state)], float(one.finding.sequence))
+            ([*names, *_said(one)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
             for names, one in named
-            if one.state is not None
         ],
     )
     said_of = [(names, acknowledgement_of(one.finding) if one.state else None) for names, one in named]
@@ -467,22 +469,21 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _said(finding: Finding, state: FindingState) -> list[str]:
-    broker, place = broker_label(finding.broker), f"{finding.topic}-{finding.partition}"
+def _said(one: Listed) -> list[str]:
+    finding = one.finding
     # The count of an incident moves with its keys: as a label it would make a new series each time.
     summary = finding.summary
-    if finding.is_incident:
-        summary = f"Many {counted_in_words(group_of(finding))} of {place}."
-    offset = "" if finding.is_incident else str(finding.offset)
-    said = headline(state, finding.kind, broker, place)
+    if finding.is_incident and not one.is_over:
+        summary = f"Many {counted_in_words(group_of(finding))} of {finding.place.name}."
     return [
         str(finding.kind),
         str(finding.severity),
-        broker,
-        offset,
+        broker_label(finding.broker),
+        "" if finding.is_incident else str(record_offset(finding)),
         KINDS[finding.kind].runbook,
-        said,
-        summary,
+        "" if one.is_over else one.turn,
+        one.headline,
+        what_it_was(summary) if one.is_over and not one.is_ended else summary,
     ]
 
 

@@ -72,9 +72,9 @@ class Condition(NamedTuple):
         headline: a format, of the labels.
         was: the same in the past.
         description: what it means, and what to do; a format, of the labels and of commands (`commands`).
+        left: what its end means or leaves open, where nobody says more of it; a format as the description.
         cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
             others hide a part only.
-        left: what its end means or leaves open, where nobody says more of it; a format as the description.
         about: the metric whose labels say more of what has the same labels: the formats name them, too. Its label
             ``outcome`` is what came of it, once it is known.
         ended: what came of something with some labels, by the samples after it; a format as the description, empty
@@ -89,8 +89,8 @@ class Condition(NamedTuple):
     headline: str
     was: str
     description: str
+    left: str
     cause: Cause | None = None
-    left: str = "It is over."
     about: str | None = None
     ended: Callable[[Samples, Mapping[str, str]], str] | None = None
     worsens: str | None = None
@@ -177,6 +177,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax compared nothing for a while",
         f"Nothing has come out of the comparison for {STALLED_S:.0f} s: nobody watches the replicas.",
         cause=Cause.STALLED,
+        left="It compares again. What was written meanwhile is compared as far as it is still there.",
     ),
     "ParallaxQueryStalled": Condition(
         ("query_last_progress_timestamp_seconds",),
@@ -187,6 +188,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Query {query} of Parallax made no progress for a while",
         f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
         cause=Cause.QUERY_STALLED,
+        left="It makes progress again, or the job was started anew.",
     ),
     "ParallaxFindingsNotWritable": Condition(
         ("findings_writable",),
@@ -197,6 +199,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax could not keep its findings for a while",
         "The findings table cannot be read or written; suspects stay pending, and no new finding is reported.",
         cause=Cause.FINDINGS_FAIL,
+        left="They can be read and written again. Suspects that waited are decided now.",
     ),
     "ParallaxStorageFull": Condition(
         ("storage_full",),
@@ -207,6 +210,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "The storage of Parallax was full for a while",
         "Nothing is recorded until there is space again, and then the job goes on by itself.",
         cause=Cause.STORAGE_FULL,
+        left="There is space again, and recording goes on. What was cleaned meanwhile was never seen.",
     ),
     "ParallaxOtherCluster": Condition(
         ("cluster_mismatch",),
@@ -217,6 +221,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Another cluster answered at an address of bootstrap.servers",
         "Parallax refuses its answers. Correct bootstrap.servers, or bring the right brokers back.",
         cause=Cause.OTHER_CLUSTER,
+        left="No other cluster answers there any more, or the address was taken out.",
     ),
     "ParallaxNothingWatched": Condition(
         ("nothing_watched",),
@@ -228,6 +233,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "For 5 minutes no topic has been there that topics.include names or topics.pattern matches. Correct them, or "
         "stop the job where no such topic is to come.",
         cause=Cause.NOTHING_WATCHED,
+        left="A topic matches, and is watched; or the job was stopped.",
     ),
     "ParallaxBrokerUnreachable": Condition(
         ("broker_reachable",),
@@ -261,6 +267,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax did not read broker {broker_id}, as an operator wanted it",
         "What is not read is unknown, and what is cleaned meanwhile stays so. To have it read on: {resume}",
         cause=Cause.PAUSED,
+        left="It is read on. What was cleaned meanwhile was never seen, and stays unknown.",
     ),
     OUTAGE: Condition(
         (_ABSENT, _BOUND, _LATE),
@@ -295,6 +302,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to abort "
         "it: {check}",
         cause=Cause.HANGING,
+        left="It ended, or its topic was deleted. Consumers in read_committed go on.",
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),
@@ -304,6 +312,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "The guard of Parallax can do nothing",
         "The guard of Parallax could do nothing for a while",
         "It cannot read its events, or ask the cluster. What it holds stays held; nothing new is.",
+        left="It reads its events and asks the cluster again.",
     ),
     "ParallaxFindingsSkipped": Condition(
         ("findings_skipped_rows",),
@@ -313,6 +322,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax leaves out findings that a newer version wrote",
         "Parallax left out findings that a newer version had written",
         "They raise no alert. Run the newer version again.",
+        left="The version that runs knows them all, or they were removed.",
     ),
 }
 """By the name of the alert rule."""

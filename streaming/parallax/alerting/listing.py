@@ -12,7 +12,7 @@ from typing import NamedTuple
 from parallax.findings.acknowledgement import status_of
 from parallax.findings.finding import Finding
 from parallax.kinds import KINDS
-from parallax.model import FindingKind, FindingStatus, Severity
+from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 
 MOST = 500
 """Findings that are listed; of more, the first by state are, and the others are counted."""
@@ -79,11 +79,53 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
     return f"{KINDS[kind].headline.format(broker=broker, partition=place)}{adds}"
 
 
+def over_in_words(place: str, kind: str) -> str:
+    """Say in one line, in the past, what a finding was that is over.
+
+    Args:
+        place: the partition, as in ``orders-0``.
+        kind: of the finding.
+    """
+    return f"Replicas of {place} differed ({kind}), and that is over"
+
+
+def what_it_was(said: str) -> str:
+    """Say of what is over what was said of it, where nobody knows how it ended."""
+    return f"Over. It was: {said}"
+
+
+def turn_of(before: FindingState, now: FindingState) -> str:
+    """Say before a headline what a change of a finding's state is; such a change ends one alert and begins another."""
+    order = list(FindingState)
+    is_worse = ALARMS[now].severity is Severity.CRITICAL and order.index(now) < order.index(before)
+    return "It has become worse: " if is_worse else "It has changed: "
+
+
 class Listed(NamedTuple):
-    """A finding and its state; None where it is over."""
+    """A finding as it is told of.
+
+    Attributes:
+        finding: its last event that is known.
+        state: None where it is over, or stands and is not listed any more.
+        turn: `turn_of` the last change of its state; empty before that.
+        is_over: whether it does not stand any more.
+        is_ended: whether the event is the one that says how it ended.
+    """
 
     finding: Finding
     state: FindingState | None
+    turn: str = ""
+    is_over: bool = False
+    is_ended: bool = False
+
+    @property
+    def headline(self) -> str:
+        """What it is in one line, or was."""
+        finding = self.finding
+        place = f"{finding.topic}-{finding.partition}"
+        if self.is_over:
+            return over_in_words(place, finding.kind)
+        return headline(self.state or state_of(finding), finding.kind, broker_label(finding.broker), place)
 
 
 def state_of(finding: Finding) -> FindingState:
@@ -102,28 +144,45 @@ class Listing:
     """Remembers for a while which findings were listed and are over."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Finding] = {}
-        self._over: dict[str, tuple[Finding, float]] = {}
+        self._open: dict[str, Listed] = {}
+        self._over: dict[str, tuple[Listed, float]] = {}
         self.left_out = 0
         """Findings that stand and are not listed."""
 
-    def observe(self, standing: Sequence[Finding], now: float) -> None:
-        """Take in all findings that stand at a moment (seconds); those that nobody has acknowledged come first."""
+    def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> None:
+        """Take in all findings that stand at a moment; those that nobody has acknowledged come first.
+
+        Args:
+            standing: these findings.
+            now: the moment, in seconds.
+            ended: the last events of findings that are over: what is said of their end.
+        """
         order = list(FindingState)
         first = sorted(standing, key=lambda f: (not f.is_open, order.index(state_of(f)), f.decided_at, f.finding_id))[
             :MOST
         ]
         self.left_out = len(standing) - len(first)
-        listed = {finding.finding_id: finding for finding in first}
-        self._over |= {name: (finding, now) for name, finding in self._open.items() if name not in listed}
+        listed = {finding.finding_id: self._listed(finding) for finding in first}
+        stands = {finding.finding_id for finding in standing}
+        events = {finding.finding_id: finding for finding in ended}
+        for name, one in self._open.items():
+            if name not in listed:
+                event = None if name in stands else events.get(name)
+                gone = Listed(event or one.finding, None, one.turn, name not in stands, event is not None)
+                self._over[name] = gone, now
         self._over = {
-            name: (finding, since)
-            for name, (finding, since) in self._over.items()
+            name: (one, since)
+            for name, (one, since) in self._over.items()
             if name not in listed and now - since < OVER_FOR_S
         }
         self._open = listed
 
+    def _listed(self, finding: Finding) -> Listed:
+        known, state = self._open.get(finding.finding_id), state_of(finding)
+        if known is None or known.state is None:
+            return Listed(finding, state)
+        return Listed(finding, state, known.turn if known.state is state else turn_of(known.state, state))
+
     def listed(self) -> tuple[Listed, ...]:
         """The findings that stand, then those that are over."""
-        over: Iterable[Finding] = (finding for finding, _ in self._over.values())
-        return (*(Listed(f, state_of(f)) for f in self._open.values()), *(Listed(f, None) for f in over))
+        return (*self._open.values(), *(one for one, _ in self._over.values()))

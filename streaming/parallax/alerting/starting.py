@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from parallax.alerting.blind import is_read
@@ -43,12 +44,14 @@ class Past:
         since: since when the condition has been the same at every look, seconds since 1970 UTC; None before the first.
         first_left: when offsets were first known to be left to the initial reading, and how many.
         got_on_at: when the start last got on.
+        reasons: since when each reason why it cannot be told has been one at every look, by its name.
     """
 
     has_started: bool = False
     since: float | None = None
     first_left: tuple[float, int] | None = None
     got_on_at: float | None = None
+    reasons: Mapping[str, float] = field(default_factory=dict)
 
 
 def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:

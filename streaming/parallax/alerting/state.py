@@ -250,7 +250,7 @@ class MonitorState:
             if status.error is None:
                 self._findings_loaded = True
             if self._findings_loaded:
-                self._listing.observe(status.standing, self._clock())
+                self._listing.observe(status.standing, self._clock(), status.ended)
 
     def update_lease(self, epoch: int, renewed_at: Callable[[], float | None]) -> None:
         """Note the lease on the storage.

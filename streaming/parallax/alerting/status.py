@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from parallax.alerting.blind import Cause, blindness, held_up
 from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
@@ -56,7 +57,7 @@ class Status:
         condition: the one that counts.
         text: it in one line.
         is_known: with `Condition.FINDINGS`, that somebody has acknowledged all of them.
-        since: seconds since 1970 UTC; None where that is not known.
+        since: seconds since 1970 UTC; where it cannot be told, of the first reason. None where that is not known.
         reasons: why it cannot be told, or, beside findings, of what it cannot be told; a phrase for each.
         notes: what else there is to know; a phrase for each.
         steps: of the start; empty once that is over.
@@ -85,6 +86,20 @@ class Status:
         ]
 
 
+class Reason(NamedTuple):
+    """Why it cannot be told.
+
+    Attributes:
+        phrase: for people; its numbers move.
+        name: the same as long as it is the same reason.
+        since: since when, seconds since 1970 UTC; None where only earlier looks say that.
+    """
+
+    phrase: str
+    name: str
+    since: float | None = None
+
+
 class Watch:
     """Looks at snapshots, from any thread, and says what stands."""
 
@@ -100,9 +115,11 @@ class Watch:
             past = self._past
             if not past.has_started:
                 past = self._of_start(past, snapshot)
+            now, known = snapshot.taken_at, past.reasons
+            past = replace(past, reasons={one.name: known.get(one.name, now) for one in reasons_of(snapshot, past)})
             status = status_of(snapshot, past)
             if status.condition is not self._condition:
-                past = replace(past, since=snapshot.taken_at)
+                past = replace(past, since=now)
                 status = status_of(snapshot, past)
             self._condition, self._past = status.condition, past
             return status
@@ -135,8 +152,9 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
     """
     problems = tuple(health(snapshot))
     is_idle = snapshot.nothing_since is not None
-    steps = () if past.has_started or is_idle else steps_of(snapshot, past)
-    reasons = tuple(_reasons(snapshot, past, is_starting=bool(steps)))
+    steps = _steps(snapshot, past)
+    why = reasons_of(snapshot, past)
+    reasons = tuple(one.phrase for one in why)
     known = len(snapshot.findings.acknowledged)
     acknowledged = counted(known, "acknowledged finding")
     notes = [*([acknowledged] if known else []), *_notes(snapshot)]
@@ -162,7 +180,18 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         condition, text = Condition.AGREE_IN_PART, _agree_in_part(snapshot, partly)
     else:
         condition, text = Condition.AGREE, "All replicas agree"
+    if condition is Condition.UNKNOWN:
+        since = past.reasons.get(why[0].name, since) if why[0].since is None else why[0].since
     return Status(condition, text, is_known, since, reasons, tuple(notes), steps, problems)
+
+
+def _steps(snapshot: Snapshot, past: Past) -> tuple[Step, ...]:
+    return () if past.has_started or snapshot.nothing_since is not None else steps_of(snapshot, past)
+
+
+def reasons_of(snapshot: Snapshot, past: Past) -> tuple[Reason, ...]:
+    """Why it cannot be told, or of what; the first one is shown."""
+    return tuple(_reasons(snapshot, past, is_starting=bool(_steps(snapshot, past))))
 
 
 def health(snapshot: Snapshot) -> list[str]:
@@ -193,44 +222,50 @@ def _findings_text(snapshot: Snapshot) -> str:
     return f"{counted(count, 'open finding')}{seen}"
 
 
-def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[str]:
+def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[Reason]:
     """Why it cannot be told; of a start that gets on, only what does not end with it."""
     if is_starting and past.got_on_at is not None and snapshot.taken_at - past.got_on_at > STUCK_S:
-        yield f"the start has not got on for {roughly(snapshot.taken_at - past.got_on_at)}"
+        yield Reason(
+            f"the start has not got on for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
+        )
     for one in blindness(snapshot):
         # A finding says itself that a replica stands still.
         if one.cause is not Cause.FROZEN and not (is_starting and one.cause.ends_with_the_start):
-            yield one.phrase
+            yield Reason(one.phrase, f"{one.cause} {one.reach.brokers} {one.reach.topics}", one.since)
     if is_starting:
         return
     if waiting := sum(snapshot.findings.pending.values()):
-        yield f"{counted(waiting, 'difference')} {agreed(waiting, 'is', 'are')} being checked"
+        yield Reason(f"{counted(waiting, 'difference')} {agreed(waiting, 'is', 'are')} being checked", "checked")
     yield from _uncompared(snapshot)
 
 
-def _uncompared(snapshot: Snapshot) -> Iterator[str]:
+def _uncompared(snapshot: Snapshot) -> Iterator[Reason]:
     late = sum(n > BEHIND for coverage in snapshot.coverage.values() for n in behind(coverage).values())
     if late:
-        yield f"{counted(late, 'replica')} {agreed(late, 'is', 'are')} more than {BEHIND:,} offsets behind"
+        are = agreed(late, "is", "are")
+        yield Reason(f"{counted(late, 'replica')} {are} more than {BEHIND:,} offsets behind", "behind")
     lag = _lag(snapshot)
     if lag > LAGGING_S:
-        yield f"reading is {roughly(lag)} behind the brokers"
+        yield Reason(f"reading is {roughly(lag)} behind the brokers", "lag", snapshot.taken_at - lag)
     # Where a finding stands it is known that they differ.
     differ = {finding.place for finding in snapshot.findings.standing}
     late_s = {place: s for place, s in overdue(snapshot).items() if s > LAGGING_S}
     if late_s:
         where, counts = named(place.name for place in late_s), unknown_by(snapshot, Telling.ON_ITS_WAY, late_s)
         what = f": {_counts(counts)}" if counts else ""
-        yield f"{where} waited {roughly(max(late_s.values()))} for a verdict{what}"
+        longest = max(late_s.values())
+        yield Reason(f"{where} waited {roughly(longest)} for a verdict{what}", "late", snapshot.taken_at - longest)
     if counts := _but_starts(unknown_by(snapshot, Telling.CANNOT_TELL)):
-        yield f"offsets were left out of the comparison: {_counts(counts)}"
+        yield Reason(f"offsets were left out of the comparison: {_counts(counts)}", "left out")
     if apart := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=True) - {place.name for place in differ}:
-        yield (
+        yield Reason(
             f"logs of {named(apart)} begin at different offsets, though no cleanup policy is known to delete records: "
-            "one may have lost its beginning"
+            "one may have lost its beginning",
+            "log starts",
         )
     if late_copies := [one for one in snapshot.absences.late if one.place not in differ]:
-        yield late_in_words(late_copies, snapshot.audits_at, snapshot.taken_at)
+        said = late_in_words(late_copies, snapshot.audits_at, snapshot.taken_at)
+        yield Reason(said, "late copies", min(one.at_ms for one in late_copies) / 1000)
 
 
 def _lag(snapshot: Snapshot) -> float:

@@ -176,7 +176,7 @@ class Target:
     @property
     def runbook(self) -> str:
         """Where the runbook is, by its settings where they are known."""
-        from parallax.findings.explain import RUNBOOK
+        from parallax.runbook import RUNBOOK
 
         return RUNBOOK if self.settings is None else self.settings.alerting.runbook_url
 

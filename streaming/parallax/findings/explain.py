@@ -18,9 +18,8 @@ from parallax.findings.steps import Step, steps
 from parallax.findings.summary import asked_in_words
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.runbook import RUNBOOK, section
 from parallax.shell import ANYWHERE, Shell
-
-RUNBOOK = "docs/runbook.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +180,9 @@ def _right(known: Grounds) -> str:
 def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
     """Where the runbook, at an address or a path, says what to do about a finding."""
     if has_spread(finding):
-        section = "parallaxlosscomplete"
+        name = "ParallaxLossComplete"
     elif is_unsettled(finding):
-        section = "parallaxdivergenceunsettled"
+        name = "ParallaxDivergenceUnsettled"
     else:
-        section = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
-    return f"{runbook}#{section}"
+        name = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
+    return section(runbook, name)

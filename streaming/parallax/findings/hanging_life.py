@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from parallax.findings.hanging import Open, Standing, Verdict, described, held_back, how_to_end
 from parallax.moments import time_text
+from parallax.runbook import HANGING, RUNBOOK, section
 
 UNSEEN_S = 900.0
 """How long ago it was last seen before that is said: an idle replica reports at least every five minutes."""
@@ -129,18 +130,19 @@ def headline(hanging: Hanging) -> str:
     return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
 
 
-def words(hanging: Hanging, kafka: Mapping[str, str]) -> str:
+def words(hanging: Hanging, kafka: Mapping[str, str], runbook: str = RUNBOOK) -> str:
     """What it is, since when, what it means for consumers, and what to do.
 
     Args:
         hanging: what is reported.
         kafka: the settings' section of that name.
+        runbook: where the runbook is.
     """
     one = hanging.one
     said = f"{described(one)}: {hanging.why}. {_since(hanging)} {held_back(one)}"
     if hanging.hangs:
         return f"{said} {how_to_end(one, kafka)}"
-    return f"{said} See docs/runbook.md#a-transaction-that-hangs."
+    return f"{said} See {section(runbook, HANGING)}."
 
 
 def _since(hanging: Hanging) -> str:

@@ -21,8 +21,9 @@ from parallax.findings.hanging_life import Event, Gone, Hanging, Over, Shown, To
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
-from parallax.replica.errors import ReplicaError, UnknownTopic
-from parallax.replica.types import TopicMetadata
+from parallax.replica.errors import ReplicaError
+from parallax.replica.types import HowGone, TopicMetadata
+from parallax.runbook import RUNBOOK
 from parallax.views.control import refusals
 
 log = structlog.get_logger(__name__)
@@ -175,9 +176,10 @@ class HangingWatch:
         with suppress(ReplicaError):
             topics = self._topics(places)
             for place in places:
-                how = _how_gone(place, self._reported[place].topic_id, topics.get(place.topic))
+                topic = topics.get(place.topic)
+                how = None if topic is None else topic.gone(place.partition, self._reported[place].topic_id)
                 if how is not None:
-                    found[place] = how
+                    found[place] = _HOW[how]
         return found
 
     def _topics(self, places: Iterable[TopicPartition]) -> Mapping[str, TopicMetadata]:
@@ -265,6 +267,7 @@ class HangingThread:
         on_round: called with what hangs when it starts, and after each round.
         on_change: called with what hangs after each round in which that has changed; puts it on record.
         kafka: the settings' section of that name, for what is logged.
+        runbook: where that says the runbook is.
     """
 
     def __init__(
@@ -274,12 +277,13 @@ class HangingThread:
         on_round: Callable[[Sequence[Hanging]], None],
         on_change: Callable[[Sequence[Hanging]], None],
         kafka: Mapping[str, str],
+        runbook: str = RUNBOOK,
     ) -> None:
         self._watch = watch
         self._stands = stands
         self._on_round = on_round
         self._on_change = on_change
-        self._kafka = kafka
+        self._kafka, self._runbook = kafka, runbook
         self._is_failing = self._is_unrecorded = False
         self._known = {one.one.identity: one for one in watch.reported}
         self._unseen: set[tuple[TopicPartition, int, int]] = set()
@@ -334,7 +338,7 @@ class HangingThread:
         for identity, one in now.items():
             before = self._known.get(identity)
             if before is None:
-                log.error(headline(one), **_about(one.one), what=words(one, self._kafka))
+                log.error(headline(one), **_about(one.one), what=words(one, self._kafka, self._runbook))
             elif before.hangs and not one.hangs:
                 what = f"{one.why}; it stays reported until consumers in read_committed go on. Do not abort it by hand"
                 log.warning("a transaction that hung is listed by a coordinator", **_about(one.one), what=what)
@@ -348,17 +352,11 @@ class HangingThread:
         self._known, self._unseen = now, unseen
 
 
-def _how_gone(place: TopicPartition, topic_id: str, known: TopicMetadata | None) -> str | None:
-    """How a topic has gone by what a broker says of it; None where it is there, or not known."""
-    if known is None:
-        return None
-    if isinstance(known.error, UnknownTopic):
-        return "its topic was deleted"
-    if known.error is not None:
-        return None
-    if topic_id and known.topic_id and known.topic_id != topic_id:
-        return "its topic was deleted and created again"
-    return None if place.partition in known.partitions else "its partition is there no more"
+_HOW = {
+    HowGone.TOPIC: "its topic was deleted",
+    HowGone.RECREATED: "its topic was deleted and created again",
+    HowGone.PARTITION: "its partition is there no more",
+}
 
 
 def _about(one: Open) -> dict[str, object]:

@@ -47,7 +47,7 @@ from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.probe import Prober
 from parallax.findings.scan import folder_of
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
-from parallax.model import Severity, broker_label
+from parallax.model import FindingStatus, Severity, broker_label
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -406,6 +406,13 @@ def _now() -> Moment:
     return Moment(time.monotonic(), datetime.now(UTC))
 
 
+def _level(event: Finding) -> str:
+    """How loud the job's log says an event; that a suspect was none is of interest to nobody who was not told of it."""
+    if event.is_open:
+        return "error" if event.severity is Severity.CRITICAL else "warning"
+    return "debug" if event.status is FindingStatus.DISMISSED else "info"
+
+
 def _log_events(events: Sequence[Finding]) -> None:
     parts = sum(map(is_part_of_incident, events))
     if parts:
@@ -413,10 +420,7 @@ def _log_events(events: Sequence[Finding]) -> None:
     for event in events:
         if is_part_of_incident(event):
             continue
-        at = "info"
-        if event.is_open:
-            at = "error" if event.severity is Severity.CRITICAL else "warning"
-        getattr(log, at)(
+        getattr(log, _level(event))(
             "finding",
             id=event.finding_id,
             status=str(event.status),

@@ -35,7 +35,8 @@ from parallax.findings.scan import LogScans, Replica
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
+from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
+from parallax.replica.types import HowGone
 
 _POLICY = "cleanup.policy"
 _ASKS = 4
@@ -162,14 +163,15 @@ class Prober:
             found = self.client.metadata([topic], timeout_ms=self.settings.probe_timeout_ms).get(topic)
         except ReplicaError as error:
             return Whereabouts(error=str(error))
-        if found is None or isinstance(found.error, UnknownTopic):
+        gone = HowGone.TOPIC if found is None else found.gone(partition)
+        if found is None or gone is HowGone.TOPIC:
             return Whereabouts(gone=f"the topic {topic} does not exist any more")
         if found.error is not None:
             return Whereabouts(error=str(found.error))
         self._topic_ids[topic] = found.topic_id
-        place = found.partitions.get(partition)
-        if place is None:
+        if gone is HowGone.PARTITION:
             return Whereabouts(gone=f"{topic}-{partition} does not exist any more")
+        place = found.partitions[partition]
         return Whereabouts(tuple(place.replicas), tuple(place.isr), place.leader, found.topic_id)
 
     def _policy(self, topic: str) -> str | None:

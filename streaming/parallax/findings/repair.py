@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -92,12 +93,49 @@ class Repair:
         return "\n".join([*lines, f"{tool} --verify"] if is_awaited else lines)
 
 
-def show_record(finding: Finding, shell: Shell) -> str:
-    """The command that shows on each broker what a finding is about: a value that is there, else the place itself."""
+def record_offset(finding: Finding) -> int:
+    """The offset of the record that a finding is about: a value that is there, else the place itself.
+
+    Of a deletion that a replica lacks, that is the value that the replica shows; the finding's own offset is where the
+    key was deleted.
+    """
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset)
     shown = _value_shown(finding)
-    offset = next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
-    return _record_at(finding, offset, shell)
+    return next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
+
+
+def show_record(finding: Finding, shell: Shell) -> str:
+    """The command that shows on each broker what a finding is about (`record_offset`)."""
+    return _record_at(finding, record_offset(finding), shell)
+
+
+def delete_again(finding: Finding, shell: Shell) -> str:
+    """The commands that write the deletion of a finding's key once more; empty where Kafka's tool cannot be given it.
+
+    kafka-console-producer.sh reads lines of UTF-8, which a separator cuts into key and value; a value that is
+    ``null.marker`` is written as null (Kafka's ``LineMessageReader``). Where only the key's hash is known, the record
+    is shown first, and nothing is written as long as KEY is not given.
+    """
+    told = "" if finding.key is None else _line(finding.key)
+    if told is None:
+        return ""
+    login = shell.brokers("--producer.config")
+    properties = "--property parse.key=true --property null.marker=NULL"
+    tool = f"kafka-console-producer.sh {login} --topic {shlex.quote(finding.topic)} {properties}"
+    if finding.key is not None:
+        return f"printf '%s\\tNULL\\n' {shlex.quote(told)} | {tool}"
+    given = '"${KEY:?set it to the key that show-record shows}"'
+    return f"{show_record(finding, shell)}\nprintf '%s\\tNULL\\n' {given} | {tool}"
+
+
+def _line(key: bytes) -> str | None:
+    """A key as the first field of a line; None where it cannot be one: not UTF-8, or with a control character."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return None
+    is_null, is_cut = text == "NULL", any(unicodedata.category(c) == "Cc" for c in text)
+    return None if is_null or is_cut else text
 
 
 def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -> str:
@@ -135,4 +173,4 @@ def _value_shown(finding: Finding) -> int | None:
     return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
-__all__ = ["Repair", "show_record", "show_transaction"]
+__all__ = ["Repair", "delete_again", "record_offset", "show_record", "show_transaction"]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parallax.findings.explain import RUNBOOK, Explanation, explain, runbook_of
+from parallax.findings.explain import Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
@@ -26,6 +26,7 @@ from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.output import console
+from parallax.runbook import RUNBOOK
 from parallax.shell import ANYWHERE, Shell
 
 OnRecord = Callable[[Finding], Sequence[str]]

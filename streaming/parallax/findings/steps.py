@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
-from parallax.findings.repair import Repair, show_record, show_transaction
+from parallax.findings.repair import Repair, delete_again, show_record, show_transaction
 from parallax.model import NOBODY, FindingKind
 
 
@@ -190,10 +190,23 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
         f"Have broker {broker} drop its copy: assign the partition to the others. Go on when the last command, run "
         "again, says that it is completed. The partition has one replica less until the next step is done."
     )
-    if known.finding.kind is FindingKind.DELETED_RECORD_RESURRECTED:
-        drop = f"{_DELETE_AGAIN} Else: {drop[:1].lower()}{drop[1:]}"
+    deleted = _delete_again(known)
+    if deleted:
+        drop = f"Else {drop[:1].lower()}{drop[1:]}"
     again = Step("Give it a new copy: assign the partition to all of them again.", repair.copy(shell))
-    return (Step(check, repair.describe(shell)), Step(drop, repair.drop(shell)), again)
+    return (Step(check, repair.describe(shell)), *deleted, Step(drop, repair.drop(shell)), again)
+
+
+def _delete_again(known: Grounds) -> tuple[Step, ...]:
+    """What spares the copy where a deletion was missed: every replica takes over one that is written now."""
+    finding = known.finding
+    if finding.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
+        return ()
+    if finding.is_incident:
+        return (Step(f"{_DELETE_AGAIN} Then this finding needs no copy once it is written for each of its keys."),)
+    run = delete_again(finding, known.shell)
+    by = _BY_DEFAULT if run else "Kafka's console producer cannot be given this key: have its own producer write it."
+    return (Step(f"{_DELETE_AGAIN} {by}", run),)
 
 
 def _reorder(known: Grounds, repair: Repair) -> tuple[Step, ...]:
@@ -206,6 +219,10 @@ def _reorder(known: Grounds, repair: Repair) -> tuple[Step, ...]:
 
 _BY_ITSELF = "The finding is resolved by itself once the replicas are seen to agree."
 _DELETE_AGAIN = "Where the system that wrote it still has the key deleted, a deletion written once more is enough."
+_BY_DEFAULT = (
+    "The tool picks the partition as Java's producer does by default: where the topic's producers pick it otherwise, "
+    "have one of them write it."
+)
 
 
 __all__ = ["Step", "steps"]

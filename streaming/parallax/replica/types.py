@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from parallax.model import UNKNOWN, TopicPartition
-from parallax.replica.errors import ReplicaError
+from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.replica.fetch_response import no_aborted
 
 _NO_RECORDS = memoryview(b"")
@@ -24,6 +25,17 @@ class PartitionMetadata:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+
+
+class HowGone(StrEnum):
+    """How a partition is gone by what a broker says of its topic."""
+
+    TOPIC = "topic"
+    """There is no topic of that name."""
+    RECREATED = "recreated"
+    """Another topic has the name by now."""
+    PARTITION = "partition"
+    """The topic has fewer partitions."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,19 @@ class TopicMetadata:
     """When it was asked, milliseconds since the epoch."""
     delete_retention_ms: int | None = None
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
+
+    def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
+        """How a partition is gone by this answer; None where it is there, or where the answer does not tell.
+
+        Args:
+            partition: of this topic.
+            topic_id: of the topic that is meant; empty where it is not known.
+        """
+        if self.error is not None:
+            return HowGone.TOPIC if isinstance(self.error, UnknownTopic) else None
+        if topic_id and self.topic_id and self.topic_id != topic_id:
+            return HowGone.RECREATED
+        return None if partition in self.partitions else HowGone.PARTITION
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,10 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         assert name.startswith("Parallax")
         assert alert["labels"]["severity"] in ({others[name]} if name in others else {"critical", "warning"})
         said = {"summary", "description", "resolved_summary", "resolved_description", "runbook_url"}
-        of_a_finding = {"kind", "broker_id", "offset", "kind_runbook_url", "command"}
+        of_a_finding = {"kind", "broker_id", "record_offset", "turn", "kind_runbook_url", "command"}
         if name == "ParallaxFindingAcknowledged":
             said |= {"command"}
-        elif "parallax_finding_state" in alert["expr"]:
+        elif "finding:parallax_state" in alert["expr"]:
             said |= of_a_finding
         assert set(alert["annotations"]) == said
         assert alert["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{name.lower()}")

@@ -420,7 +420,7 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == "parallax_finding_info":
-                assert set(sample.labels) <= LABELS | {"offset", "runbook", "headline", "summary"}
+                assert set(sample.labels) <= LABELS | {"record_offset", "runbook", "turn", "headline", "summary"}
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
                 continue
             if sample.name == "parallax_replica_outage_info":
@@ -509,10 +509,51 @@ class TestEachFinding:
         state.update_findings(FindingsStatus(open=(FINDING,)))
         state.update_findings(FindingsStatus())
         assert set(self.states(state).values()) == {0.0}
-        assert "finding_info" not in {name for name, _ in samples(state)}
+        assert "finding_info" in {name for name, _ in samples(state)}
         clock.now += OVER_FOR_S
         state.update_findings(FindingsStatus())
         assert self.states(state) == {}
+        assert "finding_info" not in {name for name, _ in samples(state)}
+
+    def said(self, state: MonitorState) -> tuple[dict[str, str], float]:
+        """What alerts say of the finding: the labels, and the value."""
+        registry = CollectorRegistry()
+        registry.register(ParallaxCollector(state))
+        families = text_string_to_metric_families(generate_latest(registry).decode())
+        (one,) = (s for family in families for s in family.samples if s.name == "parallax_finding_info")
+        return one.labels, one.value
+
+    def test_its_last_word_is_what_came_of_it_in_the_past(self, state: MonitorState) -> None:
+        state.update_findings(FindingsStatus(open=(FINDING,)))
+        end = replace(FINDING, status=FindingStatus.RESOLVED, sequence=9, summary="Broker 2 stood still. Healed.")
+        state.update_findings(FindingsStatus(ended=(end,)))
+        labels, value = self.said(state)
+        assert labels["headline"] == "Replicas of orders-0 differed (read_committed_frozen), and that is over"
+        assert (labels["summary"], labels["turn"], value) == ("Broker 2 stood still. Healed.", "", 9)
+
+    def test_where_nobody_knows_how_it_ended_its_last_word_is_what_it_was(self, state: MonitorState) -> None:
+        state.update_findings(FindingsStatus(open=(FINDING,)))
+        _, value = self.said(state)
+        state.update_findings(FindingsStatus())
+        labels, newer = self.said(state)
+        assert labels["summary"] == f"Over. It was: {FINDING.summary}"
+        assert newer > value, "the rules take the larger value for the newer"
+
+    @pytest.mark.parametrize(
+        ("before", "now", "turn"),
+        [
+            (replace(FINDING, exposed=False, severity=Severity.WARNING), FINDING, "It has become worse: "),
+            (FINDING, replace(FINDING, status=FindingStatus.SPREAD), "It has become worse: "),
+            (FINDING, replace(FINDING, exposed=False), "It has changed: "),
+            (FINDING, replace(FINDING, summary="It is refined."), ""),
+        ],
+    )
+    def test_a_change_of_its_state_is_said_before_its_headline(
+        self, state: MonitorState, before: Finding, now: Finding, turn: str
+    ) -> None:
+        for one in (before, now, now):
+            state.update_findings(FindingsStatus(open=(one,)))
+        assert self.said(state)[0]["turn"] == turn
 
     def test_one_that_opens_again_is_open(self, state: MonitorState) -> None:
         for findings in ((FINDING,), (), (FINDING,)):
@@ -533,7 +574,7 @@ class TestEachFinding:
             "Broker 2 holds a transaction of orders-0 open that has ended: read_committed stands still; consumers meet "
             "it now"
         )
-        said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", headline)
+        said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", "", headline)
         assert samples(state)["finding_info", ("orders", "0", "a", *said, "Broker 2 is frozen.")] == 7
 
     def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:

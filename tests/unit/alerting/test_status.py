@@ -214,6 +214,31 @@ def test_what_is_known_in_part_and_what_is_known_whole_have_each_their_own_since
         assert healthy.says().since == began
 
 
+def test_after_a_pause_all_agree_only_once_what_was_written_meanwhile_is_read_and_compared(healthy: Monitor) -> None:
+    written = {"high_watermark": 20_100, "last_stable_offset": 20_100, "log_end_offset": 20_100}
+
+    def tick() -> None:
+        healthy.clock.now += 30
+        healthy.state.update_query(replace(Report(), last_progress=healthy.clock.now))
+        healthy.state.update_progress([progress(broker=b, **written) for b in BROKERS])
+
+    healthy.state.update_paused({2: Pause(healthy.clock.now, "ann", "disk")})
+    assert healthy.says().condition is Condition.UNKNOWN
+    tick()
+    healthy.read(20_100, brokers=(1, 3))
+    behind = {"compared_up_to": (100, 100), "unknown": {UnknownReason.NOT_READ_YET: (20_000, 20_000)}}
+    healthy.compared(**behind, waits_from=(100, 100))
+    assert healthy.says().text.startswith("Cannot tell whether the replicas agree: reading is paused: broker 2")
+    healthy.state.update_paused({})
+    tick()
+    healthy.compared(**behind, waits_from=(100, 100))
+    assert healthy.says().condition is not Condition.AGREE, "nobody has read what was written in the pause"
+    healthy.read(20_100)
+    tick()
+    healthy.compared(compared_up_to=(20_100, 20_100))
+    assert healthy.says().text == "All replicas agree"
+
+
 def test_what_is_over_begins_anew(healthy: Monitor) -> None:
     healthy.state.update_progress([progress(broker=3, reachable=False)])
     healthy.clock.now += 10
@@ -411,6 +436,22 @@ def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> 
         ),
     )
     assert said.text.endswith(f"{said.reasons[0]}, and 7 more reasons")
+
+
+def test_where_it_cannot_be_told_the_time_is_that_of_the_reason_that_is_shown(healthy: Monitor) -> None:
+    began = healthy.clock.now
+    healthy.state.update_progress([progress(broker=2, reachable=False)])
+    assert (healthy.says().reasons[0], healthy.says().since) == ("broker 2 does not answer", began)
+    healthy.clock.now += 100
+    checked = healthy.clock.now
+    healthy.state.update_findings(FindingsStatus(pending={TopicPartition("orders", 0): 1}))
+    assert (healthy.says().reasons[0], healthy.says().since) == ("broker 2 does not answer", began)
+    healthy.clock.now += 20
+    healthy.started()
+    healthy.state.update_findings(FindingsStatus(pending={TopicPartition("orders", 0): 1}))
+    said = healthy.says()
+    assert (said.condition, said.reasons) == (Condition.UNKNOWN, ("1 difference is being checked",))
+    assert said.since == checked
 
 
 def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy: Monitor) -> None:

@@ -286,6 +286,14 @@ def test_a_transaction_that_a_coordinator_lists_again_stands_until_its_end_is_se
     assert one.round({PLACE: Standstill(6, None, now[0])}) == ()
 
 
+def test_the_log_links_to_the_runbook_that_the_settings_name(capsys: pytest.CaptureFixture[str]) -> None:
+    client, now = Client(), [10_000.0]
+    one = watch(client, now, [])
+    thread = HangingThread(one, dict, lambda _: None, lambda _: None, KAFKA, "https://wiki/parallax")
+    thread._log([replace(reported(client, now), hangs=False)])
+    assert "See https://wiki/parallax#a-transaction-that-hangs." in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("how", ["its topic was deleted", "its topic was deleted and created again"])
 def test_one_whose_topic_is_gone_is_over_and_that_is_said(how: str, capsys: pytest.CaptureFixture[str]) -> None:
     client, now = Client(), [10_000.0]

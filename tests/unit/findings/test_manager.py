@@ -179,9 +179,12 @@ def test_a_suspect_that_is_proven_becomes_a_finding_with_its_evidence(start: Sta
 
 def test_a_suspect_that_is_cleared_is_dismissed_and_is_no_finding(start: Start, settings: Settings) -> None:
     manager, watch = start(Replicas(agree))
-    manager.offer([suspect()])
-    status = watch.until(lambda s: s.dismissed_total == 1)
+    with capture_logs() as logs:
+        manager.offer([suspect()])
+        status = watch.until(lambda s: s.dismissed_total == 1)
     assert status.open == ()
+    levels = {entry["log_level"] for entry in logs if entry.get("status") == "dismissed"}
+    assert levels == {"debug"}, "nobody was told that it was suspected"
     assert [e.status for e in events(settings)] == [FindingStatus.DISMISSED]
 
 

@@ -15,7 +15,7 @@ from test_findings_table import EVENT
 
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
-from parallax.findings.repair import show_record
+from parallax.findings.repair import delete_again, show_record
 from parallax.findings.report import print_explanation, print_finding
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -24,7 +24,13 @@ from parallax.shell import ANYWHERE, Shell
 SERVERS = "kafka-1.example.org:9092,kafka-2.example.org:9092"
 CONFIG = "conf/night shift's.yaml"
 SHELL = Shell.of({"bootstrap.servers": SERVERS}, CONFIG)
-TOOLS = ("kafka-reassign-partitions.sh", "kafka-leader-election.sh", "kafka-topics.sh", "parallax")
+TOOLS = (
+    "kafka-reassign-partitions.sh",
+    "kafka-leader-election.sh",
+    "kafka-topics.sh",
+    "kafka-console-producer.sh",
+    "parallax",
+)
 _STUB = """#!/bin/bash
 { printf '%s\\0' "${0##*/}" "$@"; printf '\\n'; } >> "$CALLS"
 while [ $# -gt 0 ]; do
@@ -78,7 +84,7 @@ ACCUSED_LEADS = assigned_as(finding(PROVEN, leader=2, exposed=True), [2, 3, 1])
 
 
 def test_the_repair_moves_leadership_drops_the_copy_gives_a_new_one_and_puts_the_order_back(pasted: Pasted) -> None:
-    for step in explain(ACCUSED_LEADS, shell=SHELL).steps:
+    for step in explain(replace(ACCUSED_LEADS, key=b"k"), shell=SHELL).steps:
         pasted.run(step.run)
     assert pasted.documents == [[3, 2, 1], [3, 1], [3, 1], [3, 2, 1], [3, 2, 1], [2, 3, 1]]
     verbs = [(call[0], *(word for word in call if word in ("--execute", "--verify"))) for call in pasted.calls]
@@ -87,6 +93,7 @@ def test_the_repair_moves_leadership_drops_the_copy_gives_a_new_one_and_puts_the
         (reassign, "--execute"),
         ("kafka-leader-election.sh",),
         ("kafka-topics.sh",),
+        ("kafka-console-producer.sh",),
         *[(reassign, "--execute"), (reassign, "--verify")] * 2,
         (reassign, "--execute"),
     ]
@@ -142,6 +149,20 @@ def test_of_a_lost_tombstone_it_shows_the_value_that_is_there_and_not_where_noth
     assert [call[call.index("--offset") + 1] for call in pasted.calls] == ["0", "0"]
 
 
+def test_where_only_the_hash_of_a_key_is_known_it_is_shown_before_its_deletion_is_written(pasted: Pasted) -> None:
+    pasted.run(delete_again(replace(EVENT, key=None), SHELL))
+    assert pasted.calls[0][:2] == ["parallax", "show-record"]
+    assert "${KEY:?" in delete_again(replace(EVENT, key=None), SHELL), "nothing is written without it"
+
+
+@pytest.mark.parametrize("key", [b"\xff", b"a\tb", b"a\nb", b"\0", b"NULL"])
+def test_a_key_that_the_console_producer_cannot_be_given_has_no_command_and_that_is_said(key: bytes) -> None:
+    assert delete_again(replace(EVENT, key=key), SHELL) == ""
+    (said,) = (s for s in explain(replace(ACCUSED_LEADS, key=key)).steps if "deletion written once more" in s.text)
+    assert "cannot be given this key" in said.text
+    assert not said.run
+
+
 def test_of_a_transaction_it_shows_where_that_began(pasted: Pasted) -> None:
     pasted.run(show_record(replace(EVENT, offset=-1, transaction_start_offset=17, marker_offset=-1), SHELL))
     assert pasted.calls[0][pasted.calls[0].index("--offset") + 1] == "17"
@@ -149,10 +170,11 @@ def test_of_a_transaction_it_shows_where_that_began(pasted: Pasted) -> None:
 
 def test_a_cluster_with_logins_is_reached_with_a_file_of_client_properties(pasted: Pasted) -> None:
     shell = Shell.of({"bootstrap.servers": SERVERS, "security.protocol": "SASL_SSL"}, CONFIG)
-    for step in explain(ACCUSED_LEADS, shell=shell).steps:
+    for step in explain(replace(ACCUSED_LEADS, key=b"k"), shell=shell).steps:
         pasted.run(step.run)
+    options = {"kafka-leader-election.sh": "--admin.config", "kafka-console-producer.sh": "--producer.config"}
     for call in pasted.calls:
-        option = "--admin.config" if call[0] == "kafka-leader-election.sh" else "--command-config"
+        option = options.get(call[0], "--command-config")
         assert call[call.index(option) + 1] == "admin.properties"
 
 

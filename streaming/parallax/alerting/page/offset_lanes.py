@@ -137,7 +137,7 @@ def _lane(lane: Lane, on: Scale, y: int) -> str:
         x = _x(on, lane.read)
         parts.append(f'<path class="read" d="M{x - 4:.1f} {y - 5}h8l-4 6z"/>')
     behind = f", {lane.behind:,} behind" if lane.behind else ""
-    unseen = ", not seen" if lane.unseen else ""
+    unseen = " when last seen" if lane.unseen else ""
     parts.append(_text(_WIDTH - _RIGHT + 8, y + _BAR - 1, f"{lane.end:,}{behind}{unseen}", "start"))
     return "".join(parts)
 

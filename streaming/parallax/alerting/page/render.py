@@ -23,7 +23,7 @@ from parallax.alerting.starting import Stage
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import Condition, Status
 from parallax.counts import agreed, counted
-from parallax.findings.explain import RUNBOOK, explain, runbook_of
+from parallax.findings.explain import explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.happenings import AskedAgain
 from parallax.findings.incident import group_of, tally_of
@@ -32,6 +32,7 @@ from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.guard.words import audit_in_words, in_words, late_in_short, late_in_words, summed, unwatched_in_words
 from parallax.model import FindingStatus, TopicPartition
 from parallax.moments import roughly
+from parallax.runbook import RUNBOOK
 from parallax.shell import ANYWHERE, Shell
 from parallax.views.pause import in_words as paused_in_words
 

@@ -9,12 +9,13 @@ from enum import StrEnum
 from urllib.parse import quote
 
 from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, commands
-from parallax.alerting.listing import ALARMS, FindingState, headline, state_of
+from parallax.alerting.listing import ALARMS, FindingState, headline, over_in_words, state_of, what_it_was
 from parallax.findings.acknowledgement import acknowledgement_of
-from parallax.findings.explain import RUNBOOK, runbook_of
+from parallax.findings.explain import runbook_of
 from parallax.findings.finding import Finding
-from parallax.findings.repair import show_record
+from parallax.findings.repair import record_offset, show_record
 from parallax.model import Severity, TopicPartition, broker_label
+from parallax.runbook import RUNBOOK, section
 from parallax.shell import ANYWHERE, Shell
 
 _OF_THE_JOB = -2
@@ -165,11 +166,11 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         "description": finding.summary,
         "kind": str(finding.kind),
         "broker_id": broker,
-        "offset": str(finding.offset),
+        "record_offset": str(record_offset(finding)),
         "command": places.shell.parallax("findings", "explain", finding.finding_id),
         "record_command": show_record(finding, places.shell),
         "page_url": places.page_of(f"findings/{quote(finding.finding_id, safe='')}"),
-        "runbook_url": f"{places.runbook}#{name.lower()}",
+        "runbook_url": section(places.runbook, name),
         "kind_runbook_url": runbook_of(finding, places.runbook),
     }
     if said is not None:
@@ -210,7 +211,7 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
         "summary": places.named(condition.headline.format_map(said)),
         "description": condition.description.format_map(said),
         "page_url": places.page_of(),
-        "runbook_url": f"{places.runbook}#{state.lower()}",
+        "runbook_url": section(places.runbook, state),
         _OUTCOME: suffered.about.get("outcome", ""),
     }
     return Alert(
@@ -245,6 +246,6 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         how = alert.annotations.get(_OUTCOME) or condition.left.format_map(said)
     else:
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
-        summary = places.named(f"Replicas of {place} differed ({kind}), and that is over")
-        how = f"Over. It was: {alert.annotations.get('description', '')}" if event is None else event.summary
+        summary = places.named(over_in_words(place, kind))
+        how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
     return replace(alert, ends_at=at, annotations={**alert.annotations, "summary": summary, "description": how})

@@ -87,3 +87,8 @@ def test_of_logs_that_agree_the_whole_is_shown(tmp_path: Path) -> None:
 def test_where_no_offset_is_known_nothing_is_drawn(frozen: Partition) -> None:
     bare = {b: replace(one, log_start_offset=None) for b, one in frozen.replicas.items()}
     assert drawn_lanes(replace(frozen, replicas=bare)) == ""
+
+
+def test_what_is_drawn_of_a_replica_that_is_not_seen_says_that_it_is_as_it_was_last(frozen: Partition) -> None:
+    unseen = dict(frozen.replicas) | {3: replace(frozen.replicas[3], unseen="it does not answer")}
+    assert f">{END:,} when last seen<" in drawn_lanes(replace(frozen, replicas=unseen))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from parallax.alerting.conditions import CONDITIONS, OUTAGE, Suffered
-from parallax.alerting.webhook.alerts import Places, of_condition, over
-from parallax.model import Severity
+from parallax.alerting.webhook.alerts import Places, of_condition, of_finding, over
+from parallax.model import Severity, TopicPartition
 from parallax.shell import Shell
+from tests.samples import finding
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LABELS = {
@@ -30,8 +32,7 @@ def test_what_a_job_suffered_says_in_words_that_it_is_over_and_what_that_leaves_
     for alert in (stands, ended):
         assert alert.annotations["summary"]
         assert not {"{", "}"} & set(alert.annotations["summary"] + alert.annotations["description"])
-    is_open = name.startswith(("ParallaxReplica", "ParallaxBroker", "ParallaxUnauthorized"))
-    assert (ended.annotations["description"] == "It is over.") is not is_open
+    assert len(ended.annotations["description"].split()) > 5, "that it is over alone says nothing"
 
 
 def test_an_outage_is_one_alert_that_becomes_worse_and_ends_with_what_came_of_it() -> None:
@@ -71,3 +72,13 @@ def test_how_it_ended_that_a_broker_did_not_answer_is_the_last_word() -> None:
 def test_of_an_outage_that_nobody_says_more_of_any_more_it_is_said_what_its_end_means() -> None:
     stands = of_condition(Suffered(OUTAGE, {"broker_id": "2"}, NOW), None, Places())
     assert over(stands, NOW, Places()).annotations["description"] == CONDITIONS[OUTAGE].left
+
+
+def test_the_offset_of_a_finding_is_the_one_of_the_record_that_its_text_and_its_command_name() -> None:
+    visible = {"offset": 9, "value_size": 5}
+    evidence = json.dumps({"replicas": {"2": {"key": {"visible": visible}}}})
+    wrong = finding("f1", offset=17, evidence=evidence)
+    said = of_finding(wrong, None, TopicPartition("orders", 0), Places()).annotations
+    assert said["record_offset"] == "9"
+    assert "--offset 9 " in said["record_command"]
+    assert "offset" not in said, "of what would nobody know"

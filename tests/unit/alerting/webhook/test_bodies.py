@@ -66,7 +66,7 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
         "description": "Broker 2 shows a <deleted> record & more.",
         "kind": "deleted_record_resurrected",
         "broker_id": "2",
-        "offset": "17",
+        "record_offset": "17",
         "command": "parallax findings explain a -c CONFIG",
         "record_command": "parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG",
         "runbook_url": "docs/runbook.md#parallaxdivergenceconfirmed",

@@ -1,0 +1,18 @@
+"""Links to the runbook: where it is, as `alerting.runbook_url` says, and which section says what to do."""
+
+from __future__ import annotations
+
+RUNBOOK = "docs/runbook.md"
+"""Where it is as long as no settings are known: in the project."""
+HANGING = "a-transaction-that-hangs"
+"""The section on transactions that no coordinator will end."""
+
+
+def section(runbook: str, name: str) -> str:
+    """The link to a section.
+
+    Args:
+        runbook: where the runbook is, an address or a path.
+        name: the anchor of the heading; or the name of an alert, whose section has the same.
+    """
+    return f"{runbook}#{name.lower()}"
