@@ -21,21 +21,30 @@ class CatchingUp:
     """Remembers how far the logs of each partition went when what held it up ended, or when it was first seen."""
 
     def __init__(self) -> None:
-        self._brokers: dict[TopicPartition, set[int]] = {}
+        self._brokers: dict[TopicPartition, frozenset[int]] = {}
+        self._told: set[TopicPartition] = set()
+        """Of which somebody has said what brokers hold them."""
+        self._void: dict[TopicPartition, int] = {}
+        """What was compared until then, milliseconds since 1970, is of a log that is gone."""
         self._ends: dict[TopicPartition, _Ends] = {}
         self._done: set[TopicPartition] = set()
 
     def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
-        """Take in that a replica was reported on.
+        """Take in that a replica was reported on; one that joins its partition has everything still to be read.
 
         Args:
             replica: which.
             brokers: that hold the partition; None where nobody has said.
         """
-        known = self._brokers.setdefault(TopicPartition(*replica[:2]), set())
-        known |= {replica[2], *(brokers or ())}
+        place = TopicPartition(*replica[:2])
+        before = self._brokers.get(place, frozenset())
         if brokers:
-            known &= set(brokers)
+            self._told.add(place)
+            self._brokers[place] = frozenset(brokers)
+        elif place not in self._told:
+            self._brokers[place] = before | {replica[2]}
+        if self._brokers[place] - before:
+            self._drop([place])
 
     def look(
         self,
@@ -61,16 +70,30 @@ class CatchingUp:
             ends = min(first[0], now[0]), min(first[1], now[1])
             self._ends[place] = ends
             coverage = coverages.get(place)
+            if coverage is not None and coverage.compared_at <= self._void.get(place, UNKNOWN):
+                coverage = None
             if all(end == UNKNOWN or _is_compared(coverage, view, end) for view, end in enumerate(ends)):
                 self._done.add(place)
         return {place: place in self._done for place in self._brokers}
 
+    def renew(self, topic: str, coverages: Iterable[Coverage]) -> None:
+        """Begin anew with a topic whose logs are others by now.
+
+        Args:
+            topic: its name.
+            coverages: how far partitions, and its former logs among them, were compared: that says nothing of these.
+        """
+        self.forget(lambda place: place.topic == topic)
+        self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
+
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Let go of partitions that are gone, or whose logs are others by now."""
+        """Let go of partitions that are gone."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:
             del self._brokers[place]
+            self._told.discard(place)
+            self._void.pop(place, None)
 
     def _drop(self, places: Iterable[TopicPartition]) -> None:
         for place in places:

@@ -175,7 +175,7 @@ class MonitorState:
                     self._waiting.forget(lambda place: place.topic == replica[0])  # noqa: B023
                     self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                     self._lags.forget(lambda view: view[0][0] == replica[0])  # noqa: B023
-                    self._catching_up.forget(lambda place: place.topic == replica[0])  # noqa: B023
+                    self._catching_up.renew(replica[0], self._coverage.values())
                 self._catching_up.observe(replica, assigned)
                 self._waiting.reported(TopicPartition(*replica[:2]), self._clock())
                 if row["reachable"]:

@@ -168,7 +168,12 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         text = f"Starting: {sum(step.is_done for step in steps)} of {len(steps)} steps done"
     elif known:
         condition, is_known = Condition.FINDINGS, True
-        rest = f"of the rest it cannot be told: {_first(reasons)}" if reasons else "nothing else differs"
+        if reasons:
+            rest = f"of the rest it cannot be told: {_first(reasons)}"
+        elif in_part(snapshot) - {finding.place for finding in snapshot.findings.acknowledged}:
+            rest = "no other difference was found; the rest is known in part"
+        else:
+            rest = "nothing else differs"
         text = f"{acknowledged} {'stand' if known > 1 else 'stands'}; {rest}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)

@@ -239,6 +239,28 @@ def test_after_a_pause_all_agree_only_once_what_was_written_meanwhile_is_read_an
     assert healthy.says().text == "All replicas agree"
 
 
+def test_with_a_replica_that_joins_all_agree_only_once_it_is_read_and_compared(healthy: Monitor) -> None:
+    four = (*BROKERS, 4)
+    healthy.state.update_progress([progress(broker=b, replicas=[*four]) for b in four])
+    unread = broker(4, read_uncommitted=0, read_committed=0)
+    waits = {"unknown": {UnknownReason.NOT_READ_YET: (100, 100)}, "waits_from": (0, 0), "compared_up_to": (0, 0)}
+    healthy.compared(brokers=(*map(broker, BROKERS), unread), **waits)
+    assert healthy.says().condition is Condition.AGREE_IN_PART
+    healthy.read(brokers=four)
+    healthy.compared(brokers=tuple(map(broker, four)))
+    assert healthy.says().condition is Condition.AGREE
+
+
+def test_a_topic_that_was_created_again_is_compared_anew_before_all_agree(healthy: Monitor) -> None:
+    for topic_id in ("a", "b"):
+        healthy.state.update_progress([progress(broker=b, topic_id=topic_id) for b in BROKERS])
+    assert healthy.says().condition is Condition.AGREE_IN_PART
+    healthy.clock.now += 1
+    healthy.read()
+    healthy.compared()
+    assert healthy.says().condition is Condition.AGREE
+
+
 def test_what_is_over_begins_anew(healthy: Monitor) -> None:
     healthy.state.update_progress([progress(broker=3, reachable=False)])
     healthy.clock.now += 10
@@ -478,6 +500,13 @@ def test_what_somebody_knows_of_is_no_alarm_and_is_told(healthy: Monitor) -> Non
     said = healthy.says()
     assert (said.condition, said.is_known) == (Condition.FINDINGS, True)
     assert said.text == "1 acknowledged finding stands; nothing else differs"
+
+
+def test_what_somebody_knows_of_does_not_make_the_rest_compared(healthy: Monitor) -> None:
+    healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
+    healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
+    said = healthy.says()
+    assert said.text == "1 acknowledged finding stands; no other difference was found; the rest is known in part"
 
 
 def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
