@@ -80,6 +80,7 @@ class Condition(NamedTuple):
         ended: what came of something with some labels, by the samples after it; a format as the description, empty
             where they do not say.
         worsens: the condition whose story this one goes on with. Receivers hear of both as one alert, of the graver.
+        lasts: what does not make it begin, and keeps it from being over.
     """
 
     metrics: tuple[str, ...]
@@ -94,6 +95,7 @@ class Condition(NamedTuple):
     about: str | None = None
     ended: Callable[[Samples, Mapping[str, str]], str] | None = None
     worsens: str | None = None
+    lasts: Found | None = None
 
     @property
     def is_blind(self) -> bool:
@@ -279,6 +281,8 @@ CONDITIONS: Mapping[str, Condition] = {
         "{now}",
         left=OVER,
         about=_OUTAGE,
+        # A broker that is away again is not back.
+        lasts=_outage(lambda *_: True, lambda _: False),
     ),
     "ParallaxReplicaRemoval": Condition(
         (_ABSENT, _BOUND, _LATE),
@@ -413,6 +417,11 @@ class Watch:
             first, since, _ = self._seen.get(key, (one, now, now))
             self._seen[key] = first, since, now
             self._wrong_at[one.name] = now
+        for alertname, condition in CONDITIONS.items():
+            for labels in condition.lasts(samples) if condition.lasts is not None else ():
+                if (seen := self._seen.get(name_of(alertname, labels))) is not None:
+                    self._seen[name_of(alertname, labels)] = *seen[:2], now
+                    self._wrong_at[seen[0].name] = now
         self._wrong_at = {name: at for name, at in self._wrong_at.items() if now - at < OVER_S}
         waited = {
             key: (one, since, last)

@@ -166,6 +166,27 @@ def test_a_replica_that_is_away_is_told_by_broker_as_its_time_runs_out() -> None
     assert looking.after(20, {}) == []
 
 
+def test_an_outage_is_not_over_while_the_broker_is_away_again() -> None:
+    looking = Looking()
+    replica = (("broker_id", "2"), ("partition", "0"), ("topic", "orders"))
+
+    def away(since: float) -> Series:
+        absent = {(replica[0], replica[1], ("presence", "away"), replica[2]): since}
+        return {
+            "replica_absent_since_timestamp_seconds": absent,
+            "replica_removal_bound_timestamp_seconds": {replica: since + 10_000},
+        }
+
+    story = name_of(OUTAGE, {"broker_id": "2"})
+    first = looking.now
+    looking.after(5_010, away(first))
+    assert looking.after(OVER_S / 2, {}) == [story]
+    again = looking.now
+    assert looking.after(OVER_S + 5, away(again)) == [story], "back for half a minute"
+    assert looking.after(OVER_S + 5, {}) == []
+    assert looking.after(OVER_S + 5, away(looking.now)) == [], "one that is short begins no story"
+
+
 @pytest.mark.parametrize(
     ("after", "said"),
     [
