@@ -156,7 +156,7 @@ class Rules(Alerts):
                 f"time() - max by (cluster, broker_id) ({self._e.known('reading_paused_timestamp_seconds')})"
                 f" > {p.paused_s}",
                 "warning",
-                f"Parallax has not been reading broker {{{{ $labels.broker_id }}}}{FOR}, as an operator wants it",
+                f"An operator has paused reading{FOR}; brokers: {{{{ $labels.broker_id }}}}",
                 "Reading has been paused for {{ $value | humanizeDuration }}. What is not read is unknown, and what is "
                 "cleaned meanwhile stays so: parallax resume -c CONFIG has it read on.",
             ),
