@@ -32,12 +32,13 @@ class Deleted:
                 denied.setdefault(topic, {})[topic, int(row["partition"]), int(row["broker"])] = problem
             elif row["reachable"]:
                 answered.add(topic)
-        for topic in answered & self._denied.keys():
-            del self._denied[topic]
         for topic, said in denied.items():
             self._denied.setdefault(topic, {}).update(said)
             self._since.setdefault(topic, now)
             self._told[topic] = now
+        # A broker that holds nothing of it any more, beside one that does: its replica was taken off.
+        for topic in answered & self._denied.keys():
+            del self._denied[topic]
         if len(self._since) > len(self._denied):
             self._since = {topic: at for topic, at in self._since.items() if topic in self._denied}
 

@@ -92,6 +92,14 @@ def test_a_topic_that_a_broker_denied_and_nobody_reports_on_any_more_was_deleted
 NOTHING = "No topic matches topics.include or topics.pattern: nothing is watched"
 
 
+def test_a_topic_of_which_one_broker_holds_nothing_any_more_and_others_do_was_not_deleted(healthy: Monitor) -> None:
+    gone = progress(broker=3, reachable=False, problem="not_hosted")
+    healthy.state.update_progress([progress(broker=1), progress(broker=2), gone])
+    healthy.clock.now += 61
+    healthy.state.update_query(replace(Report(), name="progress", last_progress=healthy.clock.now))
+    assert "orders" in {replica[0] for replica in healthy.state.snapshot().replicas}
+
+
 def test_where_no_topic_matches_that_is_said_and_the_job_is_ready(monitor: Monitor) -> None:
     """It does what it can: it is no start that does not get on, and a pod need not be started again."""
 
