@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from parallax.demo import Outcome
 from parallax.findings.finding import Finding
-from tests.soak.brokers import Cleaning, Held
+from tests.soak.brokers import Cleaning, Held, Left
 from tests.soak.chaos import Blow
 from tests.soak.plan import Plan
 from tests.soak.tables import Recorded
@@ -34,6 +34,8 @@ class Report:
     recorded: Recorded | None = None
     held: Held | None = None
     cleaning: Cleaning | None = None
+    left: dict[str, Left] = field(default_factory=dict)
+    """What one broker holds of each topic when the traffic has ended."""
     batches: dict[str, list[float]] = field(default_factory=dict)
     memory: list[Memory] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -42,6 +44,12 @@ class Report:
 
     def check(self, name: str, holds: bool) -> None:
         self.checks[name] = self.checks.get(name, True) and holds
+
+    def check_work(self, work: Mapping[str, tuple[str, ...]]) -> None:
+        """Check that each topic by which a client shows that it has worked holds records."""
+        for what, topics in work.items():
+            held = [self.left[topic].records if topic in self.left else 0 for topic in topics]
+            self.check(f"there are records of {what}", min(held) > 0)
 
     @property
     def passed(self) -> bool:
@@ -91,6 +99,7 @@ class Report:
             "recorded": asdict(self.recorded) if self.recorded else None,
             "held": asdict(self.held) if self.held else None,
             "removed": self.removed(),
+            "left": {topic: asdict(left) for topic, left in self.left.items()},
             "cleaning": asdict(self.cleaning) if self.cleaning else None,
             "batch_seconds": {q: _spread(seconds) for q, seconds in self.batches.items()},
             "memory_mib": [asdict(sample) for sample in self.memory],
@@ -125,6 +134,10 @@ class Report:
             yield f"  {name} of compacted topics recorded and gone by now: " + ", ".join(
                 f"broker {broker} {n:,}" for broker, n in sorted(by_broker.items())
             )
+
+        yield "left of each topic, read of one broker (records, tombstones among them, end markers):"
+        for topic, left in self.left.items():
+            yield f"  {left.records:>8,} {left.tombstones:>8,} {left.markers:>8,}  {topic}"
 
     def _job(self) -> Iterable[str]:
         starts = ", ".join(f"{s:.0f} s" for s in self.job_starts_s)

@@ -45,7 +45,7 @@ class Compared:
     records: int
     """Offsets below the common position that were judged, in both views."""
     unknown: dict[str, int]
-    """Offsets without a verdict, by topic; only those that have any."""
+    """Offsets without a verdict, by topic and reason; only those that have any."""
 
 
 class Watch(threading.Thread):
@@ -140,7 +140,7 @@ def compared(samples: Iterable[Sample], topics: Iterable[str]) -> Compared:
         if sample.name == "parallax_compared_up_to_offset":
             reached += int(sample.value)
         elif sample.name == "parallax_unknown_offsets" and sample.labels["reason"] not in UNTIL_AUDITED:
-            unknown[topic] += int(sample.value)
+            unknown[f"{topic} ({sample.labels['reason']})"] += int(sample.value)
     return Compared(reached - sum(unknown.values()), {topic: n for topic, n in unknown.items() if n})
 
 
