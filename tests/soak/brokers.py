@@ -41,6 +41,15 @@ def create_topics(cluster: Cluster, topics: Iterable[Topic], delete_retention_s:
         wanted.append(NewTopic(topic.name, num_partitions=topic.partitions, replica_assignment=turns, config=config))
     for future in cluster.admin.create_topics(wanted, operation_timeout=20, request_timeout=30).values():
         future.result(30)
+    await_in_sync(cluster)
+
+
+def await_in_sync(cluster: Cluster) -> None:
+    """Wait until all replicas of all topics are in sync.
+
+    Raises:
+        LabError: they are not within a minute.
+    """
     until(lambda: all_in_sync(cluster), "the new topics to be in sync", timeout=60, interval=0.2)
 
 

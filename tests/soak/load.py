@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.soak.plan import Plan, Topic
 
@@ -32,8 +32,8 @@ class Load(Protocol):
     tally: Tally
 
     @property
-    def pattern(self) -> str:
-        """What the job is to watch, the topics of the injected faults included."""
+    def watched(self) -> Mapping[str, Any]:
+        """What the job is to watch, the topics of the injected faults included: its section ``topics``."""
 
     @property
     def work(self) -> Mapping[str, tuple[str, ...]]:

@@ -155,7 +155,9 @@ class Report:
             yield f"recorded: {self.recorded.records:,} records, {self.recorded.twice} rows twice; events: {events}"
         if self.compared:
             unknown = ", ".join(f"{topic} {n:,}" for topic, n in self.compared.unknown.items()) or "none"
+            waiting = ", ".join(f"{reason} {n:,}" for reason, n in self.compared.waiting.items()) or "none"
             yield f"compared: {self.compared.records:,} offsets (both views); left unknown: {unknown}"
+            yield f"  waiting for an audit: {waiting}"
         yield "suspects: " + (", ".join(f"{name} {n}" for name, n in self.suspects.items()) or "none")
 
     def _found(self) -> Iterable[str]:

@@ -294,15 +294,19 @@ def soak(plan: Plan, folder: Path, say: Say, *, version: str | None = None) -> R
     arguments: dict[str, Any] = {} if version is None else {"version": version}
     settings = {**BROKERS, **(broker_settings(plan.delete_retention_s) if plan.real_clients else {})}
     with Cluster(settings=settings, progress=say, **arguments) as cluster:
-        storage = {"maintenance_interval_s": 120}
         load = Clients(cluster, plan, say) if plan.real_clients else Traffic(cluster, plan)
-        with closing(load), JobProcess(folder, cluster.bootstrap_servers, load.pattern, storage=storage) as job:
+        with closing(load), _job(folder, cluster, load) as job:
             report = Soak(plan, cluster, load, job, say).play()
             if report.passed:
                 report.check("the job stopped in good order", job.stop() == 0)
             else:
                 _keep(report, cluster, job, say)
     return report
+
+
+def _job(folder: Path, cluster: Cluster, load: Load) -> JobProcess:
+    sections = {"topics": load.watched, "storage": {"maintenance_interval_s": 120}}
+    return JobProcess(folder, cluster.bootstrap_servers, load.watched["pattern"], **sections)
 
 
 def _keep(report: Report, cluster: Cluster, job: JobProcess, say: Say) -> None:

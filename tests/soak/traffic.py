@@ -343,7 +343,7 @@ class _JavaProducer:
 class Traffic:
     """All writers together: see ``tests.soak.load.Load``."""
 
-    pattern = PATTERN
+    watched: Mapping[str, Any] = {"pattern": PATTERN}
     work: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(self, cluster: Cluster, plan: Plan) -> None:

@@ -81,7 +81,7 @@ class Registry(Worker):
         while not self.stopping.wait(self.random.uniform(0.2, 2)):
             subject = f"subject-{self.random.randrange(15)}"
             if self._versions.get(subject, 0) and self.random.random() < 0.3:
-                self._delete(subject)
+                self._forget(subject)
             else:
                 self._register(subject)
             self._producer.poll(0)
@@ -95,7 +95,7 @@ class Registry(Worker):
         self._write(self._key("SCHEMA", subject, version), value)
         self.tally.add("schemas registered")
 
-    def _delete(self, subject: str) -> None:
+    def _forget(self, subject: str) -> None:
         last = self._versions.pop(subject)
         self._write(
             {"keytype": "DELETE_SUBJECT", "subject": subject, "magic": 0}, {"subject": subject, "version": last}

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from parallax.lab.admin import commit_offsets
 from parallax.lab.cluster import Cluster, client_settings
 from parallax.lab.errors import LabError
 from parallax.lab.ports import free_ports
+from parallax.lab.traffic import LegacyTransactionalProducer
 from parallax.lab.waiting import until
 from tests.soak import brokers
 from tests.soak.clients import settings
@@ -30,8 +32,8 @@ _STOPPED_S = 60.0
 class Clients:
     """All clients together: see ``tests.soak.load.Load``."""
 
-    pattern = r".*"
-    """Everything there is: Kafka's own topics, and whatever the clients make."""
+    watched: Mapping[str, Any] = {"pattern": ".*", "include": ["__consumer_offsets", "__transaction_state"]}
+    """Everything there is: whatever the clients make, and Kafka's own topics, which have to be named."""
     work = settings.WORK
 
     def __init__(self, cluster: Cluster, plan: Plan, say: Callable[[str], None]) -> None:
@@ -53,6 +55,10 @@ class Clients:
 
     def create(self) -> None:
         brokers.create_topics(self._cluster, settings.MADE_BEFORE, self._plan.delete_retention_s)
+        # Kafka makes its own topics when they are needed, and the job looks for topics that are named.
+        commit_offsets(self._cluster, "soak-first", settings.WORDS.name, {0: 0})
+        LegacyTransactionalProducer(self._cluster.bootstrap_servers, "soak-first")
+        brokers.await_in_sync(self._cluster)
 
     def topics(self) -> tuple[Topic, ...]:
         return brokers.topics_but(self._cluster, "fault.")

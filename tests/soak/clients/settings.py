@@ -64,7 +64,6 @@ def streams(cluster: Cluster, number: int) -> Client:
         "replication.factor": -1,
         "state.dir": cluster.folder / f"streams-{number}",
         "consumer.session.timeout.ms": 10_000,
-        "repartition.purge.interval.ms": 5000,
     }
     name = f"streams {number}"
     file = _written(cluster.folder / f"streams-{number}.properties", settings)
