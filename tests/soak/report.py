@@ -84,6 +84,7 @@ class Report:
     def as_document(self) -> dict[str, Any]:
         """Everything, for JSON."""
         outcome = self.faults
+        # vars, not asdict, where there is a Counter: asdict would count its items.
         return {
             "passed": self.passed,
             "checks": self.checks,
@@ -96,8 +97,8 @@ class Report:
             "query_restarts": self.query_restarts,
             "compared": asdict(self.compared) if self.compared else None,
             "suspects": self.suspects,
-            "recorded": asdict(self.recorded) if self.recorded else None,
-            "held": asdict(self.held) if self.held else None,
+            "recorded": vars(self.recorded) if self.recorded else None,
+            "held": vars(self.held) if self.held else None,
             "removed": self.removed(),
             "left": {topic: asdict(left) for topic, left in self.left.items()},
             "cleaning": asdict(self.cleaning) if self.cleaning else None,

@@ -126,6 +126,10 @@ def test_a_report_passes_only_when_every_check_held_and_something_was_checked(tm
     assert report.longest_away_s() == 17.5
     assert [m.at_s for m in report.memory_at().values()] == [35, 300, 600]
     assert "FAIL first" in report.as_text()
+    report.recorded = Recorded(Counter({1: 5}), Counter({1: 4}), 20, 0, {})
+    report.held = Held(Counter({1: 9}), Counter({1: 3}), Counter({1: 2}))
     file = tmp_path / "report.json"
     report.write(str(file))
-    assert json.loads(file.read_text())["passed"] is False
+    written = json.loads(file.read_text())
+    assert written["passed"] is False
+    assert (written["recorded"]["tombstones"], written["held"]["markers"]) == ({"1": 5}, {"1": 2})
