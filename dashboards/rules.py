@@ -60,7 +60,7 @@ class Rules(Alerts):
         def unknown(known: Known) -> str:
             # Under steady traffic some offsets are always on their way: what should pass by itself and does not is
             # ParallaxVerdictOverdue's.
-            others = "|".join(sorted({"before_first_reading", "log_start_differs", *PASSING}))
+            others = "|".join(sorted({"before_first_reading", "deleted_unread", "log_start_differs", *PASSING}))
             offsets = known("unknown_offsets", f'reason!~"{others}"')
             return f"min by ({view}, reason) ({offsets}) > 0"
 
@@ -86,6 +86,7 @@ class Rules(Alerts):
             )
 
         return [
+            # What was deleted before it was read is nobody's to read any more, and on topics of Kafka Streams no fault.
             # What a replica held before it was first read waits for an audit, which the job runs by itself. While one
             # of the set was never read there is no such audit, and ParallaxInitialReadingIncomplete.
             self._lasting(

@@ -87,6 +87,28 @@ def dated(version: str, changelog: str) -> str:
     return newest[2]
 
 
+ELSEWHERE = {
+    "deploy/helm/parallax/Chart.yaml": (r"^version: (\S+)", r"^appVersion: (\S+)"),
+    "deploy/spark/sparkapplication.yaml": (r"^  image: \S+:(\S+)",),
+}
+"""Where the version stands beside pyproject.toml. The image and the wheel are built with pyproject.toml's."""
+
+
+def agreed(version: str, root: Path = ROOT) -> str:
+    """The files that name the version beside pyproject.toml: all name the same.
+
+    Raises:
+        UnfitError: one names another version, or none where it should.
+    """
+    for file, places in ELSEWHERE.items():
+        text = (root / file).read_text()
+        for place in places:
+            found = re.findall(place, text, re.MULTILINE)
+            if found != [version]:
+                raise UnfitError(f"{file}: the version is {', '.join(found) or 'missing'}, not {version}; write it")
+    return ", ".join(ELSEWHERE)
+
+
 def kept(version: str, stored: Path = ROOT / "tests" / "stored") -> str:
     """The archive by which the tests of later releases take over what this one leaves.
 
@@ -280,6 +302,7 @@ def release(out: Path, *, trial: bool) -> int:
             lambda: dated(version, (ROOT / "CHANGELOG.md").read_text()),
             may_fail=trial,
         )
+        step("all files name this version", lambda: agreed(version))
         step("what it leaves is kept for the tests of later releases", lambda: kept(version))
         step("the wheel is the same when built again", built_twice)
         step("SBOM", listed)

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Builds the image of Parallax with buildah, from a checkout: deploy/image/build.sh [TAG] [BASE]
+# TAG: parallax:VERSION by default, which the chart asks for.
 # BASE: an image of Debian 12; without one, a base is made by debootstrap (needs root).
 # Everything is inside: jars, compiled kernels, and what lets Spark start quickly. The container needs no network but the brokers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-tag=${1:-parallax:latest}
-base=${2:-}
 python=${PYTHON:-$root/.venv/bin/python}
+version=$("$python" -c 'import sys, tomllib; print(tomllib.load(open(sys.argv[1], "rb"))["project"]["version"])' "$root/pyproject.toml")
+tag=${1:-parallax:$version}
+base=${2:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -33,4 +35,4 @@ fi
 
 # BUILDAH_OPTIONS: for example --build-arg PIP_INDEX_URL=..., or --volume and PIP_CERT for an authority of your own.
 # shellcheck disable=SC2086
-buildah build ${BUILDAH_OPTIONS:-} --build-arg "BASE=$base" --layers -t "$tag" -f "$here/Containerfile" "$work"
+buildah build ${BUILDAH_OPTIONS:-} --build-arg "BASE=$base" --label "org.opencontainers.image.version=$version" --layers -t "$tag" -f "$here/Containerfile" "$work"

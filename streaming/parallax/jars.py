@@ -92,7 +92,7 @@ def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, progress: Progress | Non
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise SetupError(f"Kafka version {version!r} is not of the form 4.2.1; name a released version")
     module = _KAFKA_MODULE.format(version=version)
-    return _resolved(f"kafka-{version}", f"Kafka {version}", module, progress)
+    return resolved(f"kafka-{version}", f"Kafka {version}", module, progress)
 
 
 def delta_jars(*, progress: Progress | None = None) -> Path:
@@ -102,7 +102,7 @@ def delta_jars(*, progress: Progress | None = None) -> Path:
         SetupError: no JDK, or the jars could not be resolved.
     """
     module = _DELTA_MODULE.format(artifact=DELTA_ARTIFACT, version=DELTA_VERSION)
-    return _resolved(f"delta-{DELTA_VERSION}", f"Delta {DELTA_VERSION}", module, progress)
+    return resolved(f"delta-{DELTA_VERSION}", f"Delta {DELTA_VERSION}", module, progress)
 
 
 def s3_jars(*, progress: Progress | None = None) -> Path:
@@ -113,7 +113,7 @@ def s3_jars(*, progress: Progress | None = None) -> Path:
     """
     version = hadoop_version()
     module = _S3_MODULE.format(hadoop=version, sdk="\n    ".join([_ACCELERATOR, *map(_OF_SDK.format, _SDK_PARTS)]))
-    return _resolved(f"s3a-{version}", f"Hadoop {version} for S3", module, progress)
+    return resolved(f"s3a-{version}", f"Hadoop {version} for S3", module, progress)
 
 
 def hadoop_version() -> str:
@@ -179,7 +179,18 @@ def made_once(target: Path) -> Iterator[bool]:
         os.close(folder)
 
 
-def _resolved(name: str, what: str, module: str, progress: Progress | None) -> Path:
+def resolved(name: str, what: str, module: str, progress: Progress | None = None) -> Path:
+    """Give a folder of jars of the cache, resolving them from an Ivy module's dependencies when it is not there yet.
+
+    Args:
+        name: of the folder.
+        what: the jars, as errors and ``progress`` name them.
+        module: the text of an ``ivy.xml``.
+        progress: is called with a short text for each step.
+
+    Raises:
+        SetupError: no JDK, or the jars could not be resolved.
+    """
     folder = cache_folder() / name
     with made_once(folder) as missing:
         if missing:

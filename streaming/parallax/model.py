@@ -150,6 +150,8 @@ class UnknownReason(StrEnum):
     """No last stable offset has passed a record that not every replica holds: nothing is compared before its end."""
     RETENTION_DIFFERS = "retention_differs"
     """The topic is compacted, its policy deletes as well, and a log begins above it: by that, or by a loss."""
+    DELETED_UNREAD = "deleted_unread"
+    """The policy deletes, and a log held it no more when it was to be read: no audit and no consumer can read it."""
 
 
 PASSING = frozenset(

@@ -1,4 +1,4 @@
-"""A short soak: a minute and a half of healthy trouble in which nothing is found, then two faults that are."""
+"""Short soaks: some minutes of healthy trouble in which nothing is found, then faults that are."""
 
 from __future__ import annotations
 
@@ -21,3 +21,16 @@ def test_a_hurt_and_busy_cluster_yields_no_finding_and_then_only_the_injected_fa
     assert len(report.faults.matches) == 2
     assert report.cleaning is not None
     assert report.cleaning.removed > 0
+
+
+@pytest.mark.release
+@pytest.mark.alone
+@pytest.mark.timeout(1200)
+def test_streams_connect_and_mirror_maker_at_work_and_killed_yield_no_finding_and_then_only_the_fault(
+    tmp_path: Path,
+) -> None:
+    report = soak(Plan(seed=2, healthy_s=120, faults=("resurrected",), real_clients=True), tmp_path, print)
+    print(report.as_text())
+    assert report.passed, report.as_text()
+    assert report.faults is not None
+    assert len(report.faults.matches) == 1

@@ -39,6 +39,7 @@ _REASONS = (
     UnknownReason.NOT_READ_YET,
     UnknownReason.BEFORE_FIRST_READING,
     UnknownReason.RETENTION_DIFFERS,
+    UnknownReason.DELETED_UNREAD,
     UnknownReason.LOG_START_DIFFERS,
 )
 """Of all, those that are not 0 at times, and one that never is anything else."""
@@ -170,6 +171,7 @@ def _unknown(n: int, age: int, reason: UnknownReason, *, is_ending: bool) -> flo
         UnknownReason.NOT_READ_YET: n % 4 == 0 or age < 8 or is_ending or any(_is_rolled(n, b) for b in BROKERS),
         UnknownReason.BEFORE_FIRST_READING: age < 40,
         UnknownReason.RETENTION_DIFFERS: n % 360 < 5,
+        UnknownReason.DELETED_UNREAD: True,
     }
     return 40.0 * bool(is_so.get(reason))
 

@@ -109,6 +109,7 @@ def unknown(monitor: Monitor) -> Unknown:
         ranges += [beyond] * any(_count(coverage, reason, view) for reason in _BEYOND)
         ranges += _at_the_start(coverage, view)
         gone = _count(coverage, UnknownReason.SKIPPED, view) - _counted(coverage, UnknownReason.SKIPPED, view)
+        gone += _count(coverage, UnknownReason.DELETED_UNREAD, view)
         ranges += [(0, max((b.log_start_offset for b in coverage.brokers), default=0))] * (gone > 0)
     ranges += _unjudged(monitor, coverage)
     ranges += [(d.start, d.end if d.end >= 0 else _furthest(coverage, d.view)) for d in coverage.deferred]

@@ -29,8 +29,9 @@ def main() -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - started:7.1f} s  {text}", flush=True)
 
-    plan = Plan(arguments.seed, arguments.minutes * 60, tuple(arguments.faults))
-    say(f"seed {plan.seed} (again: make soak SEED={plan.seed} MINUTES={arguments.minutes:g})")
+    plan = Plan(arguments.seed, arguments.minutes * 60, tuple(arguments.faults), arguments.clients)
+    again = f"make soak SEED={plan.seed} MINUTES={arguments.minutes:g}"
+    say(f"seed {plan.seed} (again: {again}{' ARGS=--clients' if plan.real_clients else ''})")
     folder = Path(tempfile.mkdtemp(prefix="parallax-soak-"))
     try:
         report = soak(plan, folder, say, version=arguments.kafka_version)
@@ -51,6 +52,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long the healthy part lasts")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="drawn when not given")
+    parser.add_argument(
+        "--clients", action="store_true", help="let Kafka Streams, Connect and MirrorMaker 2 do the work of the writers"
+    )
     parser.add_argument("--report", help="write the report as JSON to this file")
     parser.add_argument("--kafka-version", help="of the brokers")
     parser.add_argument("--faults", nargs="*", choices=FAULTS, default=FAULTS, help="which are injected afterwards")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from parallax.lab.cluster import Cluster
 from parallax.lab.waiting import until
@@ -18,11 +18,9 @@ from parallax.replica.client import ReplicaClient, Watermarks
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
 from parallax.replica.reader import read_range
-from tests.soak.plan import TOPICS, Topic
+from tests.soak.plan import Topic
 
 Partition = tuple[str, int]
-
-PARTITIONS: tuple[Partition, ...] = tuple((t.name, p) for t in TOPICS for p in range(t.partitions))
 
 _CLEANED = re.compile(
     r"cleaned log (?P<log>\S+)-\d+ \(dirty section.*?"
@@ -43,6 +41,15 @@ def create_topics(cluster: Cluster, topics: Iterable[Topic], delete_retention_s:
         wanted.append(NewTopic(topic.name, num_partitions=topic.partitions, replica_assignment=turns, config=config))
     for future in cluster.admin.create_topics(wanted, operation_timeout=20, request_timeout=30).values():
         future.result(30)
+    await_in_sync(cluster)
+
+
+def await_in_sync(cluster: Cluster) -> None:
+    """Wait until all replicas of all topics are in sync.
+
+    Raises:
+        LabError: they are not within a minute.
+    """
     until(lambda: all_in_sync(cluster), "the new topics to be in sync", timeout=60, interval=0.2)
 
 
@@ -56,12 +63,32 @@ def all_in_sync(cluster: Cluster) -> bool:
     return all(len(p.isrs) == len(p.replicas) and p.leader in p.isrs for p in partitions) and len(partitions) > 0
 
 
-def ends(client: ReplicaClient, brokers: Iterable[int]) -> dict[Partition, dict[int, Watermarks]] | None:
-    """The watermarks of every replica under traffic; None while one of them cannot be had."""
-    found: dict[Partition, dict[int, Watermarks]] = {partition: {} for partition in PARTITIONS}
+def topics_but(cluster: Cluster, prefix: str) -> tuple[Topic, ...]:
+    """All topics of a cluster, Kafka's own included, but for those whose names begin so.
+
+    Raises:
+        KafkaException: the brokers do not answer.
+    """
+    found = {t.topic: len(t.partitions) for t in cluster.admin.list_topics(timeout=5).topics.values()}
+    wanted = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(found) if not name.startswith(prefix)]
+    asked = cluster.admin.describe_configs(wanted, request_timeout=10)
+    policies = {resource.name: future.result(15)["cleanup.policy"].value for resource, future in asked.items()}
+    return tuple(Topic(name, found[name], policy) for name, policy in sorted(policies.items()))
+
+
+def partitions_of(topics: Iterable[Topic]) -> tuple[Partition, ...]:
+    """Their partitions."""
+    return tuple((topic.name, partition) for topic in topics for partition in range(topic.partitions))
+
+
+def ends(
+    client: ReplicaClient, brokers: Iterable[int], partitions: Sequence[Partition]
+) -> dict[Partition, dict[int, Watermarks]] | None:
+    """The watermarks of every replica of some partitions; None while one of them cannot be had."""
+    found: dict[Partition, dict[int, Watermarks]] = {partition: {} for partition in partitions}
     for broker in brokers:
         try:
-            answers = client.watermarks(broker, PARTITIONS)
+            answers = client.watermarks(broker, partitions)
         except ReplicaError:
             return None
         for partition, answer in answers.items():
@@ -95,22 +122,21 @@ class Cleaning:
     """Segments deleted because retention was over."""
 
 
-def cleaning(logs: Iterable[Path]) -> Cleaning:
-    """Read the brokers' logs."""
+def cleaning(logs: Iterable[Path], topics: Collection[str]) -> Cleaning:
+    """Read in the brokers' logs what was cleaned of some topics."""
     counts: Counter[str] = Counter()
     for log in logs:
         text = log.read_text(encoding="utf-8", errors="replace")
-        for before, after in _passes(text):
+        for before, after in _passes(text, topics):
             counts["passes"] += 1
             counts["removed"] += before - after
         counts["expired"] += len(_DELETED.findall(text))
     return Cleaning(counts["passes"], counts["removed"], counts["expired"])
 
 
-def _passes(text: str) -> Iterator[tuple[int, int]]:
-    names = {topic.name for topic in TOPICS}
+def _passes(text: str, topics: Collection[str]) -> Iterator[tuple[int, int]]:
     for match in _CLEANED.finditer(text):
-        if match["log"] in names:
+        if match["log"] in topics:
             yield int(match["before"].replace(",", "")), int(match["after"].replace(",", ""))
 
 
@@ -122,6 +148,19 @@ class Held:
     tombstones: Counter[int]
     markers: Counter[int]
 
+    def of(self, broker: int) -> Left:
+        """What one of the brokers holds."""
+        return Left(self.records[broker], self.tombstones[broker], self.markers[broker])
+
+
+@dataclass(frozen=True)
+class Left:
+    """What one broker holds: records, tombstones among them, and end markers."""
+
+    records: int
+    tombstones: int
+    markers: int
+
 
 def held(client: ReplicaClient, brokers: Iterable[int], topics: Iterable[Topic]) -> Held:
     """Read whole logs, and count what is left in them.
@@ -131,7 +170,7 @@ def held(client: ReplicaClient, brokers: Iterable[int], topics: Iterable[Topic])
     """
     found = Held(Counter(), Counter(), Counter())
     hasher = ContentHasher.random()
-    wanted = [(topic.name, p) for topic in topics for p in range(topic.partitions)]
+    wanted = partitions_of(topics)
     for broker in brokers:
         for (topic, partition), marks in client.watermarks(broker, wanted).items():
             if isinstance(marks, ReplicaError):

@@ -14,7 +14,8 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
-from tests.soak.brokers import PARTITIONS, all_in_sync, ends
+from tests.soak.brokers import Partition, all_in_sync, ends, partitions_of
+from tests.soak.load import Load
 from tests.soak.plan import Plan
 
 _BACK_S = 90.0
@@ -38,11 +39,12 @@ class Blow:
 class Chaos(threading.Thread):
     """Hurts one broker after the other; the next one only when all replicas are in sync again."""
 
-    def __init__(self, cluster: Cluster, plan: Plan, say: Callable[[str], None]) -> None:
+    def __init__(self, cluster: Cluster, plan: Plan, load: Load, say: Callable[[str], None]) -> None:
         super().__init__(name="chaos", daemon=True)
         self._cluster = cluster
         self._client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=2000)
         self._plan = plan
+        self._load = load
         self._random = plan.random("chaos")
         self._say = say
         self._stopping = threading.Event()
@@ -84,7 +86,7 @@ class Chaos(threading.Thread):
             self._hurt(kind, broker, lasts)
         until(self._is_whole, f"all replicas to be in sync after {kind} of broker {broker}", timeout=_BACK_S)
         after = self._leaders()
-        moved = sum(before[partition] != leader for partition, leader in after.items())
+        moved = sum(before[partition] != leader for partition, leader in after.items() if partition in before)
         self.blows.append(Blow(kind, began - self._began, broker, time.monotonic() - began, moved))
 
     def _is_whole(self) -> bool:
@@ -95,7 +97,11 @@ class Chaos(threading.Thread):
         for broker in self._cluster.brokers.values():
             if not broker.running:
                 raise LabError(f"broker {broker.id} ended: {broker.last_words()}")
-        return ends(self._client, self._cluster.brokers) is not None and all_in_sync(self._cluster)
+        try:
+            partitions = partitions_of(self._load.topics())
+        except KafkaException:
+            return False
+        return ends(self._client, self._cluster.brokers, partitions) is not None and all_in_sync(self._cluster)
 
     def _hurt(self, kind: str, broker: int, lasts: float) -> None:
         """Take a broker away and bring it back; also when the run ends meanwhile."""
@@ -111,13 +117,14 @@ class Chaos(threading.Thread):
         self._stopping.wait(lasts)
         self._cluster.start_broker(broker)
 
-    def _leaders(self) -> dict[tuple[str, int], int]:
-        def known() -> dict[tuple[str, int], int] | None:
+    def _leaders(self) -> dict[Partition, int]:
+        def known() -> dict[Partition, int] | None:
             try:
+                partitions = partitions_of(self._load.topics())
                 topics = self._cluster.admin.list_topics(timeout=2).topics
             except KafkaException:
                 return None
-            return {(t, p): topics[t].partitions[p].leader for t, p in PARTITIONS}
+            return {(t, p): topics[t].partitions[p].leader for t, p in partitions if t in topics}
 
         return until(known, "the leaders to be known", timeout=_BACK_S)
 
@@ -128,11 +135,11 @@ class Chaos(threading.Thread):
             until(self._elected, "the leaders to be elected", timeout=_BACK_S, interval=0.5)
             return
         self._say(f"leader moves of {_MOVED} partitions")
-        for topic, partition in self._random.sample(PARTITIONS, _MOVED):
+        for topic, partition in self._random.sample(sorted(self._leaders()), _MOVED):
             elect_leaders(self._cluster, topic, partition, broker=self._random.choice(list(self._cluster.brokers)))
 
     def _elected(self) -> bool:
-        places = [TopicPartition(topic, partition) for topic, partition in PARTITIONS]
+        places = [TopicPartition(topic, partition) for topic, partition in self._leaders()]
         try:
             self._cluster.admin.elect_leaders(ElectionType.PREFERRED, places).result(60)
         except KafkaException:

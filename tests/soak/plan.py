@@ -95,6 +95,8 @@ class Plan:
     seed: int
     healthy_s: float
     faults: tuple[str, ...] = FAULTS
+    real_clients: bool = False
+    """Whether Streams, Connect and MirrorMaker 2 work on the cluster instead of this program's writers."""
 
     @property
     def is_short(self) -> bool:

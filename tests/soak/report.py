@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from parallax.demo import Outcome
 from parallax.findings.finding import Finding
-from tests.soak.brokers import Cleaning, Held
+from tests.soak.brokers import Cleaning, Held, Left
 from tests.soak.chaos import Blow
 from tests.soak.plan import Plan
 from tests.soak.tables import Recorded
@@ -34,6 +34,8 @@ class Report:
     recorded: Recorded | None = None
     held: Held | None = None
     cleaning: Cleaning | None = None
+    left: dict[str, Left] = field(default_factory=dict)
+    """What one broker holds of each topic when the traffic has ended."""
     batches: dict[str, list[float]] = field(default_factory=dict)
     memory: list[Memory] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -42,6 +44,12 @@ class Report:
 
     def check(self, name: str, holds: bool) -> None:
         self.checks[name] = self.checks.get(name, True) and holds
+
+    def check_work(self, work: Mapping[str, tuple[str, ...]]) -> None:
+        """Check that each topic by which a client shows that it has worked holds records."""
+        for what, topics in work.items():
+            held = [self.left[topic].records if topic in self.left else 0 for topic in topics]
+            self.check(f"there are records of {what}", min(held) > 0)
 
     @property
     def passed(self) -> bool:
@@ -76,6 +84,7 @@ class Report:
     def as_document(self) -> dict[str, Any]:
         """Everything, for JSON."""
         outcome = self.faults
+        # vars, not asdict, where there is a Counter: asdict would count its items.
         return {
             "passed": self.passed,
             "checks": self.checks,
@@ -88,9 +97,10 @@ class Report:
             "query_restarts": self.query_restarts,
             "compared": asdict(self.compared) if self.compared else None,
             "suspects": self.suspects,
-            "recorded": asdict(self.recorded) if self.recorded else None,
-            "held": asdict(self.held) if self.held else None,
+            "recorded": vars(self.recorded) if self.recorded else None,
+            "held": vars(self.held) if self.held else None,
             "removed": self.removed(),
+            "left": {topic: asdict(left) for topic, left in self.left.items()},
             "cleaning": asdict(self.cleaning) if self.cleaning else None,
             "batch_seconds": {q: _spread(seconds) for q, seconds in self.batches.items()},
             "memory_mib": [asdict(sample) for sample in self.memory],
@@ -126,6 +136,10 @@ class Report:
                 f"broker {broker} {n:,}" for broker, n in sorted(by_broker.items())
             )
 
+        yield "left of each topic, read of one broker (records, tombstones among them, end markers):"
+        for topic, left in self.left.items():
+            yield f"  {left.records:>8,} {left.tombstones:>8,} {left.markers:>8,}  {topic}"
+
     def _job(self) -> Iterable[str]:
         starts = ", ".join(f"{s:.0f} s" for s in self.job_starts_s)
         yield f"job: from start to first comparison {starts}; queries restarted {self.query_restarts}"
@@ -142,7 +156,9 @@ class Report:
             yield f"recorded: {self.recorded.records:,} records, {self.recorded.twice} rows twice; events: {events}"
         if self.compared:
             unknown = ", ".join(f"{topic} {n:,}" for topic, n in self.compared.unknown.items()) or "none"
+            waiting = ", ".join(f"{reason} {n:,}" for reason, n in self.compared.waiting.items()) or "none"
             yield f"compared: {self.compared.records:,} offsets (both views); left unknown: {unknown}"
+            yield f"  waiting for an audit: {waiting}"
         yield "suspects: " + (", ".join(f"{name} {n}" for name, n in self.suspects.items()) or "none")
 
     def _found(self) -> Iterable[str]:

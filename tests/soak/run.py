@@ -6,8 +6,11 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from confluent_kafka import KafkaException
 
 from parallax.demo import judge
 from parallax.lab.admin import set_broker_config
@@ -22,7 +25,10 @@ from parallax.replica.errors import ReplicaError
 from tests.e2e.job_process import JobProcess
 from tests.soak import brokers, tables, watch
 from tests.soak.chaos import KINDS, Chaos
-from tests.soak.plan import BROKERS, FAULT_BROKERS, PATTERN, TOPICS, Plan
+from tests.soak.clients.load import Clients
+from tests.soak.clients.settings import broker_settings
+from tests.soak.load import Load
+from tests.soak.plan import BROKERS, FAULT_BROKERS, Plan, Topic
 from tests.soak.report import Report
 from tests.soak.traffic import Traffic
 
@@ -42,19 +48,19 @@ _PRODUCERS: tuple[ProducerKind, ...] = ("legacy", "java")
 class Soak:
     """A cluster, a job and the report that fills up."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, job: JobProcess, say: Say) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, load: Load, job: JobProcess, say: Say) -> None:
         self._plan = plan
         self._cluster = cluster
         self._job = job
         self._say = say
         self._client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=5000)
-        self._traffic = Traffic(cluster, plan)
+        self._load = load
         self._watch = watch.Watch(job)
         self.report = Report(plan)
 
     def play(self) -> Report:
         """The healthy part, then the faults; a false finding ends the run at once, with everything left as it is."""
-        brokers.create_topics(self._cluster, TOPICS, self._plan.delete_retention_s)
+        self._load.create()
         try:
             self._timed("healthy", self._healthy)
             self._timed("compared to the end", self._compare_to_the_end)
@@ -85,8 +91,8 @@ class Soak:
         """Traffic and blows for as long as asked, with the job killed meanwhile."""
         self._start_job()
         self._watch.start()
-        self._traffic.start()
-        chaos = Chaos(self._cluster, self._plan, self._say)
+        self._load.start()
+        chaos = Chaos(self._cluster, self._plan, self._load, self._say)
         chaos.start()
         started, kills = time.monotonic(), list(self._plan.job_kills_s)
         try:
@@ -94,7 +100,7 @@ class Soak:
                 if self._found_something():
                     break
                 chaos.check()
-                self._traffic.check()
+                self._load.check()
                 if kills and at >= kills[0]:
                     kills.pop(0)
                     self._kill_job()
@@ -102,12 +108,14 @@ class Soak:
         finally:
             chaos.stop()
             self.report.blows = chaos.blows
-            self._say("stopping the writers")
-            self._traffic.stop()
-            self.report.written = self._traffic.tally.read()
+            self._say("stopping the traffic")
+            held = self._load.stop()
+            self.report.written = self._load.tally.read()
         kinds = {blow.kind for blow in chaos.blows}
         self.report.check("every kind of blow was survived", kinds == set(KINDS))
         self.report.check("the job was killed", not kills)
+        for name, holds in held.items():
+            self.report.check(name, holds)
 
     def _goes_on(self, at: float, blows: int) -> bool:
         """Whether the healthy part is to go on: all kinds of blows were dealt, and cleaning has come to every broker.
@@ -130,11 +138,23 @@ class Soak:
 
     def _count_cleaned(self) -> None:
         """Count what is recorded, and what the brokers still hold of it."""
+        topics = self._topics()
         # Only the cleaner takes anything away from a topic that is compacted and nothing else.
-        compacted = [topic for topic in TOPICS if topic.policy == "compact"]
-        names = [topic.name for topic in TOPICS]
+        compacted = [topic for topic in topics if topic.policy == "compact"]
+        names = [topic.name for topic in topics]
         self.report.recorded = tables.recorded(self._job.storage, names, [topic.name for topic in compacted])
         self.report.held = brokers.held(self._client, self._cluster.brokers, compacted)
+
+    def _topics(self) -> tuple[Topic, ...]:
+        """The topics that are worked on; whatever broker is asked for them, one answers in the end."""
+
+        def known() -> tuple[Topic, ...] | None:
+            try:
+                return self._load.topics()
+            except KafkaException:
+                return None
+
+        return until(known, "the topics to be known", timeout=_AT_REST_S, interval=1.0)
 
     def _start_job(self) -> None:
         started, since = time.monotonic(), time.time()
@@ -167,7 +187,7 @@ class Soak:
         self._say(f"{sum(high.values()):,} offsets in {len(high)} partitions; waiting for the comparison")
         self.report.check("everything was compared up to the high watermark", self._all_compared(high))
         samples = self._job.samples()
-        self.report.compared = watch.compared(samples, [topic.name for topic in TOPICS])
+        self.report.compared = watch.compared(samples, [topic.name for topic in self._topics()])
         pending = int(watch.total(samples, "parallax_suspects_pending"))
         self.report.check("no suspect is left undecided", pending == 0)
         self.report.findings = self._job.findings()
@@ -176,8 +196,10 @@ class Soak:
     def _await_rest(self) -> dict[brokers.Partition, dict[int, Watermarks]]:
         """Wait until all replicas go equally far and no transaction is open; says which do not where they never do."""
 
+        partitions = brokers.partitions_of(self._topics())
+
         def asked() -> dict[brokers.Partition, dict[int, Watermarks]] | None:
-            return brokers.ends(self._client, self._cluster.brokers)
+            return brokers.ends(self._client, self._cluster.brokers, partitions)
 
         def at_rest() -> bool:
             found = asked()
@@ -206,10 +228,20 @@ class Soak:
             return False
         return True
 
+    def _read_work(self, topics: tuple[Topic, ...]) -> None:
+        """Read of one broker what the topics still hold."""
+        broker = next(iter(self._cluster.brokers))
+        for topic in topics:
+            self.report.left[topic.name] = brokers.held(self._client, [broker], [topic]).of(broker)
+        self.report.check_work(self._load.work)
+
     def _weigh_evidence(self) -> None:
         """Read from the brokers and the tables what really happened in the healthy part."""
         report = self.report
-        report.cleaning = brokers.cleaning(broker.log for broker in self._cluster.brokers.values())
+        topics = self._topics()
+        logs = [broker.log for broker in self._cluster.brokers.values()]
+        report.cleaning = brokers.cleaning(logs, {topic.name for topic in topics})
+        self._read_work(topics)
         self._count_cleaned()
         raised = Counter(f"{suspect['rule']} {suspect['kind']}" for suspect in tables.suspects(self._job.storage))
         report.suspects = dict(sorted(raised.items()))
@@ -260,15 +292,21 @@ def soak(plan: Plan, folder: Path, say: Say, *, version: str | None = None) -> R
         LabError: brokers, producers or the job failed in a way that says nothing about what Parallax finds.
     """
     arguments: dict[str, Any] = {} if version is None else {"version": version}
-    with Cluster(settings=BROKERS, progress=say, **arguments) as cluster:
-        storage = {"maintenance_interval_s": 120}
-        with JobProcess(folder, cluster.bootstrap_servers, PATTERN, storage=storage) as job:
-            report = Soak(plan, cluster, job, say).play()
+    settings = {**BROKERS, **(broker_settings(plan.delete_retention_s) if plan.real_clients else {})}
+    with Cluster(settings=settings, progress=say, **arguments) as cluster:
+        load = Clients(cluster, plan, say) if plan.real_clients else Traffic(cluster, plan)
+        with closing(load), _job(folder, cluster, load) as job:
+            report = Soak(plan, cluster, load, job, say).play()
             if report.passed:
                 report.check("the job stopped in good order", job.stop() == 0)
             else:
                 _keep(report, cluster, job, say)
     return report
+
+
+def _job(folder: Path, cluster: Cluster, load: Load) -> JobProcess:
+    sections = {"topics": load.watched, "storage": {"maintenance_interval_s": 120}}
+    return JobProcess(folder, cluster.bootstrap_servers, load.watched["pattern"], **sections)
 
 
 def _keep(report: Report, cluster: Cluster, job: JobProcess, say: Say) -> None:

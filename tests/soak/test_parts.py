@@ -10,7 +10,7 @@ from random import Random
 from prometheus_client.samples import Sample
 
 from tests.soak import brokers, watch
-from tests.soak.brokers import Held
+from tests.soak.brokers import Held, Left
 from tests.soak.chaos import Blow
 from tests.soak.plan import BUSY, DELETED, TOPICS, Plan
 from tests.soak.report import Report
@@ -68,7 +68,9 @@ def test_passes_of_the_cleaner_are_read_from_the_brokers_logs(tmp_path: Path) ->
     log = tmp_path / "broker.log"
     mine, other = _CLEANER.format(log="soak.compacted-7", after="7"), _CLEANER.format(log="fault.x-0", after="1")
     log.write_text(mine + other + mine)
-    assert brokers.cleaning([log]) == brokers.Cleaning(passes=2, removed=2 * 1033, segments_expired=0)
+    assert brokers.cleaning([log], {"soak.compacted"}) == brokers.Cleaning(
+        passes=2, removed=2 * 1033, segments_expired=0
+    )
 
 
 def _sample(name: str, value: float, partition: int, isolation: str, reason: str = "") -> Sample:
@@ -89,7 +91,9 @@ def test_a_view_that_is_not_compared_to_its_end_is_named_and_so_is_one_of_which_
     ]
     samples.append(_sample("parallax_unknown_offsets", 3, 1, "read_uncommitted", "skipped"))
     samples.append(_sample("parallax_unknown_offsets", 4, 1, "read_uncommitted", "before_first_reading"))
-    assert watch.compared(samples, ["soak.idle"]) == watch.Compared(20, {"soak.idle": 3})
+    assert watch.compared(samples, ["soak.idle"]) == watch.Compared(
+        16, {"soak.idle (skipped)": 3}, {"before_first_reading": 4}
+    )
 
 
 def test_cleaning_has_come_to_all_when_markers_and_tombstones_of_each_broker_are_gone() -> None:
@@ -100,6 +104,14 @@ def test_cleaning_has_come_to_all_when_markers_and_tombstones_of_each_broker_are
         report.held = Held(Counter(), Counter(tombstones), Counter(markers))
         assert report.all_have_cleaned([1, 2]) is cleaned
     assert not report.all_have_cleaned([1, 2, 3])
+
+
+def test_a_client_has_worked_when_each_of_its_topics_holds_records() -> None:
+    for left, worked in (({"a": 2, "b": 1}, True), ({"a": 2, "b": 0}, False), ({"a": 2}, False)):
+        report = Report(Plan(1, 600, real_clients=True))
+        report.left = {topic: Left(records, 0, 0) for topic, records in left.items()}
+        report.check_work({"a client": ("a", "b")})
+        assert report.passed is worked
 
 
 def test_a_report_passes_only_when_every_check_held_and_something_was_checked(tmp_path: Path) -> None:
@@ -114,6 +126,10 @@ def test_a_report_passes_only_when_every_check_held_and_something_was_checked(tm
     assert report.longest_away_s() == 17.5
     assert [m.at_s for m in report.memory_at().values()] == [35, 300, 600]
     assert "FAIL first" in report.as_text()
+    report.recorded = Recorded(Counter({1: 5}), Counter({1: 4}), 20, 0, {})
+    report.held = Held(Counter({1: 9}), Counter({1: 3}), Counter({1: 2}))
     file = tmp_path / "report.json"
     report.write(str(file))
-    assert json.loads(file.read_text())["passed"] is False
+    written = json.loads(file.read_text())
+    assert written["passed"] is False
+    assert (written["recorded"]["tombstones"], written["held"]["markers"]) == ({"1": 5}, {"1": 2})

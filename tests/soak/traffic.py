@@ -6,10 +6,8 @@ and written off: the run is about what the brokers hold, not about delivery.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -21,13 +19,17 @@ from parallax.jars import kafka_jars
 from parallax.lab.cluster import Cluster, client_settings
 from parallax.lab.errors import LabError
 from parallax.lab.traffic import JavaProducers, JavaTransactionalProducer
+from tests.soak import brokers
+from tests.soak.load import Tally, Worker
 from tests.soak.plan import (
     BUSY,
     CODECS,
     IDLE,
     JAVA_PRODUCERS,
     LEGACY_PRODUCERS,
+    PATTERN,
     PLAIN_RATE,
+    TOPICS,
     TRANSACTION_TIMEOUT_S,
     Plan,
     Topic,
@@ -37,22 +39,6 @@ _BIG_BYTES = 200_000
 _KEYS = 60
 _NEW_KEYS_PER_S = 1.0
 _FATES = {"commit": "committed", "abort": "aborted", "vanish": "left to time out", "fence": "fenced"}
-
-
-class Tally:
-    """Counts of many threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-
-    def add(self, name: str, count: int = 1) -> None:
-        with self._lock:
-            self._counts[name] += count
-
-    def read(self) -> dict[str, int]:
-        with self._lock:
-            return dict(sorted(self._counts.items()))
 
 
 @dataclass(frozen=True)
@@ -104,24 +90,8 @@ class Drafts:
         return Draft(topic.name, partition, key, value, headers if random.random() < 0.2 else ())
 
 
-class Writer(threading.Thread):
+class Writer(Worker):
     """A thread that writes until ``stopping`` is set."""
-
-    def __init__(self, name: str, plan: Plan, tally: Tally) -> None:
-        super().__init__(name=name, daemon=True)
-        self.random = plan.random(name)
-        self.tally = tally
-        self.stopping = threading.Event()
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.work()
-        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for the writers
-            self.failure = error
-
-    def work(self) -> None:
-        raise NotImplementedError
 
     def written(self, draft: Draft, kind: str) -> None:
         """Count a record that the brokers have acknowledged."""
@@ -371,13 +341,24 @@ class _JavaProducer:
 
 
 class Traffic:
-    """All writers together."""
+    """All writers together: see ``tests.soak.load.Load``."""
+
+    watched: Mapping[str, Any] = {"pattern": PATTERN}
+    work: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(self, cluster: Cluster, plan: Plan) -> None:
         self.tally = Tally()
+        self._cluster = cluster
+        self._plan = plan
         self._writers: list[Writer] = [PlainWriter(i, cluster, plan, self.tally) for i in range(len(CODECS))]
         self._writers += [LegacyWriter(i, cluster, plan, self.tally) for i in range(LEGACY_PRODUCERS)]
         self._writers.append(JavaWriter(cluster, plan, self.tally))
+
+    def create(self) -> None:
+        brokers.create_topics(self._cluster, TOPICS, self._plan.delete_retention_s)
+
+    def topics(self) -> tuple[Topic, ...]:
+        return TOPICS
 
     def start(self) -> None:
         for writer in self._writers:
@@ -389,7 +370,7 @@ class Traffic:
             if writer.failure is not None:
                 raise LabError(f"writer {writer.name} failed: {writer.failure!r}") from writer.failure
 
-    def stop(self) -> None:
+    def stop(self) -> dict[str, bool]:
         """Let the writers end what they are at; transactions they cannot end are left to their timeout."""
         for writer in self._writers:
             writer.stopping.set()
@@ -399,3 +380,7 @@ class Traffic:
             if writer.is_alive():
                 raise LabError(f"writer {writer.name} did not stop")
         self.check()
+        return {}
+
+    def close(self) -> None:
+        """Nothing is left: the writers are threads, and the JVM of one of them ends with it."""

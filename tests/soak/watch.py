@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psutil
 from prometheus_client.samples import Sample
@@ -45,7 +45,9 @@ class Compared:
     records: int
     """Offsets below the common position that were judged, in both views."""
     unknown: dict[str, int]
-    """Offsets without a verdict, by topic; only those that have any."""
+    """Offsets without a verdict, by topic and reason; only those that have any."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """Offsets that an audit has yet to tell of, by reason, which this job leaves to its regular audits."""
 
 
 class Watch(threading.Thread):
@@ -132,6 +134,7 @@ def compared(samples: Iterable[Sample], topics: Iterable[str]) -> Compared:
     """Sum up what the job says of its comparison."""
     wanted = set(topics)
     unknown: dict[str, int] = defaultdict(int)
+    waiting: dict[str, int] = defaultdict(int)
     reached = 0
     for sample in samples:
         topic = sample.labels.get("topic")
@@ -139,9 +142,12 @@ def compared(samples: Iterable[Sample], topics: Iterable[str]) -> Compared:
             continue
         if sample.name == "parallax_compared_up_to_offset":
             reached += int(sample.value)
-        elif sample.name == "parallax_unknown_offsets" and sample.labels["reason"] not in UNTIL_AUDITED:
-            unknown[topic] += int(sample.value)
-    return Compared(reached - sum(unknown.values()), {topic: n for topic, n in unknown.items() if n})
+        elif sample.name == "parallax_unknown_offsets" and sample.labels["reason"] in UNTIL_AUDITED:
+            waiting[sample.labels["reason"]] += int(sample.value)
+        elif sample.name == "parallax_unknown_offsets":
+            unknown[f"{topic} ({sample.labels['reason']})"] += int(sample.value)
+    judged = reached - sum(unknown.values()) - sum(waiting.values())
+    return Compared(judged, {topic: n for topic, n in unknown.items() if n}, {r: n for r, n in waiting.items() if n})
 
 
 def not_compared(samples: Iterable[Sample], high_watermarks: dict[tuple[str, int], int]) -> list[str]:

@@ -227,7 +227,6 @@ def test_the_operators_application_is_of_the_spark_that_the_project_pins_and_sta
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"pyspark=={spec['sparkVersion']}" in project["dependencies"]
     assert f"apache/spark:{spec['sparkVersion']}-" in file.read_text()
-    assert spec["image"].endswith(f":{project['version']}")
     assert (DEPLOY / "spark" / Path(spec["mainApplicationFile"]).name).is_file()
     slots = spec["executor"]["instances"] * spec["executor"]["cores"]
     assert slots >= 4, "as many as the job has queries"
@@ -235,12 +234,6 @@ def test_the_operators_application_is_of_the_spark_that_the_project_pins_and_sta
     for who in ("driver", "executor"):
         assert spec[who]["securityContext"]["runAsNonRoot"] is True
         assert spec[who]["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
-
-
-def test_the_chart_is_of_the_projects_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (version, version)
 
 
 @pytest.mark.parametrize("file", [UNIT, CHART / "values.yaml", DEPLOY / "spark" / "sparkapplication.yaml"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +33,39 @@ def test_a_version_without_its_day_in_the_changelog_is_not_released(
     with pytest.raises(script.UnfitError, match=problem):
         script.dated("0.1.0", changelog)
     assert script.dated("0.1.0", "# Changelog\n\n## 0.1.0 (2026-11-27)\n\n## 0.0.9 (x)\n") == "2026-11-27"
+
+
+def test_the_newest_version_of_the_changelog_is_the_packages_and_has_its_day(script: ModuleType) -> None:
+    version = tomllib.loads((script.ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert script.dated(version, (script.ROOT / "CHANGELOG.md").read_text())
+
+
+def test_all_files_name_the_packages_version(script: ModuleType) -> None:
+    assert script.agreed(tomllib.loads((script.ROOT / "pyproject.toml").read_text())["project"]["version"])
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("deploy/helm/parallax/Chart.yaml", "version: "),
+        ("deploy/helm/parallax/Chart.yaml", "appVersion: "),
+        ("deploy/spark/sparkapplication.yaml", "  image: registry.example.org/parallax-spark:"),
+    ],
+)
+@pytest.mark.parametrize(("instead", "said"), [("9.9.9", "9.9.9"), (None, "missing")])
+def test_a_file_that_names_another_version_or_none_is_named(
+    script: ModuleType, tmp_path: Path, file: str, line: str, instead: str | None, said: str
+) -> None:
+    version = tomllib.loads((script.ROOT / "pyproject.toml").read_text())["project"]["version"]
+    for each in script.ELSEWHERE:
+        text = (script.ROOT / each).read_text()
+        if each == file:
+            assert f"\n{line}{version}\n" in text
+            text = text.replace(f"\n{line}{version}\n", f"\n{line}{instead}\n" if instead else "\n")
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).write_text(text)
+    with pytest.raises(script.UnfitError, match=f"^{file}: the version is {said}, not {version}; write it$"):
+        script.agreed(version, tmp_path)
 
 
 def test_a_version_whose_state_is_not_kept_is_not_released(script: ModuleType, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from parallax.moments import roughly
 
 STUCK_S = 600.0
 """For how long a start may get on with nothing before that is said."""
-_STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS})
+_STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS, UnknownReason.DELETED_UNREAD})
 """What has words of its own: no audit tells of what lay before the beginning of a log."""
 
 
@@ -298,6 +298,11 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         yield (
             f"all logs of {named(gone)} have lost their beginning, though no cleanup policy is known to delete "
             "records; what they held there is unknown"
+        )
+    if gone := _starts(snapshot, UnknownReason.DELETED_UNREAD):
+        yield (
+            f"records of {named(gone)} were deleted before every replica had been read (retention, or DeleteRecords as "
+            "by Kafka Streams): nobody can compare them any more"
         )
     if deleting := _starts(snapshot, UnknownReason.RETENTION_DIFFERS):
         yield (

@@ -112,7 +112,7 @@ def _unknown(
     counts[UnknownReason.RETENTION_DIFFERS] = _unlike_starts(state)
     if view == READ_UNCOMMITTED:
         counts[UnknownReason.UNDECIDED] = len(np.unique(undecided))
-    counts[UnknownReason.SKIPPED] += int(state.partition["skipped"][0, view])
+    counts[replicas.why_gone(state)] += int(state.partition["skipped"][0, view])
     for span in unread:
         if span.view == view:
             counts[span.reason] += span.count

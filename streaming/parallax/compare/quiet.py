@@ -51,12 +51,14 @@ _AT, _HIGH, _STABLE, _ANSWERS = range(4)
 """Columns of what a replica said of itself last (`parallax.compare.unread._Said`)."""
 
 REASONS = tuple(UnknownReason)
-_NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN = (
+_NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _SKIPPED, _DELETED_UNREAD = (
     REASONS.index(reason)
     for reason in (
         UnknownReason.NOT_READ_YET,
         UnknownReason.REPLICA_SET_UNKNOWN,
         UnknownReason.BEFORE_FIRST_READING,
+        UnknownReason.SKIPPED,
+        UnknownReason.DELETED_UNREAD,
     )
 )
 
@@ -66,7 +68,8 @@ COVERED = np.dtype(
         ("open", "<i8", (2,)),
         ("why_open", "u1"),
         ("why_open_committed", "u1"),
-        ("skipped", "<i8", (2,)),
+        ("gone", "<i8", (2,)),
+        ("why_gone", "u1"),
         ("log_start_differs", "<i8"),
         ("retention_differs", "<i8"),
         ("members_known", "u1"),
@@ -76,7 +79,8 @@ COVERED = np.dtype(
     ]
 )
 """What `parallax.compare.coverage` says of a quiet partition. ``open``: offsets beyond what has been compared, by view,
-and ``why_open`` an index into `REASONS`; ``spans``: how many rows of `UNREAD` say what an audit is needed for."""
+and ``why_open`` an index into `REASONS`; ``gone`` and ``why_gone`` the same of what a log held no more; ``spans``: how
+many rows of `UNREAD` say what an audit is needed for."""
 
 
 _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -980,8 +984,9 @@ def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: 
         begun = max(common, p.floor[view], retained)
         covered.compared_up_to[view] = common
         covered.open[view] = max(0, _furthest(brokers, view) - begun)
-        covered.skipped[view] = p.skipped[view]
+        covered.gone[view] = p.skipped[view]
         _cut(states, k, view, highest, begun, covered, spans)
+    covered.why_gone = _DELETED_UNREAD if p.deletes > 0 else _SKIPPED
     covered.why_open = _why_open(brokers, members, READ_UNCOMMITTED)
     covered.why_open_committed = _why_open(brokers, members, READ_COMMITTED)
     covered.log_start_differs = covered.retention_differs = 0

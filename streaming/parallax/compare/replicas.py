@@ -296,6 +296,11 @@ def only_compacts(state: PartitionState) -> bool:
     return int(state.partition["deletes"][0]) == 0 and int(state.partition["strict_from"][0]) == NEVER
 
 
+def why_gone(state: PartitionState) -> UnknownReason:
+    """Why there is no verdict on what a log held no more when it was to be read."""
+    return UnknownReason.DELETED_UNREAD if int(state.partition["deletes"][0]) > 0 else UnknownReason.SKIPPED
+
+
 def log_starts(state: PartitionState) -> list[int]:
     """The log start offsets of the replica set, lowest first, so far as they are known."""
     # A few numbers, asked for many times in a step: lists are several times as fast as numpy here.

@@ -168,7 +168,7 @@ def _unknown(covered: dict[str, Any], unread: Sequence[UnreadRange]) -> UnknownO
     counts = {reason: [0, 0] for reason in UnknownReason}
     for view in VIEWS:
         counts[_why_open(covered, view)][view] += covered["open"][view]
-        counts[UnknownReason.SKIPPED][view] += covered["skipped"][view]
+        counts[REASONS[covered["why_gone"]]][view] += covered["gone"][view]
         counts[UnknownReason.LOG_START_DIFFERS][view] = covered["log_start_differs"]
         counts[UnknownReason.RETENTION_DIFFERS][view] = covered["retention_differs"]
     for span in unread:

@@ -322,6 +322,17 @@ def test_what_nobody_could_compare_in_time_is_noted_and_is_no_alarm(healthy: Mon
     assert said.notes[0].startswith(f"7 {reason.replace('_', ' ')}")
 
 
+def test_what_was_deleted_before_it_was_read_is_noted_with_its_topics_and_is_no_alarm(healthy: Monitor) -> None:
+    healthy.compared(topic="app-repartition", unknown={UnknownReason.DELETED_UNREAD: (7, 7)})
+    said = healthy.says()
+    assert said.condition is Condition.AGREE_IN_PART
+    (note,) = said.notes
+    assert note == (
+        "records of app-repartition-0 were deleted before every replica had been read (retention, or DeleteRecords as "
+        "by Kafka Streams): nobody can compare them any more"
+    )
+
+
 def test_what_was_not_read_yet_ends_by_itself_and_what_was_read_too_late_by_an_audit(healthy: Monitor) -> None:
     reason = UnknownReason.BEFORE_FIRST_READING
     gap = UnknownReason.RETENTION_GAP

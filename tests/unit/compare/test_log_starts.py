@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from parallax.compare.observations import READ_COMMITTED
-from parallax.model import UnknownReason
+from parallax.model import ReadEvent, UnknownReason
 from tests.unit.compare.history import (
     RC,
     RU,
@@ -214,6 +214,29 @@ class TestHeads:
         assert comparison.last is not None
         assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (5, 5)
         assert comparison.kinds == []
+
+    @pytest.mark.parametrize(
+        ("policy", "reason"),
+        [
+            ("delete", UnknownReason.DELETED_UNREAD),
+            ("compact,delete", UnknownReason.DELETED_UNREAD),
+            ("compact", UnknownReason.SKIPPED),
+            (None, UnknownReason.SKIPPED),
+        ],
+    )
+    def test_what_logs_that_delete_held_no_more_when_they_were_read_is_deleted_unread_and_else_skipped(
+        self, policy: str | None, reason: UnknownReason
+    ) -> None:
+        comparison = Comparison()
+        comparison.feed(progress(0, policy=policy), *(both(b, ROWS[:3], 3) for b in (1, 2, 3)))
+        gone = {"event": ReadEvent.LOG_START_ADVANCED, "log_start_offset": 5}
+        jumps = [shown(v, b, [], 5, 1, **gone) for b in (1, 2, 3) for v in (RU, RC)]
+        comparison.feed(*jumps, progress(1, (5, 5, 5), policy))
+        comparison.feed(*(both(b, ROWS[5:], 8) for b in (1, 2, 3)), progress(2, (5, 5, 5), policy))
+        assert comparison.last is not None
+        told = {one: comparison.last.coverage.unknown_for(one) for one in UnknownReason}
+        assert min(told[reason]) >= 2
+        assert told[{UnknownReason.SKIPPED, UnknownReason.DELETED_UNREAD}.difference({reason}).pop()] == (0, 0)
 
     def test_where_the_policy_turns_out_to_delete_nothing_is_missing(self) -> None:
         comparison = Comparison()

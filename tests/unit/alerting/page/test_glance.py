@@ -90,6 +90,7 @@ def test_while_a_broker_is_away_nothing_is_only_loading(tmp_path: Path) -> None:
         (UnknownReason.BEFORE_FIRST_READING, State.NOT_FULLY_COMPARED),
         (UnknownReason.RETENTION_GAP, State.NOT_FULLY_COMPARED),
         (UnknownReason.RETENTION_DIFFERS, State.NOT_FULLY_COMPARED),
+        (UnknownReason.DELETED_UNREAD, State.NOT_FULLY_COMPARED),
         (UnknownReason.UNJUDGED, State.NOT_FULLY_COMPARED),
         (UnknownReason.UNDECIDED, State.NOT_FULLY_COMPARED),
         (UnknownReason.LOG_START_DIFFERS, State.NOT_FULLY_COMPARED),
