@@ -45,7 +45,9 @@ class _OneLine(TyperGroup):
                 error.show()
             else:
                 is_json = "--format=json" in words or ("--format", "json") in pairwise(words)
-                say(error_line(one_line(error.format_message()), "json" if is_json else "text"))
+                # "Value error" is the word of a library that converts values.
+                text = one_line(error.format_message()).replace(": Value error, ", ": ")
+                say(error_line(text, "json" if is_json else "text"))
             sys.exit(error.exit_code)
         sys.exit(ended or 0)
 

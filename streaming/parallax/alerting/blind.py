@@ -26,15 +26,18 @@ counts as held up: one batch may take long."""
 
 
 class Cause(StrEnum):
-    """What keeps the job from seeing, in the order in which it is told: what a start ends comes last."""
+    """What keeps the job from seeing, in the order in which it is told: what brings others about comes first.
 
+    What a start ends comes last.
+    """
+
+    STORAGE_FULL = "storage_full"
+    OTHER_CLUSTER = "other_cluster"
     STALLED = "stalled"
     QUERY_DOWN = "query_down"
     QUERY_STALLED = "query_stalled"
     FINDINGS_FAIL = "findings_fail"
     """They cannot be read or written: what the comparison suspects stays so."""
-    STORAGE_FULL = "storage_full"
-    OTHER_CLUSTER = "other_cluster"
     BROKER_AWAY = "broker_away"
     REPLICA_OFFLINE = "replica_offline"
     """The broker answers, and not for this replica: its log directory is offline, say."""

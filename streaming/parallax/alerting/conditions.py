@@ -330,8 +330,12 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
 }
 """By the name of the alert rule."""
-_SAID_BY = {"ParallaxQueryStalled": "ParallaxStalled"}
-"""What says no more than another one: it is not told while that one is."""
+_SAID_BY = {
+    "ParallaxQueryStalled": frozenset({"ParallaxStalled", "ParallaxStorageFull"}),
+    "ParallaxStalled": frozenset({"ParallaxStorageFull"}),
+    "ParallaxFindingsNotWritable": frozenset({"ParallaxStorageFull"}),
+}
+"""What says no more than others: it is not told while one of them is. The rules' inhibitions are these, too."""
 
 
 UNSAID = {
@@ -442,7 +446,8 @@ class Watch:
         return [
             one
             for one in held
-            if _SAID_BY.get(one.alertname) not in told and (one.alertname != one.story or one.name not in worse)
+            if not _SAID_BY.get(one.alertname, frozenset()) & told
+            and (one.alertname != one.story or one.name not in worse)
         ]
 
     def _compares(self, samples: Samples) -> bool:

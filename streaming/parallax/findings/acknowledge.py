@@ -20,6 +20,7 @@ from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.naming import named
 from parallax.findings.table import AppendedMeanwhile, FindingsTable
 from parallax.model import FindingStatus
+from parallax.output import printable
 from parallax.people import user
 
 _ATTEMPTS = 100
@@ -65,7 +66,7 @@ def acknowledge_all(
         FindingsTableError: there is no findings table at that path, it cannot be read or written, or it holds an event
             of a newer version.
     """
-    said = " ".join(reason.split())
+    said = printable(" ".join(reason.split()))
     if not said or len(said) > _REASON_CHARACTERS or not is_text(said):
         raise AcknowledgeError(f"--reason: say in 1 to {_REASON_CHARACTERS} characters why no more alarm is wanted")
     table = FindingsTable(storage, create=False, strict=True)

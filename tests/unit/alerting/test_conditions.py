@@ -130,6 +130,14 @@ def test_a_job_that_compares_nothing_says_so_and_its_queries_say_no_more() -> No
     assert not looking.watch.is_working
 
 
+def test_of_a_full_disk_that_alone_is_told_and_not_what_comes_of_it() -> None:
+    looking = Looking()
+    full = {"heartbeat_timestamp_seconds": {(): looking.now}, "storage_full": {(): 1.0}}
+    broken = {**full, "findings_writable": {(): 0.0}}
+    assert looking.after(600, broken) == [name_of("ParallaxStorageFull", {})]
+    assert not looking.watch.is_working
+
+
 def test_a_job_that_never_compared_is_measured_by_its_start() -> None:
     looking = Looking()
     began = {"heartbeat_timestamp_seconds": {}, "start_time_seconds": {(): looking.now}}

@@ -448,6 +448,15 @@ def test_while_a_transaction_hangs_nothing_beyond_it_can_be_told(healthy: Monito
     assert waited(healthy, 0).condition is Condition.AGREE
 
 
+def test_what_brings_others_about_is_told_first(healthy: Monitor) -> None:
+    healthy.state.update_storage_full(True)
+    healthy.state.update_query(replace(Report(), up=False))
+    healthy.clock.now += STALLED_S + 1
+    assert healthy.says().text.startswith(
+        "Cannot tell whether the replicas agree: the storage is full, and recording has stopped, and "
+    )
+
+
 def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> None:
     state = healthy.state
     state.update_refusals([("secret", 0, 1), ("secret", 0, 2)], MissingRight.READ, "no")

@@ -67,6 +67,11 @@ def test_an_acknowledgement_is_an_event_with_its_reason_and_who_said_so(storage:
     assert not event.is_open
 
 
+def test_a_reason_sends_nothing_to_a_terminal_but_text(storage: str) -> None:
+    event = acknowledge(storage, OTHER.finding_id, "it is \x1b[31mred", by="ann")
+    assert event.summary.endswith("it is \\x1b[31mred.")
+
+
 def test_the_beginning_of_an_id_is_enough_where_no_other_begins_so(storage: str) -> None:
     assert acknowledge(storage, "BBBB", "known").finding_id == OTHER.finding_id
     assert acknowledge(storage, TWO.finding_id, "known").finding_id == TWO.finding_id
