@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from parallax.alerting.blind import held_up, is_read
+from parallax.alerting.blind import STALLED_S, held_up, is_read
 from parallax.alerting.catching_up import CatchingUp
 from parallax.alerting.deleted import Deleted
 from parallax.alerting.initial import InitialReading
@@ -386,8 +386,7 @@ class MonitorState:
 
         Only after a while where nothing has been said yet: the brokers have to be asked first.
         """
-        looks = bool(found.queries) and all(q.up and q.last_progress is not None for q in found.queries.values())
-        if not looks or found.replicas or found.refused:
+        if not _all_look(found) or found.replicas or found.refused:
             self._nothing_since = None
             return found
         if self._nothing_since is None:
@@ -495,6 +494,12 @@ class MonitorState:
             if place in alive or now - self._covered_at[place] <= _FORGET_AFTER_S
         }
         self._comparison_errors = {p: n for p, n in self._comparison_errors.items() if p in self._coverage}
+
+
+def _all_look(found: Snapshot) -> bool:
+    """Whether all queries make progress: of one that hangs nothing is said, and that is no news of what is there."""
+    last = [query.last_progress if query.up else None for query in found.queries.values()]
+    return bool(last) and all(at is not None and found.taken_at - at <= STALLED_S for at in last)
 
 
 __all__ = [

@@ -127,6 +127,14 @@ def test_where_all_topics_were_deleted_nothing_is_watched(healthy: Monitor) -> N
     assert (said.text, said.problems) == (NOTHING, ())
 
 
+def test_where_the_job_hangs_nobody_says_that_nothing_is_to_be_watched(healthy: Monitor) -> None:
+    healthy.clock.now += 2_000
+    said = healthy.says()
+    assert said.problems
+    assert NOTHING not in (said.text, *said.reasons)
+    assert healthy.state.snapshot().nothing_since is None
+
+
 def test_how_long_the_initial_reading_takes_is_told_by_its_pace(monitor: Monitor) -> None:
     monitor.state.update_progress([progress(broker=b, high_watermark=1000, last_stable_offset=1000) for b in BROKERS])
     monitor.read(100)
