@@ -53,11 +53,7 @@ ALARMS: Mapping[FindingState, Alarm] = {
     ),
     FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; consumers {meet} it now"),
     FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL),
-    FindingState.UNSETTLED: Alarm(
-        "ParallaxDivergenceUnsettled",
-        Severity.WARNING,
-        "; the replicas agree by now, and nothing proves that they agree on what is right",
-    ),
+    FindingState.UNSETTLED: Alarm("ParallaxDivergenceUnsettled", Severity.WARNING),
     FindingState.WARNING: Alarm("ParallaxMarkerMissing", Severity.WARNING),
 }
 
@@ -71,6 +67,10 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
         broker: the accused, as text; empty where nobody is.
         place: the partition, as in ``orders-0``.
     """
+    if state is FindingState.UNSETTLED:
+        whose = f", broker {broker}" if broker else ""
+        differed = f"Replicas of {place} differed ({kind}{whose}), and agree by now"
+        return f"{differed}; nothing proves that they agree on what is right"
     # Where nobody is accused, or another replica is only known to show the same record, it may be the right one.
     is_known = broker and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
     adds = ALARMS[state].adds.format(meet="meet" if is_known else "may meet")
