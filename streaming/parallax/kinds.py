@@ -106,7 +106,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
         was="A transaction that had ended held back the last stable offset of {partition} on broker {broker}.",
-        headline="Broker {broker} holds a transaction of {partition} open that has ended: read_committed stands still",
+        headline="Broker {broker} holds a transaction of {partition} open that has ended: read_committed stands still "
+        "where it leads",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,

@@ -124,7 +124,10 @@ def _reached(samples: Samples, labels: Mapping[str, str]) -> str:
     answers = {dict(found)["broker_id"]: value for found, value in samples.of("broker_reachable").items()}
     if not answers or answers.get(labels["broker_id"]) == 0:
         return ""
-    return REACHABLE[Ending.IN_TIME if labels["broker_id"] in answers else Ending.GONE]
+    if labels["broker_id"] not in answers:
+        return REACHABLE[Ending.GONE]
+    is_late = any(dict(found)["broker_id"] == labels["broker_id"] for found in samples.of(_LATE))
+    return REACHABLE[Ending.LATE if is_late else Ending.IN_TIME]
 
 
 def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:

@@ -142,7 +142,7 @@ def unwatched_in_words(topics: Mapping[str, int]) -> str:
     return (
         f"{named(topics)} {agreed(len(topics), 'keeps', 'keep')} deletions for {kept} at most (delete.retention.ms), "
         "no longer than clocks may be apart (guard.clock_skew_ms): nobody can tell whether a broker was back in time, "
-        "so the job audits what it copied, and raises no alert; set delete.retention.ms to several minutes at least, "
+        "so the job audits what it copied, and raises no alert of its absence; set delete.retention.ms to several minutes at least, "
         "or guard.clock_skew_ms to how far the brokers' clocks really are apart"
     )
 
@@ -152,13 +152,12 @@ def audit_in_words(places: Collection[TopicPartition], audits_at: Mapping[TopicP
     them = "the partitions" if len(places) > 1 else "the partition"
     times = [audits_at[place] for place in places if place in audits_at]
     if not times:
-        return (
-            f"the job audits {them} by itself once all replicas are back and have copied what they lack "
-            "(with audit.unread_delay_s 0 only at audit.interval_s)"
-        )
+        return f"the job audits {them} by itself once all replicas are back and have copied what they lack"
     first = min(times)
-    when = "now" if first <= now else f"{'from' if len(places) > 1 else 'at'} {time_text(first * 1000)}"
-    return f"the job audits {them} by itself {when}{' on' if len(places) > 1 else ''}"
+    if first <= now:
+        return f"the job audits {them} by itself now"
+    when = time_text(first * 1000)
+    return f"the job audits {them} by itself {f'from {when} on' if len(places) > 1 else f'at {when}'}"
 
 
 def _brokers(absences: Absences) -> str:

@@ -33,6 +33,9 @@ def families(series: Series) -> Iterator[Metric]:
             yield family
 
 
+LATE_COPY = (("broker_id", "2"), ("partition", "0"), ("reason", "no_time"), ("topic", "orders"))
+
+
 class Looking:
     """A watch, and the time."""
 
@@ -199,6 +202,10 @@ def test_an_outage_is_not_over_while_the_broker_is_away_again() -> None:
     ("after", "said"),
     [
         (broker(1.0), "Broker 2 answers again, and its replicas are compared."),
+        (
+            {**broker(1.0), "replica_late_timestamp_seconds": {LATE_COPY: 1.0}},
+            "Broker 2 answers again. It has copied records late, and the job audits",
+        ),
         (
             {"broker_reachable": {(("broker_id", "1"),): 1.0}},
             "Broker 2 holds no replica any more that is watched: its replicas were taken off, or their topics",
