@@ -83,10 +83,10 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.findings.naming import FindingNotNamedError
     from parallax.findings.table import FindingsTableError
     from parallax.guard.command import GuardCommandError
-    from parallax.guard.table import GuardTableError
     from parallax.job import JobError
     from parallax.lab.errors import LabError
     from parallax.replica.errors import ReplicaError
+    from parallax.views.event_log import EventLogError
     from parallax.views.pause import PauseError
 
     ours = (
@@ -94,7 +94,7 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
         ConfigError,
         FindingsTableError,
         GuardCommandError,
-        GuardTableError,
+        EventLogError,
         JobError,
         LabError,
         MetricsServerError,
