@@ -85,6 +85,7 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.guard.command import GuardCommandError
     from parallax.job import JobError
     from parallax.lab.errors import LabError
+    from parallax.repair.command import RepairCommandError
     from parallax.replica.errors import ReplicaError
     from parallax.views.event_log import EventLogError
     from parallax.views.pause import PauseError
@@ -100,6 +101,7 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
         MetricsServerError,
         FindingNotNamedError,
         PauseError,
+        RepairCommandError,
     )
     return (*ours, ReplicaError, SetupError)
 
