@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from parallax.check_line import Line, Result, exit_code, some
 from parallax.check_receivers import receivers
+from parallax.check_repair import repairs
 from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
 from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
@@ -323,6 +324,7 @@ def _topics(
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
     yield from _guard(client, settings, topics, configs, silent)
+    yield from repairs(client, settings)
     found = open_transactions(client, topics, silent)
     lost = lost_transactions(client, settings, found)
     outages = _outages(settings.storage.path)

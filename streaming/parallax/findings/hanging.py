@@ -148,13 +148,19 @@ def abort_command(one: Open, kafka: Mapping[str, str]) -> str:
 
 
 def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
-    """What to do about a transaction that hangs, with the command.
+    """What to do about a transaction that hangs, with the commands: to commit it, or to abort it.
 
     Args:
         one: the transaction.
         kafka: the settings' section of that name.
     """
-    return f"If none of its records was meant to be committed, end it: {abort_command(one, kafka)}"
+    said = "--outcome", "commit", "--offset", one.start_offset
+    place = "--topic", one.place.topic, "--partition", one.place.partition
+    commit = Shell.of(kafka).parallax("repair", "plan", *place, *said, by_settings=True)
+    return (
+        f"If its records were meant to be committed, plan that: {commit}. If none of them was, "
+        f"end it: {abort_command(one, kafka)}"
+    )
 
 
 __all__ = [

@@ -19,7 +19,7 @@ from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
 from parallax.findings.table import read_events
 from parallax.model import TopicPartition
-from parallax.repair.decide import Asked, Put, Wait, Write, following
+from parallax.repair.decide import Asked, Put, Wait, Write, following, outdated
 from parallax.repair.looking import Lookout, standing
 from parallax.repair.owner import in_words, is_at_work, myself
 from parallax.repair.plan import FORMAT, Plan, make, proofs
@@ -129,8 +129,8 @@ def run(settings: Settings, made: Plan, say: Say) -> Repair:
         The repair as it is on record then.
 
     Raises:
-        RepairCommandError: it may not run: by the settings, for want of steps, or since another repair of the
-            partition is open.
+        RepairCommandError: it may not run: by the settings, for want of steps, since another repair of the partition
+            is open, or since the partition is not as it was planned.
         EventLogError: nothing can be put on record.
         ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
@@ -149,6 +149,10 @@ def run(settings: Settings, made: Plan, say: Say) -> Repair:
             )
 
     with _lookout(settings, made.place) as (lookout, client):
+        record.take_in(table.news())
+        is_free()
+        if why := outdated(made, lookout.look(_transactions(made))):
+            raise RepairCommandError(f"repair run: the plan is out of date ({why}); plan again")
         _append(table, record, begun, is_free)
         return _Run(table, record, lookout, client, made, repair_id, owner, say).until_it_ends()
 
@@ -266,7 +270,7 @@ class _Run:
         while True:
             self._take_news()
             try:
-                look = self._lookout.look(self._wanted())
+                look = self._lookout.look(_transactions(self._plan))
                 answered = time.monotonic()
             except ReplicaError as error:
                 if time.monotonic() - answered > _SILENT_S:
@@ -283,9 +287,6 @@ class _Run:
                     self._wait(why)
                 case Write():
                     self._write(action)
-
-    def _wanted(self) -> Collection[tuple[int, int]]:
-        return [(step.producer_id, step.start_offset) for step in self._plan.steps]
 
     def _take_news(self) -> None:
         self._record.take_in(self._table.news())
@@ -320,6 +321,10 @@ class _Run:
         else:
             repair = self._repair
             self._put(Event(EventKind.ANSWERED, repair.repair_id, *repair.place, _now_ms(), self._owner, action.step))
+
+
+def _transactions(made: Plan) -> Collection[tuple[int, int]]:
+    return [(step.producer_id, step.start_offset) for step in made.steps]
 
 
 def said(event: Event, made: Plan) -> str:

@@ -181,6 +181,12 @@ def _ended_as_well(step: Step, below: int, marker_offset: int, look: Look) -> st
     )
 
 
+def outdated(plan: Plan, look: Look) -> str:
+    """Why a plan may not even be begun: what is not as it was planned; empty where all of it is."""
+    wrong = (_unlike(plan, step, look) for step in plan.steps)
+    return _another(plan, look) or next(filter(None, wrong), "")
+
+
 def _another(plan: Plan, look: Look) -> str:
     """Why a partition is not the one that a plan was made for any more."""
     if look.cluster_id != plan.cluster_id:
@@ -243,4 +249,4 @@ def kept(plan: Plan, look: Look) -> dict[str, Any]:
     return {"leader": look.leader, "log_start_last_stable_high_watermark": marks, "held": found}
 
 
-__all__ = ["TAKES_MS", "Action", "Asked", "Put", "Wait", "Write", "following", "kept", "lacking", "written"]
+__all__ = ["TAKES_MS", "Action", "Asked", "Put", "Wait", "Write", "following", "kept", "lacking", "outdated", "written"]
