@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from parallax.cli import app
 from parallax.findings.hanging_life import words
@@ -20,6 +20,7 @@ from parallax.findings.hanging_watch import HangingWatch, Standstill
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import LegacyTransactionalProducer
+from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
@@ -93,3 +94,38 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
         run_as_written(command, tmp_path)
         until(lambda: not wrong(), "nothing to hang")
     producer.commit()
+
+
+def test_a_hanging_transaction_is_committed_by_a_plan_that_its_owner_answers_for(
+    unverified: Cluster, topic: str, tmp_path: Path
+) -> None:
+    unverified.create_topics([topic])
+    send_late(unverified, topic, NOBODY + 1)
+    config = tmp_path / "parallax.yaml"
+    document: dict[str, Any] = {
+        "kafka": {"bootstrap.servers": unverified.bootstrap_servers},
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "repair": {"mode": "on"},
+    }
+    config.write_text(json.dumps(document))
+    file = tmp_path / "plan"
+    place = ("--topic", topic, "--partition", "0", "-c", str(config), "-o", str(file), "--format", "json")
+
+    def repair(*words: str) -> Result:
+        return CliRunner().invoke(app, ["repair", *words])
+
+    asked = repair("plan", *place)
+    (missing,) = json.loads(asked.stdout)["missing"]
+    assert (asked.exit_code, "--outcome commit (or abort) --offset 0" in missing) == (3, True), missing
+    answered = repair("plan", *place, "--outcome", "commit", "--offset", "0")
+    (step,) = json.loads(answered.stdout)["steps"]
+    assert (answered.exit_code, step["end"], step["holders"]) == (0, "commit", [1, 2, 3])
+    done = repair("run", str(file), "-c", str(config), "--yes", "--format", "json")
+    assert (done.exit_code, json.loads(done.stdout)["phase"]) == (0, "over"), done.output
+    with closing(ReplicaClient(document["kafka"], timeout_ms=10_000)) as client:
+        for broker in (1, 2, 3):
+            shown = read_replica(client, broker, topic)
+            assert (shown.visible, shown.last_stable_offset) == ({"key": "late"}, 2), shown
+    again = repair("run", str(file), "-c", str(config), "--yes")
+    assert (again.exit_code, "the plan is out of date" in again.stderr) == (2, True), again.output

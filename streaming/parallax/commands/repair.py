@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -120,13 +121,11 @@ def run(
         except KeyError:
             raise RepairCommandError(f"--step: the plan has no step {step}; it has {len(made.steps)}") from None
     if not yes:
+        if not sys.stdin.isatty():
+            raise RepairCommandError("repair run: nobody is there to be asked; give --yes")
         for one in made.steps:
             say(f"Step {one.number}. {one.title}\n  {one.changes}\n  Undo: {one.undo}")
-        try:
-            is_wanted = typer.confirm("Run it?", err=True)
-        except typer.Abort:
-            raise RepairCommandError("repair run: nobody is there to be asked; give --yes") from None
-        if not is_wanted:
+        if not typer.confirm("Run it?", err=True):
             raise typer.Exit(STOPPED)
     _end(run_plan(settings, made, say), output)
 

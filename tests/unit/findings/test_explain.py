@@ -276,7 +276,8 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
 
 def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() -> None:
     said = explain(finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
-    assert said.steps[0].text.startswith("Have the transaction ended as the runbook says")
+    assert said.steps[0].text.startswith("Have the transaction ended as it was. The plan says whether it is proven")
+    assert said.steps[0].run == "parallax repair plan a -c CONFIG"
 
 
 @pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])
