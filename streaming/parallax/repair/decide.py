@@ -122,7 +122,14 @@ class _Maker:
 
 def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, made: _Maker) -> Action | None:
     """What comes after a step that was intended, by what the replicas show; None where nothing shows it done."""
-    ends = written(step, intended["below"], look)
+    ends = written(step, step.end, intended["below"], look)
+    theirs = {"commit": "abort", "abort": "commit"}[step.end]
+    if others := written(step, theirs, intended["below"], look):
+        reason = f"somebody else has ended it by {theirs.upper()}, at offset {min(others)}"
+        return made.event(EventKind.STOPPED, step.number, reason=reason)
+    if not ends and not lacking(step, None, look):
+        # Where delete.retention.ms is short the cleaner may have taken the marker with its transaction already.
+        return made.event(EventKind.PROVEN, step.number, reason="no replica holds the transaction open any more")
     if not ends:
         since = repair.answered.get(step.number)
         if since is None:
@@ -142,14 +149,20 @@ def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, 
     return Wait(left)
 
 
-def written(step: Step, below: int, look: Look) -> set[int]:
-    """Where the marker of a step is shown: end markers of its type and producer at or above an offset."""
+def written(step: Step, end: str, below: int, look: Look) -> set[int]:
+    """Where end markers of a type and of the producer of a step are shown, at or above an offset."""
     logs = (look.log_of(broker, step.producer_id, step.start_offset) for broker in look.assigned)
-    return {at for log in logs for at, kind in log.ends if at >= below and kind == step.end}
+    return {at for log in logs for at, kind in log.ends if at >= below and kind == end}
 
 
-def lacking(step: Step, marker_offset: int, look: Look) -> str:
-    """What some replica does not show yet of what a step was to bring about; empty once all do."""
+def lacking(step: Step, marker_offset: int | None, look: Look) -> str:
+    """What some replica does not show yet of what a step was to bring about; empty once all do.
+
+    Args:
+        step: the step.
+        marker_offset: where its marker is; None where no replica shows it.
+        look: at the partition.
+    """
     for broker in look.assigned:
         replica = look.replicas[broker]
         if replica.error or replica.marks is None:
@@ -157,7 +170,7 @@ def lacking(step: Step, marker_offset: int, look: Look) -> str:
         log = look.log_of(broker, step.producer_id, step.start_offset)
         if log.error:
             return f"what broker {broker} holds could not be read ({log.error})"
-        if (marker_offset, step.end) not in log.ends:
+        if marker_offset is not None and (marker_offset, step.end) not in log.ends:
             return f"broker {broker} does not show the end marker at offset {marker_offset}"
         if broker in look.holders(step.producer_id, step.start_offset):
             return f"broker {broker} still holds the transaction open"

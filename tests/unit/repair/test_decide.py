@@ -136,11 +136,9 @@ def test_it_waits_for_a_replica_that_does_not_show_it_and_then_stops(case: str) 
     assert put(next_of(late, KEPT, INTENDED, ANSWERED)) == (EventKind.STOPPED, why)
 
 
-def test_a_marker_of_another_type_or_below_is_not_that_of_the_step() -> None:
-    for other in (mended(kind=RowKind.ABORT), mended(at=MARKER)):
-        assert not isinstance(next_of(other, KEPT, INTENDED), Put) or put(next_of(other, KEPT, INTENDED))[0] is (
-            EventKind.STOPPED
-        )
+def test_a_marker_of_the_other_type_is_somebody_elses_and_stops_it() -> None:
+    kind, reason = put(next_of(mended(kind=RowKind.ABORT), KEPT, INTENDED))
+    assert (kind, reason) == (EventKind.STOPPED, "somebody else has ended it by ABORT, at offset 20")
 
 
 def test_it_waits_for_a_marker_that_the_leader_says_it_has_written_and_writes_no_other() -> None:
@@ -232,3 +230,14 @@ def test_one_repair_is_open_in_a_partition_until_it_is_over_or_closed() -> None:
     assert found.repair_id == ID
     known.take_in([event(EventKind.CLOSED)])
     assert known.open_in(PLACE) is None
+
+
+def test_a_marker_that_the_cleaner_has_taken_already_is_proven_by_what_it_has_brought_about() -> None:
+    gone = transaction(b2=[record(START, Outcome.COMMITTED)])
+    seen = replace(mended(), transactions=(gone,))
+    assert put(next_of(seen, KEPT, INTENDED, ANSWERED)) == (
+        EventKind.PROVEN,
+        "no replica holds the transaction open any more",
+    )
+    wrong = replace(seen, transactions=(transaction(b2=[record(START, Outcome.ABORTED)]),))
+    assert isinstance(next_of(wrong, KEPT, INTENDED, ANSWERED), Wait)
