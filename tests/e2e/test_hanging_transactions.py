@@ -116,6 +116,7 @@ def test_a_hanging_transaction_is_committed_by_a_plan_that_its_owner_answers_for
         return CliRunner().invoke(app, ["repair", *words])
 
     asked = repair("plan", *place)
+    assert asked.stdout, asked.output
     (missing,) = json.loads(asked.stdout)["missing"]
     assert (asked.exit_code, "--outcome commit (or abort) --offset 0" in missing) == (3, True), missing
     answered = repair("plan", *place, "--outcome", "commit", "--offset", "0")

@@ -62,7 +62,7 @@ def plan(
         raise ConfigError("repair plan: give --outcome and --offset together: which transaction ended so")
     settings = load(config)
     place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
-    made = made_of(settings, place, {} if outcome is None or offset is None else {offset: outcome.value})
+    made = made_of(settings, place, {} if outcome is None or offset is None else {offset: outcome.value}, say)
     if file is not None:
         try:
             file.write_text(as_json(document(made)) + "\n", encoding="utf-8")

@@ -59,20 +59,21 @@ def place_of(storage: str, finding: str) -> TopicPartition:
     return found.place
 
 
-def plan(settings: Settings, place: TopicPartition, said: Mapping[int, str]) -> Plan:
+def plan(settings: Settings, place: TopicPartition, said: Mapping[int, str], say: Say) -> Plan:
     """Look at a partition, and make the plan of what stands there. Changes nothing.
 
     Args:
         settings: of the job.
         place: the partition.
         said: by start offset of a transaction, ``commit`` or ``abort`` where a person says how it ended.
+        say: told how far a long reading is.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage, or several.
         ReplicaError: no broker answers, or there is no such partition.
         FindingsTableError: the findings cannot be read.
     """
-    with _lookout(settings, place) as (lookout, _):
+    with _lookout(settings, place, say) as (lookout, _):
         return make(lookout.look(), proofs(standing(settings.storage.path, place)), said)
 
 
@@ -148,7 +149,7 @@ def run(settings: Settings, made: Plan, say: Say) -> Repair:
                 f"{in_words(other.owner)}; see `parallax repair status`, and resume or undo that one"
             )
 
-    with _lookout(settings, made.place) as (lookout, client):
+    with _lookout(settings, made.place, say) as (lookout, client):
         record.take_in(table.news())
         is_free()
         if why := outdated(made, lookout.look(_transactions(made))):
@@ -169,7 +170,7 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
     table, record, known = _known(settings, wanted, "resume")
     made, owner = _plan_of(json.dumps(known.plan), f"repair resume {wanted}"), myself()
     again = Event(EventKind.RESUMED, known.repair_id, *known.place, _now_ms(), owner, reason=f"by {in_words(owner)}")
-    with _lookout(settings, made.place) as (lookout, client):
+    with _lookout(settings, made.place, say) as (lookout, client):
         _append(table, record, again, lambda: _check_idle(record.repairs[known.repair_id], "resume"))
         return _Run(table, record, lookout, client, made, known.repair_id, owner, say).until_it_ends()
 
@@ -226,13 +227,12 @@ def _append(table: RepairTable, record: Record, event: Event, check: Callable[[]
 
 
 @contextmanager
-def _lookout(settings: Settings, place: TopicPartition) -> Iterator[tuple[Lookout, ReplicaClient]]:
+def _lookout(settings: Settings, place: TopicPartition, say: Say) -> Iterator[tuple[Lookout, ReplicaClient]]:
     settings = settled(settings)
     hasher = ContentHasher(bytes.fromhex(hash_key(settings.storage.path, settings.read)))
     timeout_ms = settings.findings.probe_timeout_ms
     with closing(ReplicaClient(settings.kafka, timeout_ms=timeout_ms)) as client:
-        most = settings.findings.max_scan_bytes
-        yield Lookout(client, settings.storage.path, place, hasher, most, timeout_ms), client
+        yield Lookout(client, settings.storage.path, place, hasher, settings.findings, say), client
 
 
 class _Run:
@@ -270,7 +270,8 @@ class _Run:
         while True:
             self._take_news()
             try:
-                look = self._lookout.look(_transactions(self._plan))
+                since = min((how["below"] for how in self._repair.intended.values()), default=None)
+                look = self._lookout.look(_transactions(self._plan), since)
                 answered = time.monotonic()
             except ReplicaError as error:
                 if time.monotonic() - answered > _SILENT_S:

@@ -20,6 +20,10 @@ TAKES_MS = 30_000
 """A marker that not every replica shows after so long is a case for a person."""
 
 
+KEPT_ROWS = 1_000
+"""Rows of one transaction on one replica that are put on record; of the others their number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
     """Put an event on record; only then does it count."""
@@ -252,7 +256,7 @@ def kept(plan: Plan, look: Look) -> dict[str, Any]:
                 for row in log.rows
                 if row.kind in (*END_MARKERS, RowKind.RECORD)
             ]
-            found.append({"step": step.number, "broker": broker, "rows": rows})
+            found.append({"step": step.number, "broker": broker, "rows": rows[:KEPT_ROWS], "count": len(rows)})
     marks = {
         str(broker): None
         if one.marks is None

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
+from parallax.config import FindingSettings
 from parallax.errors import one_line
 from parallax.findings.coordinators import verdicts
 from parallax.findings.finding import Finding, current
 from parallax.findings.hanging import Open, Standing, Verdict, opened
+from parallax.findings.pace import Paces
 from parallax.findings.table import NoFindingsTableError, read_events
-from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition, hash_text
-from parallax.repair.seen import END_MARKERS, Log, Look, Replica, Row, Transaction
+from parallax.model import TopicPartition
+from parallax.repair.reading import ProducerLog
+from parallax.repair.seen import Look, Replica, Transaction
 from parallax.replica.client import PartitionMetadata, ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, UnknownTopic
-from parallax.replica.reader import Chunk, read_range
 
-_KEPT = 10_000
-"""Rows of one producer that are kept of one log; a transaction that has more is not mended in place."""
+_TELL_S = 5.0
+"""How often it is said how far a reading is."""
 _SETTLED = Verdict(Standing.HANGS, "no replica holds it open any more")
 
 
@@ -43,8 +46,8 @@ class Lookout:
         storage: ``storage.path``, whose findings count.
         place: the partition.
         hasher: makes the keyed hashes of what is kept.
-        max_bytes: of one replica's log that one look may read.
-        timeout_ms: of each request.
+        settings: how fast, and how long, brokers are asked.
+        say: told how far a long reading is.
     """
 
     def __init__(
@@ -53,21 +56,25 @@ class Lookout:
         storage: str,
         place: TopicPartition,
         hasher: ContentHasher,
-        max_bytes: int,
-        timeout_ms: int,
+        settings: FindingSettings,
+        say: Callable[[str], None],
     ) -> None:
         self._client = client
         self._storage = storage
         self._place = place
         self._hasher = hasher
-        self._max_bytes = max_bytes
-        self._timeout_ms = timeout_ms
+        self._settings = settings
+        self._say = say
+        self._told = time.monotonic()
+        self._paces = Paces(settings.max_bytes_per_second)
+        self._logs: dict[tuple[int, int, int], ProducerLog] = {}
 
-    def look(self, also: Collection[tuple[int, int]] = ()) -> Look:
+    def look(self, also: Collection[tuple[int, int]] = (), since: int | None = None) -> Look:
         """Look at the partition now.
 
         Args:
             also: producer and start of transactions that are looked at even where no replica holds them open.
+            since: from which offset on nothing of a long log is passed over; None: from its end.
 
         Raises:
             UnknownTopic: there is no such partition.
@@ -93,14 +100,14 @@ class Lookout:
             partition.replicas,
             frozenset(partition.isr),
             replicas,
-            tuple(self._transactions(partition, replicas, also)),
+            tuple(self._transactions(partition, replicas, also, since)),
             findings,
         )
 
     def _replica(self, broker: int) -> Replica:
         try:
             marks = self._client.watermarks(broker, [self._place])[self._place]
-            states = self._client.describe_producers(broker, [self._place], timeout_ms=self._timeout_ms)[self._place]
+            states = self._client.describe_producers(broker, [self._place])[self._place]
         except ReplicaError as error:
             return Replica(error=one_line(error.problem))
         problem = next((one for one in (marks, states) if isinstance(one, ReplicaError)), None)
@@ -109,13 +116,17 @@ class Lookout:
         return Replica(marks, tuple(states))
 
     def _transactions(
-        self, partition: PartitionMetadata, replicas: dict[int, Replica], also: Collection[tuple[int, int]]
+        self,
+        partition: PartitionMetadata,
+        replicas: dict[int, Replica],
+        also: Collection[tuple[int, int]],
+        since: int | None,
     ) -> Iterable[Transaction]:
         found: dict[tuple[int, int], Open] = {}
         for broker in partition.replicas:  # of several that hold one open any will do
             for one in opened(self._place, broker, list(replicas[broker].producers)):
                 found.setdefault((one.producer_id, one.start_offset), one)
-        judged = verdicts(self._client, list(found.values()), self._timeout_ms)
+        judged = verdicts(self._client, list(found.values()), self._settings.probe_timeout_ms)
         for producer_id, start in sorted(found.keys() | set(also), key=lambda one: one[1]):
             held = found.get((producer_id, start))
             verdict = _SETTLED if held is None else judged.get(held)
@@ -125,81 +136,26 @@ class Lookout:
                 verdict = _SETTLED
             logs = {}
             if verdict.standing is not Standing.GOES_ON:
-                logs = {broker: self._log(broker, producer_id, start) for broker in partition.replicas}
+                for broker, replica in replicas.items():
+                    # One that holds it open may have taken what comes later for part of it.
+                    most = None if replica.holds(producer_id, start) else self._settings.max_scan_bytes
+                    log = self._log(broker, producer_id, start)
+                    logs[broker] = log.read(most, since, partial(self._tell, broker))
             yield Transaction(producer_id, start, verdict, logs)
 
-    def _log(self, broker: int, producer_id: int, start: int) -> Log:
-        """What a replica holds of a producer from an offset on, with outcomes up to its last stable offset."""
-        budget = _Budget(self._max_bytes)
-        rows: dict[int, Row] = {}
-        try:
-            marks = self._client.watermarks(broker, [self._place])[self._place]
-            if isinstance(marks, ReplicaError):
-                raise marks
-            # What the cleaner or DeleteRecords took from below the log start is nobody's to read.
-            at = max(start, marks.log_start_offset)
-            ends = ((IsolationLevel.READ_COMMITTED, marks.last_stable_offset),)
-            for isolation, end in (*ends, (IsolationLevel.READ_UNCOMMITTED, marks.high_watermark)):
-                for chunk in self._chunks(broker, at, end, isolation, budget):
-                    _take(rows, chunk, producer_id)
-                    at = max(at, chunk.position)
-                    if budget.is_spent or len(rows) > _KEPT:
-                        limit = (
-                            f"findings.max_scan_bytes ({self._max_bytes})" if budget.is_spent else f"{_KEPT} records"
-                        )
-                        return Log(_in_order(rows), f"more lies behind it than {limit}")
-        except ReplicaError as error:
-            return Log(_in_order(rows), one_line(error.problem))
-        return Log(_in_order(rows))
+    def _log(self, broker: int, producer_id: int, start: int) -> ProducerLog:
+        at = (broker, producer_id, start)
+        if at not in self._logs:
+            timeout_ms, pace = self._settings.probe_timeout_ms, self._paces.of(broker)
+            self._logs[at] = ProducerLog(
+                self._client, broker, self._place, producer_id, start, self._hasher, pace, timeout_ms
+            )
+        return self._logs[at]
 
-    def _chunks(self, broker: int, start: int, end: int, isolation: IsolationLevel, budget: _Budget) -> Iterable[Chunk]:
-        if start >= end:
-            return ()
-        return read_range(
-            self._client,
-            broker,
-            *self._place,
-            start,
-            end,
-            isolation=isolation,
-            hasher=self._hasher,
-            deadline_ms=self._timeout_ms,
-            pace=budget,
-        )
-
-
-class _Budget:
-    """How much one look may read of one log; it holds nothing back."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-
-    @property
-    def is_spent(self) -> bool:
-        return self._left < 0
-
-    def wait(self) -> None:
-        """Fetch on."""
-
-    def received(self, size: int) -> None:
-        self._left -= size
-
-
-def _take(rows: dict[int, Row], chunk: Chunk, producer_id: int) -> None:
-    columns = chunk.columns
-    for at in (columns.producer_id == producer_id).nonzero()[0].tolist():
-        kind = RowKind(int(columns.kind[at]))
-        offset = int(columns.offset[at])
-        if kind is RowKind.RECORD:
-            key = hash_text(int(columns.key_hash_hi[at]), int(columns.key_hash_lo[at]))
-            content = hash_text(int(columns.content_hash[at]))
-            rows.setdefault(offset, Row(offset, kind, key, content, Outcome(int(chunk.outcome[at]))))
-        elif kind in END_MARKERS:
-            rows.setdefault(offset, Row(offset, kind, "", "", Outcome.NONE))
-
-
-def _in_order(rows: dict[int, Row]) -> tuple[Row, ...]:
-    return tuple(row for _, row in sorted(rows.items()))
+    def _tell(self, broker: int, position: int, end: int) -> None:
+        if time.monotonic() - self._told > _TELL_S:
+            self._told = time.monotonic()
+            self._say(f"reading broker {broker}: offset {position} of {end}")
 
 
 __all__ = ["Lookout", "standing"]

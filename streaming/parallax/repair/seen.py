@@ -72,6 +72,11 @@ class Replica:
         """The state of one producer."""
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
+    def holds(self, producer_id: int, start_offset: int) -> bool:
+        """Whether it holds a transaction open that starts there."""
+        state = self.remembered(producer_id)
+        return state is not None and state.current_transaction_start_offset == start_offset
+
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
@@ -124,11 +129,7 @@ class Look:
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
         """The brokers that hold a transaction open."""
-        return [
-            broker
-            for broker, replica in sorted(self.replicas.items())
-            if (state := replica.remembered(producer_id)) and state.current_transaction_start_offset == start_offset
-        ]
+        return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:
         """Where open transactions of a producer start, on any replica."""

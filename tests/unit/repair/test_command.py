@@ -45,7 +45,7 @@ class Cluster:
         self.seen = look()
         self.on_look = lambda: None
 
-    def look(self, _: Collection[tuple[int, int]] = ()) -> Look:
+    def look(self, _: Collection[tuple[int, int]] = (), __: int | None = None) -> Look:
         self.on_look()
         return mended() if self.written else self.seen
 
