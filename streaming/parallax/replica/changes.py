@@ -19,7 +19,6 @@ _SET, _DELETE = 0, 1
 _CLUSTER_REFUSED = 31
 _ALTER, _CLUSTER_ACTION = 7, 9
 """Their codes in ``org.apache.kafka.common.acl.AclOperation``."""
-_NOT_SAID = -(1 << 31)
 MARKER_RIGHTS = "ALTER (or CLUSTER_ACTION) on the cluster"
 """The right that an end marker needs (``KafkaApis.handleWriteTxnMarkersRequest``)."""
 
@@ -111,10 +110,9 @@ def cluster_operations() -> Request:
 
 def may_write_end_markers_of(response: Any) -> bool | None:
     """Whether ALTER or CLUSTER_ACTION on the cluster is granted; None where DESCRIBE on it is not, and nobody says."""
-    operations = response.cluster_authorized_operations
-    if response.error_code or operations in (0, _NOT_SAID):
+    if response.error_code or not response.authorized_operations:
         return None
-    return bool(operations & (1 << _ALTER | 1 << _CLUSTER_ACTION))
+    return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(response.authorized_operations)
 
 
 __all__ = [

@@ -3,6 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from kafka.protocol.admin import DescribeClusterResponse
 
 from parallax.model import TopicPartition
 from parallax.replica.changes import (
@@ -43,9 +44,12 @@ def test_what_became_of_it_is_told_from_a_refusal() -> None:
 
 @pytest.mark.parametrize(
     ("operations", "may"),
-    [(1 << 7, True), (1 << 9 | 1 << 8, True), (1 << 8, False), (0, None), (-(1 << 31), None)],
+    [({7}, True), ({9, 8}, True), ({8}, False), (set(), None), (None, None)],
     ids=["ALTER", "CLUSTER_ACTION", "DESCRIBE alone", "nothing is said", "not asked"],
 )
-def test_the_right_is_known_where_the_broker_says_what_may_be_done(operations: int, may: bool | None) -> None:
-    said = SimpleNamespace(error_code=0, cluster_authorized_operations=operations)
+def test_the_right_is_known_where_the_broker_says_what_may_be_done(
+    operations: set[int] | None, may: bool | None
+) -> None:
+    said = DescribeClusterResponse(version=0, authorized_operations=operations)
+    said = DescribeClusterResponse.decode(said.encode(), version=0)
     assert may_write_end_markers_of(said) is may
