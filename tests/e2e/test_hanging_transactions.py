@@ -42,10 +42,10 @@ def unverified(kafka: Cluster) -> Iterator[Cluster]:
     admin.set_broker_config(kafka, {VERIFICATION: "true"})
 
 
-def send_late(cluster: Cluster, topic: str, producer_id: int) -> None:
+def send_late(cluster: Cluster, topic: str, producer_id: int, key: str = "key") -> None:
     """Send one transactional batch without AddPartitionsToTxn, as a request that comes after its producer is gone."""
     builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, 0, 0, 16384)
-    builder.append(0, int(time.time() * 1000), b"key", b"late", [])
+    builder.append(0, int(time.time() * 1000), key.encode(), b"late", [])
     kind = ProduceRequest.TopicProduceData
     partition = kind.PartitionProduceData(index=0, records=bytes(builder.build()))
     data = [kind(name=topic, partition_data=[partition])]
@@ -96,11 +96,12 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
     producer.commit()
 
 
-def test_a_hanging_transaction_is_committed_by_a_plan_that_its_owner_answers_for(
+def test_hanging_transactions_are_committed_and_aborted_by_a_plan_that_their_owner_answers_for(
     unverified: Cluster, topic: str, tmp_path: Path
 ) -> None:
     unverified.create_topics([topic])
-    send_late(unverified, topic, NOBODY + 1)
+    for number, key in enumerate(("lost", "kept", "dropped"), start=1):
+        send_late(unverified, topic, NOBODY + number, key)
     config = tmp_path / "parallax.yaml"
     document: dict[str, Any] = {
         "kafka": {"bootstrap.servers": unverified.bootstrap_servers},
@@ -110,23 +111,32 @@ def test_a_hanging_transaction_is_committed_by_a_plan_that_its_owner_answers_for
     }
     config.write_text(json.dumps(document))
     file = tmp_path / "plan"
-    place = ("--topic", topic, "--partition", "0", "-c", str(config), "-o", str(file), "--format", "json")
 
-    def repair(*words: str) -> Result:
-        return CliRunner().invoke(app, ["repair", *words])
+    def planned(*answers: str) -> tuple[int, Any]:
+        place = ("--topic", topic, "--partition", "0", "-c", str(config), "-o", str(file), "--format", "json")
+        done = CliRunner().invoke(app, ["repair", "plan", *place, *answers])
+        assert done.stdout, done.output
+        return done.exit_code, json.loads(done.stdout)
 
-    asked = repair("plan", *place)
-    assert asked.stdout, asked.output
-    (missing,) = json.loads(asked.stdout)["missing"]
-    assert (asked.exit_code, "--outcome commit (or abort) --offset 0" in missing) == (3, True), missing
-    answered = repair("plan", *place, "--outcome", "commit", "--offset", "0")
-    (step,) = json.loads(answered.stdout)["steps"]
-    assert (answered.exit_code, step["end"], step["holders"]) == (0, "commit", [1, 2, 3])
-    done = repair("run", str(file), "-c", str(config), "--yes", "--format", "json")
+    def run() -> Result:
+        return CliRunner().invoke(app, ["repair", "run", str(file), "-c", str(config), "--yes", "--format", "json"])
+
+    def shown() -> list[tuple[dict[str, str], int]]:
+        with closing(ReplicaClient(document["kafka"], timeout_ms=10_000)) as client:
+            views = [read_replica(client, broker, topic) for broker in (1, 2, 3)]
+        return [(view.visible, view.last_stable_offset) for view in views]
+
+    code, plan = planned()
+    assert (code, plan["steps"], len(plan["missing"])) == (3, [], 3)
+    assert "--outcome commit (or abort) --offset 0" in plan["missing"][0]
+    code, plan = planned("--outcome", "commit", "--offset", "1", "--outcome", "abort", "--offset", "2")
+    told = [(step["start_offset"], step["end"], step["holders"]) for step in plan["steps"]]
+    assert (code, told) == (3, [(1, "commit", [1, 2, 3]), (2, "abort", [1, 2, 3])])
+    done = run()
     assert (done.exit_code, json.loads(done.stdout)["phase"]) == (0, "over"), done.output
-    with closing(ReplicaClient(document["kafka"], timeout_ms=10_000)) as client:
-        for broker in (1, 2, 3):
-            shown = read_replica(client, broker, topic)
-            assert (shown.visible, shown.last_stable_offset) == ({"key": "late"}, 2), shown
-    again = repair("run", str(file), "-c", str(config), "--yes")
+    assert shown() == [({}, 0)] * 3, "the first one still holds all back"
+    again = run()
     assert (again.exit_code, "the plan is out of date" in again.stderr) == (2, True), again.output
+    assert planned("--outcome", "abort", "--offset", "0")[0] == 0
+    assert run().exit_code == 0
+    assert shown() == [({"kept": "late"}, 6)] * 3

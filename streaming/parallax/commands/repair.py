@@ -42,9 +42,12 @@ def plan(
     topic: Annotated[str | None, typer.Option(help="Or a partition: its topic.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="And its number.")] = None,
     outcome: Annotated[
-        Outcome | None, typer.Option(help="How a transaction ended, where nothing but its owner can say.")
+        list[Outcome] | None,
+        typer.Option(help="How a transaction ended, where nothing but its owner can say; may be repeated."),
     ] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="And where that transaction starts.")] = None,
+    offset: Annotated[
+        list[int] | None, typer.Option(min=0, help="And where that transaction starts; once for each.")
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the plan to a file, for repair run.")
     ] = None,
@@ -58,11 +61,12 @@ def plan(
 
     if (finding is None) == (topic is None) or (topic is None) != (partition is None):
         raise ConfigError("repair plan: give a finding, or --topic and --partition")
-    if (outcome is None) != (offset is None):
-        raise ConfigError("repair plan: give --outcome and --offset together: which transaction ended so")
+    said = dict(zip(offset or (), (one.value for one in outcome or ()), strict=False))
+    if not len(said) == len(outcome or ()) == len(offset or ()):
+        raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
     settings = load(config)
     place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
-    made = made_of(settings, place, {} if outcome is None or offset is None else {offset: outcome.value}, say)
+    made = made_of(settings, place, said, say)
     if file is not None:
         try:
             file.write_text(as_json(document(made)) + "\n", encoding="utf-8")

@@ -176,10 +176,13 @@ def lacking(step: Step, marker_offset: int | None, look: Look) -> str:
             return f"what broker {broker} holds could not be read ({log.error})"
         if marker_offset is not None and (marker_offset, step.end) not in log.ends:
             return f"broker {broker} does not show the end marker at offset {marker_offset}"
-        if broker in look.holders(step.producer_id, step.start_offset):
+        if replica.holds(step.producer_id, step.start_offset):
             return f"broker {broker} still holds the transaction open"
-        if replica.marks.last_stable_offset <= step.start_offset:
-            return f"the last stable offset of broker {broker} is still {replica.marks.last_stable_offset}"
+        stable = replica.marks.last_stable_offset
+        if stable <= step.start_offset:
+            if replica.is_open_from(stable):
+                continue  # another transaction holds it back, which began before this one
+            return f"the last stable offset of broker {broker} is still {stable}"
         first = next((row for row in log.records if row.offset == step.start_offset), None)
         if first is not None and first.outcome is not OUTCOMES[step.end]:
             return f"broker {broker} shows the record at offset {step.start_offset} as {first.outcome.name.lower()}"

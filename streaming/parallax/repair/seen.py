@@ -72,6 +72,10 @@ class Replica:
         """The state of one producer."""
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
+    def is_open_from(self, start_offset: int) -> bool:
+        """Whether it holds some transaction open that starts there."""
+        return any(state.current_transaction_start_offset == start_offset for state in self.producers)
+
     def holds(self, producer_id: int, start_offset: int) -> bool:
         """Whether it holds a transaction open that starts there."""
         state = self.remembered(producer_id)

@@ -241,3 +241,11 @@ def test_a_marker_that_the_cleaner_has_taken_already_is_proven_by_what_it_has_br
     )
     wrong = replace(seen, transactions=(transaction(b2=[record(START, Outcome.ABORTED)]),))
     assert isinstance(next_of(wrong, KEPT, INTENDED, ANSWERED), Wait)
+
+
+def test_where_another_transaction_holds_the_last_stable_offset_back_the_marker_itself_proves_the_step() -> None:
+    marker = [end(END)]
+    mine = transaction(b1=marker, b2=[record(START), *marker], b3=marker)
+    behind = replace(replica(stable=2, log_end=END + 1), producers=(state(), state(2, producer_id=6)))
+    seen = replace(mended(), transactions=(mine,), replicas=mended().replicas | {2: behind})
+    assert put(next_of(seen, KEPT, INTENDED, ANSWERED)) == (EventKind.PROVEN, f"end marker at offset {END}")
