@@ -11,6 +11,7 @@ import typer
 
 from parallax.commands.shared import Config, Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
 from parallax.output import as_json
+from parallax.shell import Shell
 
 if TYPE_CHECKING:
     from parallax.repair.plan import Plan
@@ -72,13 +73,21 @@ def plan(
             file.write_text(as_json(document(made)) + "\n", encoding="utf-8")
         except OSError as error:
             raise RepairCommandError(f"--output: {file} cannot be written ({error.strerror}); name another") from error
-    typer.echo(as_json(document(made)) if output is Format.json else in_words(made, file))
+    typer.echo(
+        as_json(document(made)) if output is Format.json else in_words(made, file, Shell.of(settings.kafka, config))
+    )
     if made.missing:
         raise typer.Exit(MISSING)
 
 
-def in_words(made: Plan, file: Path | None) -> str:
-    """A plan, for people."""
+def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
+    """A plan, for people.
+
+    Args:
+        made: the plan.
+        file: that it was written to; None where it was not.
+        shell: how the command that runs it names the job.
+    """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
     if not made.steps and not made.missing:
         lines.append("Nothing stands here that an end marker mends; `parallax findings explain` says what else to do.")
@@ -96,9 +105,9 @@ def in_words(made: Plan, file: Path | None) -> str:
         lines += ["", f"Step {step.number}. {step.title}", *(f"  {name + ':':<10}{text}" for name, text in facts)]
     lines += ["", *(f"Missing: {one}" for one in made.missing)] if made.missing else []
     if made.steps:
-        what = "this plan" if file is None else str(file)
-        how = "write it to a file by -o FILE, and " if file is None else ""
-        lines += ["", f"To run {what}: {how}parallax repair run {file or 'FILE'} -c CONFIG"]
+        command = shell.parallax("repair", "run", file or "FILE")
+        how = "write the plan to a file by -o FILE, and then run" if file is None else "run"
+        lines += ["", f"Where repair.mode is on, {how}: {command}"]
     return "\n".join(lines)
 
 

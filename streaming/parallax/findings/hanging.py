@@ -136,15 +136,16 @@ def described(one: Open) -> str:
     return f"a transaction of producer {one.producer_id} is open from offset {one.start_offset} on{at}"
 
 
-def abort_command(one: Open, kafka: Mapping[str, str]) -> str:
-    """What ends a hanging transaction, to be pasted; its records become invisible to read_committed consumers.
+def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str:
+    """What aborts a transaction that the leader holds open, to be pasted; it hides its records from read_committed.
 
     Args:
-        one: the transaction.
-        kafka: the settings' section of that name.
+        place: the partition.
+        start_offset: where it begins.
+        shell: how the command names the cluster.
     """
-    place = shlex.join(["--topic", one.place.topic, "--partition", str(one.place.partition)])
-    return f"kafka-transactions.sh {Shell.of(kafka).brokers()} abort {place} --start-offset {one.start_offset}"
+    where = shlex.join(["--topic", place.topic, "--partition", str(place.partition)])
+    return f"kafka-transactions.sh {shell.brokers()} abort {where} --start-offset {start_offset}"
 
 
 def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
@@ -155,11 +156,11 @@ def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
         kafka: the settings' section of that name.
     """
     said = "--outcome", "commit", "--offset", one.start_offset
-    place = "--topic", one.place.topic, "--partition", one.place.partition
-    commit = Shell.of(kafka).parallax("repair", "plan", *place, *said, by_settings=True)
+    place, shell = ("--topic", one.place.topic, "--partition", one.place.partition), Shell.of(kafka)
+    commit = shell.parallax("repair", "plan", *place, *said, by_settings=True)
     return (
         f"If its records were meant to be committed, plan that: {commit}. If none of them was, "
-        f"end it: {abort_command(one, kafka)}"
+        f"end it: {abort_command(one.place, one.start_offset, shell)}"
     )
 
 

@@ -28,6 +28,7 @@ from parallax.repair.table import RepairTable, read_record
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, Unreachable
+from parallax.shell import Shell
 from parallax.views.binding import settled
 from parallax.views.event_log import WrittenMeanwhile
 from parallax.views.hash_key import hash_key
@@ -74,7 +75,7 @@ def plan(settings: Settings, place: TopicPartition, said: Mapping[int, str], say
         FindingsTableError: the findings cannot be read.
     """
     with _lookout(settings, place, say) as (lookout, _):
-        return make(lookout.look(), proofs(standing(settings.storage.path, place)), said)
+        return make(lookout.look(), proofs(standing(settings.storage.path, place)), said, Shell.of(settings.kafka))
 
 
 def document(made: Plan) -> dict[str, Any]:

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from parallax.findings.cleared import Shown, proven_end
 from parallax.findings.finding import Finding
 from parallax.findings.grounds import OPEN_KINDS, in_words
-from parallax.findings.hanging import Standing
+from parallax.findings.hanging import Standing, abort_command
 from parallax.guard.decide import INTERNAL
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import time_text
 from parallax.repair.seen import OUTCOMES, Look, Transaction, disturbed
 from parallax.replica.changes import MARKER_RIGHTS
+from parallax.shell import ANYWHERE, Shell
 
 FORMAT = 1
 """Of a plan's document; another version of Parallax may not know it."""
 _MARKER_BYTES = 78
 """A control batch with one end marker in it."""
-ABORT_COMMAND = "kafka-transactions.sh --bootstrap-server HOST:9092 abort"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,19 @@ def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
     return found
 
 
-def make(look: Look, proven: Mapping[tuple[int, int], Collection[End]], said: Mapping[int, str]) -> Plan:
+def make(
+    look: Look,
+    proven: Mapping[tuple[int, int], Collection[End]],
+    said: Mapping[int, str],
+    shell: Shell = ANYWHERE,
+) -> Plan:
     """Make a plan of a look.
 
     Args:
         look: at the partition, with all transactions that some replica holds open.
         proven: how they ended, by producer and start (`proofs`).
         said: by start offset, ``commit`` or ``abort`` where a person says how a transaction ended.
+        shell: how commands name the cluster.
     """
     steps: list[Step] = []
     missing: list[str] = []
@@ -175,7 +181,7 @@ def make(look: Look, proven: Mapping[tuple[int, int], Collection[End]], said: Ma
                     f"The transaction of producer {one.producer_id} from offset {one.start_offset}: {problem}."
                 )
             else:
-                steps.append(_step(len(steps) + 1, look, one, end))
+                steps.append(_step(len(steps) + 1, look, one, end, shell))
         missing += _unmatched(look, said)
     return Plan(
         FORMAT,
@@ -268,7 +274,7 @@ def _otherwise(look: Look, one: Transaction, end: str) -> str:
     return ""
 
 
-def _step(number: int, look: Look, one: Transaction, end: End) -> Step:
+def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> Step:
     holders = look.holders(one.producer_id, one.start_offset)
     word, place = end.type.upper(), look.place
     knows = "no coordinator knows its producer" not in one.verdict.why
@@ -296,7 +302,7 @@ def _step(number: int, look: Look, one: Transaction, end: End) -> Step:
         half_way="The leader has written the marker or it has not. If no answer comes, Parallax looks for it in the "
         "log; a replica that has not fetched it yet gets it as it gets any record.",
         undo="Not at all: what is in a log stays there. That is why the outcome has to be proven first.",
-        by_hand=_by_hand(look, one, end),
+        by_hand=_by_hand(look, one, end, shell),
         warning="If its producer begins a transaction in this partition between the last look and the marker, the "
         "marker ends that one too, and Parallax says so. Stop the producer first if you can."
         if knows
@@ -308,11 +314,10 @@ def _no_change(others: Collection[int]) -> str:
     return f"Consumers of {in_words(others)} see no change. " if others else ""
 
 
-def _by_hand(look: Look, one: Transaction, end: End) -> str:
+def _by_hand(look: Look, one: Transaction, end: End, shell: Shell) -> str:
     leads = look.leader in look.holders(one.producer_id, one.start_offset)
     if end.type == "abort" and leads:
-        place = f"--topic {look.place.topic} --partition {look.place.partition}"
-        return f"{ABORT_COMMAND} {place} --start-offset {one.start_offset}"
+        return abort_command(look.place, one.start_offset, shell)
     if end.type == "abort":
         return "None: kafka-transactions.sh aborts only what the leader holds open."
     return "None: kafka-transactions.sh writes no COMMIT marker."
