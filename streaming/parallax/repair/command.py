@@ -20,9 +20,9 @@ from parallax.findings.naming import named
 from parallax.findings.table import read_events
 from parallax.model import TopicPartition
 from parallax.repair.decide import Asked, Put, Wait, Write, following, outdated
-from parallax.repair.looking import Lookout, standing
+from parallax.repair.looking import Lookout
 from parallax.repair.owner import in_words, is_at_work, myself
-from parallax.repair.plan import FORMAT, Plan, make, proofs
+from parallax.repair.plan import FORMAT, Plan, make
 from parallax.repair.record import Event, EventKind, Record, Repair
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.client import ReplicaClient
@@ -75,7 +75,7 @@ def plan(settings: Settings, place: TopicPartition, said: Mapping[int, str], say
         FindingsTableError: the findings cannot be read.
     """
     with _lookout(settings, place, say) as (lookout, _):
-        return make(lookout.look(), proofs(standing(settings.storage.path, place)), said, Shell.of(settings.kafka))
+        return make(lookout.look(), said, Shell.of(settings.kafka))
 
 
 def document(made: Plan) -> dict[str, Any]:

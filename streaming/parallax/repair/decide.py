@@ -226,6 +226,8 @@ def _unlike(plan: Plan, step: Step, look: Look) -> str:
         return why
     if new := sorted(look.findings - set(plan.findings)):
         return f"there is a finding that the plan does not know: {', '.join(new)}"
+    if why := _unproven(step, look):
+        return why
     holders = look.holders(step.producer_id, step.start_offset)
     if tuple(holders) != step.holders:
         return f"brokers {list(step.holders)} held the transaction open when the plan was made, and {holders} do now"
@@ -233,6 +235,14 @@ def _unlike(plan: Plan, step: Step, look: Look) -> str:
         (t for t in look.transactions if (t.producer_id, t.start_offset) == (step.producer_id, step.start_offset)), None
     )
     return "the transaction was not looked at" if one is None else not_safe(look, one, step.end, step.marker_offset)
+
+
+def _unproven(step: Step, look: Look) -> str:
+    """That findings do not prove any more, or contradict, how a step ends a transaction."""
+    types = {end.type for end in look.proven.get((step.producer_id, step.start_offset), ())}
+    if types - {step.end}:
+        return f"a finding proves that the transaction was ended otherwise than by {step.end.upper()}"
+    return f"finding {step.finding} does not prove any more how it ended" if step.finding and not types else ""
 
 
 def _intention(step: Step, look: Look) -> dict[str, Any]:

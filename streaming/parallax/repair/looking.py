@@ -14,6 +14,7 @@ from parallax.findings.hanging import Open, Standing, Verdict, opened
 from parallax.findings.pace import Paces
 from parallax.findings.table import NoFindingsTableError, read_events
 from parallax.model import TopicPartition
+from parallax.repair.plan import proofs
 from parallax.repair.reading import ProducerLog
 from parallax.repair.seen import Look, Replica, Transaction
 from parallax.replica.client import PartitionMetadata, ReplicaClient
@@ -82,7 +83,7 @@ class Lookout:
             FindingsTableError: the findings cannot be read.
         """
         at_ms = time.time_ns() // 1_000_000
-        findings = frozenset(finding.finding_id for finding in standing(self._storage, self._place))
+        findings = standing(self._storage, self._place)
         topic = self._client.metadata([self._place.topic])[self._place.topic]
         if topic.error is not None:
             raise topic.error
@@ -101,7 +102,8 @@ class Lookout:
             frozenset(partition.isr),
             replicas,
             tuple(self._transactions(partition, replicas, also, since)),
-            findings,
+            frozenset(finding.finding_id for finding in findings),
+            proofs(findings),
         )
 
     def _replica(self, broker: int) -> Replica:
@@ -158,4 +160,4 @@ class Lookout:
             self._say(f"reading broker {broker}: offset {position} of {end}")
 
 
-__all__ = ["Lookout", "standing"]
+__all__ = ["Lookout"]

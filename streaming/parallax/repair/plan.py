@@ -16,7 +16,7 @@ from parallax.findings.hanging import Standing, abort_command
 from parallax.guard.decide import INTERNAL
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import time_text
-from parallax.repair.seen import OUTCOMES, Look, Transaction, disturbed
+from parallax.repair.seen import OUTCOMES, End, Look, Transaction, disturbed
 from parallax.replica.changes import MARKER_RIGHTS
 from parallax.shell import ANYWHERE, Shell
 
@@ -24,23 +24,6 @@ FORMAT = 1
 """Of a plan's document; another version of Parallax may not know it."""
 _MARKER_BYTES = 78
 """A control batch with one end marker in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a transaction ended, and what says so.
-
-    Attributes:
-        type: ``commit`` or ``abort``.
-        proof: a phrase.
-        marker_offset: where the end marker was read; -1 where none was.
-        finding: the id of the finding that proves it; empty where a person says so.
-    """
-
-    type: str
-    proof: str
-    marker_offset: int = UNKNOWN
-    finding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +36,7 @@ class Step:
         start_offset: where that begins.
         end: ``commit`` or ``abort``.
         proof: what says that it ended so.
+        finding: the id of the finding that does; empty where a person says so.
         marker_offset: where its end marker was read; -1 where none was.
         holders: the brokers that hold it open.
         title: what it does, a sentence.
@@ -70,6 +54,7 @@ class Step:
     start_offset: int
     end: str
     proof: str
+    finding: str
     marker_offset: int
     holders: tuple[int, ...]
     title: str
@@ -147,17 +132,11 @@ def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
     return found
 
 
-def make(
-    look: Look,
-    proven: Mapping[tuple[int, int], Collection[End]],
-    said: Mapping[int, str],
-    shell: Shell = ANYWHERE,
-) -> Plan:
+def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE) -> Plan:
     """Make a plan of a look.
 
     Args:
         look: at the partition, with all transactions that some replica holds open.
-        proven: how they ended, by producer and start (`proofs`).
         said: by start offset, ``commit`` or ``abort`` where a person says how a transaction ended.
         shell: how commands name the cluster.
     """
@@ -174,12 +153,9 @@ def make(
         )
     else:
         for one in sorted(over, key=lambda one: one.start_offset):
-            end = _end_of(one, proven.get((one.producer_id, one.start_offset), ()), said.get(one.start_offset))
-            problem = end if isinstance(end, str) else not_safe(look, one, end.type, end.marker_offset)
-            if problem or isinstance(end, str):
-                missing.append(
-                    f"The transaction of producer {one.producer_id} from offset {one.start_offset}: {problem}."
-                )
+            end = _end_of(look, one, said.get(one.start_offset))
+            if isinstance(end, str):
+                missing.append(f"The transaction of producer {one.producer_id} from offset {one.start_offset}: {end}.")
             else:
                 steps.append(_step(len(steps) + 1, look, one, end, shell))
         missing += _unmatched(look, said)
@@ -207,8 +183,19 @@ def _unmatched(look: Look, said: Mapping[int, str]) -> list[str]:
     ]
 
 
-def _end_of(one: Transaction, proven: Collection[End], said: str | None) -> End | str:
-    """How a transaction ended; a phrase on what is missing where that is not known."""
+def _end_of(look: Look, one: Transaction, said: str | None) -> End | str:
+    """How a transaction ended; a phrase on what is missing where it may not be ended so."""
+    if why := _not_over(one):  # nobody is asked how one ended that may go on
+        return why
+    end = _proven_or_said(one, look.proven.get((one.producer_id, one.start_offset), ()), said)
+    return end if isinstance(end, str) else not_safe(look, one, end.type, end.marker_offset) or end
+
+
+def _not_over(one: Transaction) -> str:
+    return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
+
+
+def _proven_or_said(one: Transaction, proven: Collection[End], said: str | None) -> End | str:
     types = {end.type for end in proven}
     if len(types) > 1:
         return "findings prove that it was committed, and that it was aborted; end it only when that is settled"
@@ -237,8 +224,8 @@ def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
     A marker ends whatever its producer has open in the partition. So nothing else of that producer may be open on any
     replica, and nothing else may have been taken for part of the transaction by those that hold it open.
     """
-    if one.verdict.standing is not Standing.HANGS:
-        return f"whether it is over is not known: {one.verdict.why}"
+    if why := _not_over(one):
+        return why
     newer = look.open_of(one.producer_id) - {one.start_offset}
     if newer:
         return (
@@ -286,6 +273,7 @@ def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> 
         one.start_offset,
         end.type,
         end.proof,
+        end.finding,
         end.marker_offset,
         tuple(holders),
         title=f"Write a {word} marker for the transaction of producer {one.producer_id} that {in_words(holders)} "
@@ -323,4 +311,4 @@ def _by_hand(look: Look, one: Transaction, end: End, shell: Shell) -> str:
     return "None: kafka-transactions.sh writes no COMMIT marker."
 
 
-__all__ = ["FORMAT", "End", "Plan", "Step", "make", "not_safe", "proofs"]
+__all__ = ["FORMAT", "Plan", "Step", "make", "not_safe", "proofs"]

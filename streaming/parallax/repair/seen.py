@@ -103,6 +103,23 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """How a transaction ended, and what says so.
+
+    Attributes:
+        type: ``commit`` or ``abort``.
+        proof: a phrase.
+        marker_offset: where the end marker was read; -1 where none was.
+        finding: the id of the finding that proves it; empty where a person says so.
+    """
+
+    type: str
+    proof: str
+    marker_offset: int = UNKNOWN
+    finding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """A look at a partition.
 
@@ -117,6 +134,7 @@ class Look:
         replicas: by broker, all that are assigned.
         transactions: all that some replica holds open.
         findings: the ids of those that stand about the partition.
+        proven: by producer and start of a transaction, how findings prove that it ended; several where they contradict.
     """
 
     at_ms: int
@@ -130,6 +148,7 @@ class Look:
     replicas: Mapping[int, Replica]
     transactions: tuple[Transaction, ...] = ()
     findings: frozenset[str] = frozenset()
+    proven: Mapping[tuple[int, int], Collection[End]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
         """The brokers that hold a transaction open."""
@@ -166,4 +185,4 @@ def brokers(some: Collection[int]) -> str:
     return f"brokers {', '.join(map(str, ids[:-1]))} and {ids[-1]} are"
 
 
-__all__ = ["END_MARKERS", "OUTCOMES", "Log", "Look", "Replica", "Row", "Transaction", "brokers", "disturbed"]
+__all__ = ["END_MARKERS", "OUTCOMES", "End", "Log", "Look", "Replica", "Row", "Transaction", "brokers", "disturbed"]

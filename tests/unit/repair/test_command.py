@@ -16,15 +16,16 @@ from parallax.cli import app
 from parallax.config import Settings, validate
 from parallax.repair import command
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
-from parallax.repair.plan import End, Plan, make
+from parallax.repair.plan import Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record
-from parallax.repair.seen import Look
+from parallax.repair.seen import End, Look
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
 from parallax.replica.errors import Unauthorized, Unreachable
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
 
-PLAN = make(look(), {(7, START): [End("commit", "", MARKER, "f1")]}, {})
+PROVEN = {(7, START): [End("commit", "", MARKER, "f1")]}
+PLAN = make(look(proven=PROVEN), {})
 AWAY = "ann@elsewhere:7:1.00"
 
 
@@ -42,7 +43,7 @@ class Cluster:
         self.written: list[EndMarker] = []
         self.fails: Exception | None = None
         self.loses: Exception | None = None
-        self.seen = look()
+        self.seen = look(proven=PROVEN)
         self.on_look = lambda: None
 
     def look(self, _: Collection[tuple[int, int]] = (), __: int | None = None) -> Look:
@@ -112,7 +113,7 @@ def test_while_repairs_are_off_nothing_is_looked_at_or_put_on_record(cluster: Cl
 
 
 def test_a_plan_that_is_out_of_date_is_not_begun(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.seen = replace(look(), leader=3, leader_epoch=10)
+    cluster.seen = replace(cluster.seen, leader=3, leader_epoch=10)
     with pytest.raises(RepairCommandError, match="the plan is out of date"):
         run(settings(tmp_path), PLAN, print)
     assert read_record(str(tmp_path)).repairs == {}
@@ -120,7 +121,7 @@ def test_a_plan_that_is_out_of_date_is_not_begun(cluster: Cluster, tmp_path: Pat
 
 def test_a_plan_without_steps_is_not_begun(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(RepairCommandError, match="the plan has no steps"):
-        run(settings(tmp_path), make(look(), {}, {}), print)
+        run(settings(tmp_path), make(look(), {}), print)
 
 
 def test_one_that_is_refused_stops_and_keeps_others_out_until_it_is_given_up(cluster: Cluster, tmp_path: Path) -> None:
@@ -247,6 +248,7 @@ def test_a_plan_goes_through_a_file_to_its_end_and_status_tells_of_it(cluster: C
 
 
 def test_what_is_missing_is_exit_code_3(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.seen = look()
     planned = invoked("plan", "--topic", "orders", "--partition", 0, "-c", config(tmp_path))
     assert planned.exit_code == 3, planned.output
     assert "Missing: The transaction of producer 7 from offset 4: nothing proves" in planned.stdout

@@ -10,9 +10,9 @@ from parallax.findings.hanging import Standing, Verdict
 from parallax.model import Outcome, RowKind
 from parallax.repair.command import document
 from parallax.repair.decide import TAKES_MS, Asked, Put, Wait, Write, following
-from parallax.repair.plan import End, Plan, make
+from parallax.repair.plan import Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
-from parallax.repair.seen import Look
+from parallax.repair.seen import End, Look
 from parallax.replica.changes import EndMarker
 from tests.unit.repair.looks import (
     END,
@@ -33,8 +33,8 @@ from tests.unit.repair.looks import (
 
 ME = "me@here:1:1"
 ID = "a" * 32
-PLAN = make(look(findings=frozenset({"f1"})), {(7, START): [End("commit", "", MARKER, "f1")]}, {})
-KNOWN = look(findings=frozenset({"f1"}))
+KNOWN = look(findings=frozenset({"f1"}), proven={(7, START): [End("commit", "", MARKER, "f1")]})
+PLAN = make(KNOWN, {})
 
 
 def event(kind: EventKind, step: int = 0, at_ms: int = NOW, **fields: Any) -> Event:
@@ -180,6 +180,11 @@ def unlike() -> Mapping[str, tuple[Look, str]]:
             replace(KNOWN, findings=frozenset({"f1", "f2"})),
             "a finding that the plan does not know: f2",
         ),
+        "not proven any more": (replace(KNOWN, proven={}), "finding f1 does not prove any more how it ended"),
+        "proven otherwise": (
+            replace(KNOWN, proven={(7, START): [End("abort", "", MARKER, "f1")]}),
+            "a finding proves that the transaction was ended otherwise than by COMMIT",
+        ),
         "over by itself": (replace(KNOWN, replicas=held(())), "held the transaction open when the plan was made"),
         "on another as well": (
             replace(KNOWN, replicas=held((2, 3))),
@@ -217,7 +222,7 @@ def test_the_second_step_follows_the_first() -> None:
     brokers = held()
     brokers[2] = replace(brokers[2], producers=(*brokers[2].producers, state(2, producer_id=6)))
     seen = look(brokers, transaction(), lower)
-    plan = make(seen, {}, {2: "abort", START: "commit"})
+    plan = make(seen, {2: "abort", START: "commit"})
     assert next_of(seen, KEPT, plan=plan).event.step == 1
     after = replace(KNOWN, transactions=(transaction(), replace(lower, logs=logs(b2=[record(2), end(END)]))))
     assert next_of(after, KEPT, PROVEN, plan=plan).event.step == 2

@@ -9,8 +9,8 @@ import pytest
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, TopicPartition
-from parallax.repair.plan import End, Plan, make, proofs
-from parallax.repair.seen import Log, Look
+from parallax.repair.plan import Plan, make, proofs
+from parallax.repair.seen import End, Log, Look
 from tests.samples import finding
 from tests.unit.repair.looks import END, MARKER, START, end, held, logs, look, record, replica, state, transaction
 
@@ -18,7 +18,7 @@ PROVEN = {(7, START): [End("commit", "its end marker was read", MARKER, "f1")]}
 
 
 def planned(seen: Look, **said: str) -> Plan:
-    return make(seen, PROVEN, {int(at[1:]): kind for at, kind in said.items()})
+    return make(replace(seen, proven=PROVEN), {int(at[1:]): kind for at, kind in said.items()})
 
 
 def missing(made: Plan) -> str:
@@ -99,10 +99,10 @@ def test_where_no_coordinator_knows_the_producer_none_has_to_be_stopped() -> Non
 
 def test_without_a_proof_the_plan_asks_the_owner_and_does_as_they_say() -> None:
     hanging = look(held((1, 2, 3)), transaction(b1=[record(START)], b3=[record(START)]))
-    said = missing(make(hanging, {}, {}))
+    said = missing(make(hanging, {}))
     assert "nothing proves whether it was committed or aborted" in said
     assert "--outcome commit (or abort) --offset 4" in said
-    (step,) = make(hanging, {}, {START: "abort"}).steps
+    (step,) = make(hanging, {START: "abort"}).steps
     assert (step.end, step.holders) == ("abort", (1, 2, 3))
     assert step.by_hand == (
         "kafka-transactions.sh --bootstrap-server HOST:9092 abort --topic orders --partition 0 --start-offset 4"
@@ -110,7 +110,7 @@ def test_without_a_proof_the_plan_asks_the_owner_and_does_as_they_say() -> None:
 
 
 def test_an_abort_that_the_leader_does_not_hold_open_cannot_be_written_by_kafkas_tools() -> None:
-    (step,) = make(look(), {}, {START: "abort"}).steps
+    (step,) = make(look(), {START: "abort"}).steps
     assert step.by_hand.startswith("None")
 
 
@@ -120,7 +120,7 @@ def test_a_person_who_contradicts_a_proof_is_asked_to_look_again() -> None:
 
 def test_a_person_who_contradicts_the_marker_that_a_replica_shows_is_asked_to_look_again() -> None:
     shown = look(None, transaction(b1=[end(MARKER, RowKind.ABORT)]))
-    assert "--outcome commit contradicts the end marker" in missing(make(shown, {}, {START: "commit"}))
+    assert "--outcome commit contradicts the end marker" in missing(make(shown, {START: "commit"}))
 
 
 def test_an_outcome_for_a_transaction_that_is_not_there_is_said() -> None:
@@ -131,7 +131,7 @@ def test_an_outcome_for_a_transaction_that_is_not_there_is_said() -> None:
 
 def test_proofs_that_contradict_end_nothing() -> None:
     both = {(7, START): [*PROVEN[7, START], End("abort", "", MARKER, "f2")]}
-    assert "findings prove that it was committed, and that it was aborted" in missing(make(look(), both, {}))
+    assert "findings prove that it was committed, and that it was aborted" in missing(make(look(proven=both), {}))
 
 
 def unlike() -> dict[str, tuple[Look, str]]:
@@ -181,7 +181,7 @@ def test_several_are_ended_in_the_order_of_their_offsets() -> None:
     lower = replace(transaction(), producer_id=6, start_offset=2, logs=logs(b2=[record(2)]))
     brokers = held()
     brokers[2] = replace(brokers[2], producers=(*brokers[2].producers, state(2, producer_id=6)))
-    made = make(look(brokers, transaction(), lower), PROVEN, {2: "abort"})
+    made = make(look(brokers, transaction(), lower, proven=PROVEN), {2: "abort"})
     assert [(step.number, step.start_offset, step.end) for step in made.steps] == [
         (1, 2, "abort"),
         (2, START, "commit"),
@@ -195,3 +195,10 @@ def test_nothing_stands_where_nothing_is_open() -> None:
     made = planned(replace(look({b: replica() for b in (1, 2, 3)}), transactions=()))
     assert (made.steps, made.missing) == ((), ())
     assert END > MARKER
+
+
+def test_how_it_ended_is_asked_of_nobody_while_it_may_go_on() -> None:
+    hidden = Verdict(Standing.HIDDEN, "no coordinator lists its producer: it hangs, or DESCRIBE is missing")
+    said = missing(make(look(None, transaction(hidden)), {}))
+    assert "whether it is over is not known: no coordinator lists its producer" in said
+    assert "--outcome" not in said
