@@ -75,7 +75,7 @@ class FindingAlerts(Alerts):
                 "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been open "
                 "that hangs, or takes longer than any may. read_committed consumers of the partition get nothing "
                 "beyond it, on any replica, and the log is not cleaned beyond it. `parallax check -c CONFIG` says "
-                "whether it hangs, and only then how to abort it.",
+                "whether it hangs, and only then how to end it.",
             ),
         ]
 

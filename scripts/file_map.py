@@ -10,7 +10,20 @@ ROOT = Path(__file__).resolve().parent.parent
 DESIGN = ROOT / "docs" / "design.md"
 PACKAGE = ROOT / "streaming" / "parallax"
 BEGIN, END = "<!-- map: begin -->", "<!-- map: end -->"
-PACKAGES = "replica", "source", "views", "compare", "evidence", "judge", "findings", "audit", "guard", "alerting", "lab"
+PACKAGES = (
+    "replica",
+    "source",
+    "views",
+    "compare",
+    "evidence",
+    "judge",
+    "findings",
+    "audit",
+    "guard",
+    "repair",
+    "alerting",
+    "lab",
+)
 ORDER = (*PACKAGES, "")
 
 

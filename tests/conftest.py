@@ -23,7 +23,15 @@ HERE = Path(__file__).parent
 END_TO_END = HERE / "e2e"
 _SLOW = "tests/e2e/"
 
-PLAYED_ONCE = ("test_job", "test_findings", "test_lab_scenarios", "test_audit", "test_alert_chain", "test_direction")
+PLAYED_ONCE = (
+    "test_job",
+    "test_findings",
+    "test_lab_scenarios",
+    "test_audit",
+    "test_alert_chain",
+    "test_repair_run",
+    "test_direction",
+)
 """Modules that look at what one play has left (fixture ``played``), on one worker. The job of the play comes first,
 what repairs a divergence near the end, and what hurts the brokers for good last."""
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from parallax.check_line import Line, Result, exit_code, some
 from parallax.check_receivers import receivers
+from parallax.check_repair import repairs
 from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
 from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
@@ -27,7 +28,7 @@ from parallax.guard.clock import leaves_no_time
 from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded
-from parallax.guard.table import GuardTable, GuardTableError
+from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import clock_of, recorded
 from parallax.guard.words import summed, unwatched_in_words
 from parallax.java import find_java
@@ -42,6 +43,7 @@ from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.tls import of_server
 from parallax.views.binding import with_cluster
+from parallax.views.event_log import EventLogError
 from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
 from parallax.views.objects import Objects, StoreError
@@ -322,6 +324,7 @@ def _topics(
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
     yield from _guard(client, settings, topics, configs, silent)
+    yield from repairs(client, settings)
     found = open_transactions(client, topics, silent)
     lost = lost_transactions(client, settings, found)
     outages = _outages(settings.storage.path)
@@ -384,7 +387,7 @@ def _stranded(settings: Settings) -> Iterator[Line]:
     mode, storage = settings.guard.mode, settings.storage.path
     try:
         record = read_record(storage)[0] if GuardTable.is_there(storage) else Record()
-    except GuardTableError as error:
+    except EventLogError as error:
         yield Line("guard", Result.UNKNOWN, f"what is held is not known ({one_line(error)}).")
         return
     for hold in open_holds(record):

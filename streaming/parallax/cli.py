@@ -1,4 +1,4 @@
-"""The command line: ``parallax run | check | pause | resume | audit | demo | findings | guard | lab`` and more.
+"""The command line: ``parallax run | check | pause | resume | audit | demo | findings | repair | lab`` and more.
 
 Exit codes: 0 done (``demo``: exactly the expected findings; ``audit``: consistent), 1 not as expected (``audit``:
 diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknown (``audit``, ``check``).
@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from parallax.commands import audit, findings, guard, init, job, lab, record, storage
+from parallax.commands import audit, findings, guard, init, job, lab, record, repair, storage
 from parallax.commands.shared import say
 from parallax.errors import one_line
 from parallax.output import error_line
@@ -85,6 +85,7 @@ app.command()(audit.audit)
 app.command()(job.pause)
 app.command()(job.resume)
 app.add_typer(guard.app, name="guard", no_args_is_help=True)
+app.add_typer(repair.app, name="repair", no_args_is_help=True)
 app.add_typer(storage.app, name="storage", no_args_is_help=True)
 app.command()(lab.demo)
 app.add_typer(lab.app, name="lab", no_args_is_help=True)

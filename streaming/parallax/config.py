@@ -19,6 +19,7 @@ import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -311,10 +312,18 @@ class FindingSettings(_Section):
     )
 
 
+def _as_word(value: object) -> object:
+    """YAML 1.1, which PyYAML reads, takes a bare ``off`` for false, and ``on`` for true."""
+    return {False: "off", True: "on"}[value] if isinstance(value, bool) else value
+
+
+_AS_WORD = BeforeValidator(_as_word)
+
+
 class GuardSettings(_Section):
     """What is said, and done, before an absent replica misses anything."""
 
-    mode: Literal["off", "advise", "act"] = Field(
+    mode: Annotated[Literal["off", "advise", "act"], _AS_WORD] = Field(
         "off", description="Whether settings of topics are changed: never, only said, or done."
     )
     lead_s: float = Field(
@@ -341,11 +350,13 @@ class GuardSettings(_Section):
         description="How far the brokers' clocks may be apart from this machine's: bounds are so much earlier.",
     )
 
-    @field_validator("mode", mode="before")
-    @classmethod
-    def _off_is_a_word(cls, value: object) -> object:
-        # YAML 1.1, which PyYAML reads, takes a bare ``off`` for false.
-        return "off" if value is False else value
+
+class RepairSettings(_Section):
+    """What a person may have done to a partition; the job itself never repairs."""
+
+    mode: Annotated[Literal["off", "on"], _AS_WORD] = Field(
+        "off", description="Whether parallax repair run may change anything on the cluster."
+    )
 
 
 class AuditSettings(_Section):
@@ -609,6 +620,7 @@ class Settings(BaseSettings):
     findings: FindingSettings = Field(default_factory=FindingSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
     guard: GuardSettings = Field(default_factory=GuardSettings)
+    repair: RepairSettings = Field(default_factory=RepairSettings)
     alerting: AlertingSettings = Field(default_factory=AlertingSettings)
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = Field(default_factory=SparkSettings)

@@ -32,7 +32,7 @@ from parallax.findings.report import as_document, key_text
 from parallax.findings.table import FindingsTableError, read_events
 from parallax.guard.command import read_record
 from parallax.guard.holds import SETTINGS, Event, EventKind, open_holds
-from parallax.guard.table import GuardTable, GuardTableError
+from parallax.guard.table import GuardTable
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
@@ -47,6 +47,7 @@ from parallax.output import console as console_of
 from parallax.replica.client import ReplicaClient
 from parallax.source.offsets import Reader
 from parallax.views.binding import bound_to
+from parallax.views.event_log import EventLogError
 
 DIVERGING_PREFIX = "demo."
 CONTROL_PREFIX = "control."
@@ -241,7 +242,7 @@ class _GuardWatch:
         """Wait until everything is put back, and compare the settings of all ten topics with what they were."""
         try:
             until(lambda: not open_holds(read_record(self._path)[0]), "the guard to put the settings back", timeout=60)
-        except (LabError, GuardTableError) as error:
+        except (LabError, EventLogError) as error:
             self._board.say(str(error))
         self.stop()
         names = [f"{GUARD_PREFIX}{half}{suffix}" for half in (OPEN, HELD) for suffix in SCENARIOS["all"].scripts]
@@ -275,7 +276,7 @@ class _GuardWatch:
                 table = table or GuardTable(self._path, create=False)
                 for event in table.news():
                     self._say(event)
-            except GuardTableError:
+            except EventLogError:
                 continue  # it makes the table with its first event
 
     def _say(self, event: Event) -> None:

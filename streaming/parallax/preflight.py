@@ -19,6 +19,7 @@ from parallax.errors import SetupError
 from parallax.findings.table import FINDINGS, SUSPECTS
 from parallax.guard.table import GUARD_EVENTS
 from parallax.model import TopicPartition
+from parallax.repair.table import REPAIR_EVENTS
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, UnknownTopic
 from parallax.source.options import matches
@@ -29,7 +30,7 @@ from parallax.views.tables import LATE_REPLICAS, PROGRESS, VIEWS
 log = structlog.get_logger(__name__)
 
 
-_TABLES = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS, LATE_REPLICAS)
+_TABLES = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS, LATE_REPLICAS, REPAIR_EVENTS)
 _FOLDERS = ("checkpoints", "control", "feedback", *_TABLES)
 """What a job keeps below ``storage.path``, on a local disk."""
 

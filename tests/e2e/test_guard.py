@@ -22,7 +22,6 @@ from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import read_record
 from parallax.guard.holds import LAG, RATIO, RETENTION, SETTINGS, EventKind, Hold, Phase, open_holds
 from parallax.guard.run import GuardRounds
-from parallax.guard.table import GuardTableError
 from parallax.lab.admin import delete_topics
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
@@ -32,6 +31,7 @@ from parallax.lab.traffic import PlainProducer, ProducerKind
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
+from parallax.views.event_log import EventLogError
 from tests.e2e import witness
 from tests.e2e.clocked import in_words, watched
 from tests.e2e.guarded import QUICK
@@ -53,12 +53,12 @@ class Guarded:
         self.client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
 
     def holds(self) -> list[Hold]:
-        with contextlib.suppress(GuardTableError):
+        with contextlib.suppress(EventLogError):
             return list(open_holds(read_record(self.job.storage)[0]))
         return []
 
     def kinds(self, topic: str) -> list[EventKind]:
-        with contextlib.suppress(GuardTableError):
+        with contextlib.suppress(EventLogError):
             return [e.kind for e in read_record(self.job.storage)[1] if e.topic == topic]
         return []
 
@@ -214,7 +214,7 @@ class Typist:
     @property
     def asked(self) -> list[EventKind]:
         """What is on record."""
-        with contextlib.suppress(GuardTableError):
+        with contextlib.suppress(EventLogError):
             return [event.kind for event in read_record(self.storage)[1]]
         return []
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from parallax.cli import app
 from parallax.findings.hanging_life import words
@@ -20,6 +20,7 @@ from parallax.findings.hanging_watch import HangingWatch, Standstill
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import LegacyTransactionalProducer
+from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
@@ -41,10 +42,10 @@ def unverified(kafka: Cluster) -> Iterator[Cluster]:
     admin.set_broker_config(kafka, {VERIFICATION: "true"})
 
 
-def send_late(cluster: Cluster, topic: str, producer_id: int) -> None:
+def send_late(cluster: Cluster, topic: str, producer_id: int, key: str = "key") -> None:
     """Send one transactional batch without AddPartitionsToTxn, as a request that comes after its producer is gone."""
     builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, 0, 0, 16384)
-    builder.append(0, int(time.time() * 1000), b"key", b"late", [])
+    builder.append(0, int(time.time() * 1000), key.encode(), b"late", [])
     kind = ProduceRequest.TopicProduceData
     partition = kind.PartitionProduceData(index=0, records=bytes(builder.build()))
     data = [kind(name=topic, partition_data=[partition])]
@@ -93,3 +94,49 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
         run_as_written(command, tmp_path)
         until(lambda: not wrong(), "nothing to hang")
     producer.commit()
+
+
+def test_hanging_transactions_are_committed_and_aborted_by_a_plan_that_their_owner_answers_for(
+    unverified: Cluster, topic: str, tmp_path: Path
+) -> None:
+    unverified.create_topics([topic])
+    for number, key in enumerate(("lost", "kept", "dropped"), start=1):
+        send_late(unverified, topic, NOBODY + number, key)
+    config = tmp_path / "parallax.yaml"
+    document: dict[str, Any] = {
+        "kafka": {"bootstrap.servers": unverified.bootstrap_servers},
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "repair": {"mode": "on"},
+    }
+    config.write_text(json.dumps(document))
+    file = tmp_path / "plan"
+
+    def planned(*answers: str) -> tuple[int, Any]:
+        place = ("--topic", topic, "--partition", "0", "-c", str(config), "-o", str(file), "--format", "json")
+        done = CliRunner().invoke(app, ["repair", "plan", *place, *answers])
+        assert done.stdout, done.output
+        return done.exit_code, json.loads(done.stdout)
+
+    def run() -> Result:
+        return CliRunner().invoke(app, ["repair", "run", str(file), "-c", str(config), "--yes", "--format", "json"])
+
+    def shown() -> list[tuple[dict[str, str], int]]:
+        with closing(ReplicaClient(document["kafka"], timeout_ms=10_000)) as client:
+            views = [read_replica(client, broker, topic) for broker in (1, 2, 3)]
+        return [(view.visible, view.last_stable_offset) for view in views]
+
+    code, plan = planned()
+    assert (code, plan["steps"], len(plan["missing"])) == (3, [], 3)
+    assert "--outcome commit (or abort) --offset 0" in plan["missing"][0]
+    code, plan = planned("--outcome", "commit", "--offset", "1", "--outcome", "abort", "--offset", "2")
+    told = [(step["start_offset"], step["end"], step["holders"]) for step in plan["steps"]]
+    assert (code, told) == (3, [(1, "commit", [1, 2, 3]), (2, "abort", [1, 2, 3])])
+    done = run()
+    assert (done.exit_code, json.loads(done.stdout)["phase"]) == (0, "over"), done.output
+    assert shown() == [({}, 0)] * 3, "the first one still holds all back"
+    again = run()
+    assert (again.exit_code, "the plan is out of date" in again.stderr) == (2, True), again.output
+    assert planned("--outcome", "abort", "--offset", "0")[0] == 0
+    assert run().exit_code == 0
+    assert shown() == [({"kept": "late"}, 6)] * 3

@@ -18,6 +18,9 @@ from parallax.config import Settings, validate
 from parallax.guard.holds import Change, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import MissingRight, TopicPartition
+from parallax.repair.record import Event as RepairEvent
+from parallax.repair.record import EventKind as RepairEventKind
+from parallax.repair.table import RepairTable
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import NotABroker, NotHosted, OtherCluster, ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionListing, TransactionListings
@@ -43,6 +46,7 @@ class Client:
     away: frozenset[int] = frozenset()
     shows = Greeting((4, 2), None, None)
     may_alter = True
+    may_mark: bool | None = True
     tells_space = True
     answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
 
@@ -51,6 +55,9 @@ class Client:
 
     def close(self) -> None:
         pass
+
+    def may_write_end_markers(self) -> bool | None:
+        return self.may_mark
 
     def metadata(self, topics: Sequence[str] | None = None, **_: Any) -> dict[str, TopicMetadata]:
         return {name: TopicMetadata(name, "A", {0: self.hosts}) for name in topics or ["orders", "__consumer_offsets"]}
@@ -482,6 +489,37 @@ def test_what_is_held_and_nothing_puts_back_is_named_with_the_command(
     said = [line.text for line in check(settings) if (line.about, line.result) == ("guard", Result.WRONG)]
     stranded = f"guard.mode is {mode}: nothing puts back what is held of orders but `parallax guard release orders`."
     assert said == ([] if mode == "act" else [stranded])
+
+
+@pytest.mark.parametrize(
+    ("may", "result", "text"),
+    [
+        (True, Result.FINE, "repair.mode is on, and it has its rights on the cluster."),
+        (False, Result.WRONG, "ALTER (or CLUSTER_ACTION) on the cluster is missing"),
+        (None, Result.UNKNOWN, "grant DESCRIBE on the cluster as well"),
+    ],
+)
+def test_the_right_of_repairs_is_named_where_they_are_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, may: bool | None, result: Result, text: str
+) -> None:
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_mark": may}))
+    (said,) = [line for line in check(of(tmp_path, repair={"mode": "on"})) if line.about == "repair"]
+    assert (said.result, text in said.text) == (result, True), said
+
+
+def test_of_repairs_that_are_off_nothing_is_asked_and_one_that_has_stopped_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_write_end_markers": None}))
+    settings = of(tmp_path)
+    assert [line for line in check(settings) if line.about == "repair"] == []
+    table = RepairTable(settings.storage.path)
+    for kind in (RepairEventKind.BEGUN, RepairEventKind.STOPPED):
+        table.append(RepairEvent(kind, "abcdef0123", "orders", 0, 1, "me", reason="because"))
+    (said,) = [line for line in check(settings) if line.about == "repair"]
+    assert said.result is Result.NOTE
+    assert "a repair of orders-0 is stopped (because)" in said.text
+    assert "`parallax repair resume abcdef01`" in said.text
 
 
 @pytest.mark.parametrize("mode", ["advise", "act"])

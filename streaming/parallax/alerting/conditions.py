@@ -306,7 +306,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _WARNING,
         "A transaction hangs in {topic}-{partition}",
         "A transaction hung in {topic}-{partition}",
-        "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to abort "
+        "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to end "
         "it: {check}",
         cause=Cause.HANGING,
         left="It ended, or its topic was deleted. Consumers in read_committed go on.",

@@ -83,10 +83,11 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.findings.naming import FindingNotNamedError
     from parallax.findings.table import FindingsTableError
     from parallax.guard.command import GuardCommandError
-    from parallax.guard.table import GuardTableError
     from parallax.job import JobError
     from parallax.lab.errors import LabError
+    from parallax.repair.command import RepairCommandError
     from parallax.replica.errors import ReplicaError
+    from parallax.views.event_log import EventLogError
     from parallax.views.pause import PauseError
 
     ours = (
@@ -94,12 +95,13 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
         ConfigError,
         FindingsTableError,
         GuardCommandError,
-        GuardTableError,
+        EventLogError,
         JobError,
         LabError,
         MetricsServerError,
         FindingNotNamedError,
         PauseError,
+        RepairCommandError,
     )
     return (*ours, ReplicaError, SetupError)
 

@@ -188,11 +188,25 @@ def _shows_an_end(shown: Shown, broker: int) -> bool:
     return bool(_live_markers(shown, broker))
 
 
-def _direct_end(shown: Shown) -> Iterable[int]:
-    """Further up, the end marker that was read may be of a later transaction: the one that was missed may be cleaned.
+def proven_end(shown: Shown) -> str | None:
+    """How a transaction ended that the accused holds open: ``commit`` or ``abort``; None where nothing proves it.
 
-    However many ended it alike: they may have missed the same marker, or have been copied from one that did.
+    By the end marker that lies directly behind its first record, if all that were read to have one there agree, and no
+    replica has ended it otherwise. Further up it may be of a later transaction: the one that was missed may be cleaned.
     """
+    finding = shown.finding
+    if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
+        return None
+    brokers = shown.replicas.keys() | shown.markers.keys()
+    types = frozenset().union(*(_by_marker(shown, broker) for broker in brokers))
+    ended = shown.sides.get(Side(Shows.ENDED), frozenset())
+    if len(types) != 1 or any(_endings(shown, broker) - types for broker in ended):
+        return None
+    return next(kind for kind, outcome in _BY_MARKER.items() if outcome in types)
+
+
+def _direct_end(shown: Shown) -> Iterable[int]:
+    """However many ended it alike: they may have missed the same marker, or have been copied from one that did."""
     finding, ended = shown.finding, shown.sides.get(Side(Shows.ENDED), ())
     if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
         return ()

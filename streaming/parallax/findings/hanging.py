@@ -136,25 +136,32 @@ def described(one: Open) -> str:
     return f"a transaction of producer {one.producer_id} is open from offset {one.start_offset} on{at}"
 
 
-def abort_command(one: Open, kafka: Mapping[str, str]) -> str:
-    """What ends a hanging transaction, to be pasted; its records become invisible to read_committed consumers.
+def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str:
+    """What aborts a transaction that the leader holds open, to be pasted; it hides its records from read_committed.
 
     Args:
-        one: the transaction.
-        kafka: the settings' section of that name.
+        place: the partition.
+        start_offset: where it begins.
+        shell: how the command names the cluster.
     """
-    place = shlex.join(["--topic", one.place.topic, "--partition", str(one.place.partition)])
-    return f"kafka-transactions.sh {Shell.of(kafka).brokers()} abort {place} --start-offset {one.start_offset}"
+    where = shlex.join(["--topic", place.topic, "--partition", str(place.partition)])
+    return f"kafka-transactions.sh {shell.brokers()} abort {where} --start-offset {start_offset}"
 
 
 def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
-    """What to do about a transaction that hangs, with the command.
+    """What to do about a transaction that hangs, with the commands: to commit it, or to abort it.
 
     Args:
         one: the transaction.
         kafka: the settings' section of that name.
     """
-    return f"If none of its records was meant to be committed, end it: {abort_command(one, kafka)}"
+    said = "--outcome", "commit", "--offset", one.start_offset
+    place, shell = ("--topic", one.place.topic, "--partition", one.place.partition), Shell.of(kafka)
+    commit = shell.parallax("repair", "plan", *place, *said, by_settings=True)
+    return (
+        f"If its records were meant to be committed, plan that: {commit}. If none of them was, "
+        f"end it: {abort_command(one.place, one.start_offset, shell)}"
+    )
 
 
 __all__ = [

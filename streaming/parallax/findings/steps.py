@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from parallax.findings.cleared import proven_end
 from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
 from parallax.findings.repair import Repair, delete_again, show_record, show_transaction
@@ -53,9 +54,16 @@ def steps(known: Grounds) -> tuple[Step, ...]:
     if not known.right:
         find = "Find out which replica is right before any is copied or wiped: the evidence does not prove it. "
         return (first, _compare(known, "what they show", lead=find))
+    in_place = (_in_place(known),) if finding.kind in OPEN_KINDS else ()
     if known.repair is None:
-        return (first, Step(_wait_for_others(known)))
-    return (first, *_copy_again(known, known.repair, known.sources), Step(_BY_ITSELF), *_reorder(known, known.repair))
+        return (first, *in_place, Step(_wait_for_others(known)))
+    return (
+        first,
+        *in_place,
+        *_copy_again(known, known.repair, known.sources),
+        Step(_BY_ITSELF),
+        *_reorder(known, known.repair),
+    )
 
 
 def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step:
@@ -95,8 +103,9 @@ _LOST = (
 
 
 _END_IT = (
-    "Have the transaction ended as the runbook says: an ABORT loses what was committed. Wipe no replica, above all "
-    "none that did not answer: one that has ended it may be right."
+    "Have the transaction ended as it was. The plan says whether it is proven to be committed or aborted, else what is "
+    "missing; an ABORT of what was committed loses it. Wipe no replica, above all none that did not answer: one that "
+    "has ended it may be right."
 )
 _LOWER = (
     "Let a broker lead whose log begins lower and is not empty: the others take over the log start of the one that "
@@ -106,12 +115,33 @@ _LOWER = (
 
 def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
     if known.finding.kind in OPEN_KINDS:
-        return (Step(_END_IT), _acknowledge(known, "Where it cannot be ended, acknowledge the finding."))
+        return (Step(_END_IT, _plan(known)), _acknowledge(known, "Where it cannot be ended, acknowledge the finding."))
     acknowledge = _acknowledge(known, "Where nothing can be written, acknowledge the finding.")
     if known.silent:
         spare = f"Wipe nothing on {in_words(known.silent)}: what is held there may be right."
         return (Step(spare), Step(_WRITE_AGAIN), acknowledge)
     return (Step("Write what is right once more: no copy of a replica can repair it."), acknowledge)
+
+
+def _plan(known: Grounds) -> str:
+    return known.shell.parallax("repair", "plan", known.finding.finding_id, by_settings=True)
+
+
+def _in_place(known: Grounds) -> Step:
+    """An end marker written once more mends what a copy would, and copies nothing."""
+    known_as = proven_end(known.shown)
+    how = "have the end marker written once more"
+    if known_as is None:
+        text = (
+            f"Once you know whether it was committed or aborted, {how}, which copies nothing: the plan names the "
+            "options that say so, and parallax repair run does it. A copy is needed only where it cannot."
+        )
+    else:
+        text = (
+            f"It is proven to be ended by {known_as.upper()}: {how}, which copies nothing. The plan says whether that "
+            "is safe now, and parallax repair run does it. A copy is needed only where it is not."
+        )
+    return Step(text, _plan(known))
 
 
 def _has_to_lead(known: Grounds) -> bool:
@@ -160,7 +190,8 @@ def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     is_led = known.shown.leader == repair.first
     lead = () if is_led else (_let_lead(known, repair, _FROM_THE_LEADER),)
     copied = (*lead, *_copy_again(known, repair, (repair.first,)))
-    return (look, *(_only(step, repair.first) for step in copied), Step(_BY_ITSELF), *_reorder(known, repair))
+    only = (_only(step, repair.first) for step in copied)
+    return (look, _in_place(known), *only, Step(_BY_ITSELF), *_reorder(known, repair))
 
 
 def _only(step: Step, right: int) -> Step:

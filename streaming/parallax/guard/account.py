@@ -22,10 +22,11 @@ from parallax.guard.late import load
 from parallax.guard.pauses import Hold
 from parallax.guard.pauses import on_record as holds_on_record
 from parallax.guard.recall import OF_A_LOOK
-from parallax.guard.table import GuardTable, GuardTableError
+from parallax.guard.table import GuardTable
 from parallax.guard.words import NO_TIME, PRESENCE, UNCLEAR
 from parallax.model import TopicPartition
 from parallax.moments import time_text
+from parallax.views.event_log import EventLogError
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _BEFORE = timedelta(days=1)
@@ -77,7 +78,7 @@ def on_record(
         looks = []
     try:
         events = GuardTable(storage, create=False).news()
-    except GuardTableError:
+    except EventLogError:
         events = []  # no guard ever held anything here
     holds = [hold for hold in holds_on_record(events) if hold.topic == place.topic]
     said += [_of_past(one, now_ms) for one in history(looks, clock, holds)]

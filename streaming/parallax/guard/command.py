@@ -33,7 +33,7 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
     """What is on record.
 
     Raises:
-        GuardTableError: there is no such table, or it cannot be read.
+        EventLogError: there is no such table, or it cannot be read.
     """
     events = GuardTable(storage, create=False).news()
     record = Record()
@@ -123,7 +123,7 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
 
     Raises:
         GuardCommandError: it was not done in time, or may not be done; there is no such topic, or it is not held.
-        GuardTableError: the events cannot be read or written.
+        EventLogError: the events cannot be read or written.
         ConfigError: the settings name another cluster than that of the storage, or several.
         ReplicaError: no broker answers, or none of the storage's cluster.
     """

@@ -16,11 +16,12 @@ from parallax.guard.decide import Action, Alter, Append, Guard, Rules
 from parallax.guard.holds import Event, EventKind, Hold, Record, open_holds, stranded
 from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused, PauseWatch
-from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
+from parallax.guard.table import GuardTable
 from parallax.guard.words import SAID
 from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
+from parallax.views.event_log import EventLogError, WrittenMeanwhile
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +75,7 @@ class GuardRounds:
         on_paused: called with what each look showed of who cleans nothing.
 
     Raises:
-        GuardTableError: the table cannot be read or made.
+        EventLogError: the table cannot be read or made.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class GuardRounds:
         """Put an event of a person's on record.
 
         Raises:
-            GuardTableError: it could not be written.
+            EventLogError: it could not be written.
         """
         while True:
             self.read()
@@ -123,7 +124,7 @@ class GuardRounds:
         """Look, decide, and take one step for each topic.
 
         Raises:
-            GuardTableError: the table cannot be read or written.
+            EventLogError: the table cannot be read or written.
             ReplicaError: no broker answers.
         """
         self.read()
@@ -155,7 +156,7 @@ class GuardRounds:
         """Take in what others have put on record.
 
         Raises:
-            GuardTableError: the table cannot be read.
+            EventLogError: the table cannot be read.
         """
         for event in self._table.news():
             self._take(event)
@@ -221,7 +222,7 @@ class OffRounds:
         """Look at the table.
 
         Raises:
-            GuardTableError: it cannot be read.
+            EventLogError: it cannot be read.
         """
         is_first = self._table is None
         if self._table is None and GuardTable.is_there(self._storage):
@@ -273,7 +274,7 @@ class GuardThread:
                 rounds = rounds or self._make()
                 last = rounds.round()
                 self._on_change(last)
-            except (GuardTableError, ReplicaError) as error:
+            except (EventLogError, ReplicaError) as error:
                 self._failed(last, one_line(error))
             except Exception as error:  # noqa: BLE001 - told and tried again: a guard that is silent guards nothing
                 self._failed(last, repr(error))

@@ -23,11 +23,12 @@ from parallax.guard.horizons import Reading
 from parallax.guard.outages import Change, Outages, Step
 from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
-from parallax.guard.table import GuardTable, GuardTableError
+from parallax.guard.table import GuardTable
 from parallax.guard.words import UNCLEAR, unwatched_in_words
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.shell import ANYWHERE, Shell
+from parallax.views.event_log import EventLogError
 
 log = structlog.get_logger(__name__)
 
@@ -225,7 +226,7 @@ def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
     recall(storage, clock, now_ms)
     try:
         events = GuardTable(storage, create=False).news()
-    except GuardTableError:
+    except EventLogError:
         events = []  # no guard ever held anything here
     clock.paused([hold.shown(now_ms) for hold in on_record(events) if hold.until_ms is None])
     return clock.absences()

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.replica import looking, options, requests, versions
+from parallax.replica import changes, looking, options, requests, versions
+from parallax.replica.changes import EndMarker
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
 from parallax.replica.errors import DeadlineExceeded, ReadingPaused, ReplicaError, Throttled, from_code
@@ -168,7 +169,7 @@ class ReplicaClient:
         return requests.may_alter_configs_of(answer)
 
     def alter_configs(self, topic: str, settings: Mapping[str, str | None], *, timeout_ms: float | None = None) -> None:
-        """Change settings of a topic, by any broker; the one request of this client that changes anything.
+        """Change settings of a topic, by any broker.
 
         Args:
             topic: its name.
@@ -179,8 +180,27 @@ class ReplicaClient:
             Unreachable: no broker answered, so that nobody knows whether it was done.
             ReplicaError: it was refused (ALTER_CONFIGS on the topic is needed).
         """
-        request = requests.alter_configs(topic, settings)
-        requests.check_altered(topic, self._connections.ask_any(request, self._deadline(timeout_ms)))
+        request = changes.alter_configs(topic, settings)
+        changes.check_altered(topic, self._connections.ask_any(request, self._deadline(timeout_ms)))
+
+    def write_end_marker(self, leader: int, marker: EndMarker, *, timeout_ms: float | None = None) -> None:
+        """Write an end marker into a partition, by its leader; it stays in the log, and ends what is open there.
+
+        Raises:
+            Unreachable, DeadlineExceeded: the leader did not answer, so that nobody knows whether it was written.
+            ReplicaError: it was refused (ALTER or CLUSTER_ACTION on the cluster is needed).
+        """
+        response = self._connections.exchange(leader, changes.write_end_marker(marker), self._deadline(timeout_ms))
+        changes.check_written(leader, marker, response)
+
+    def may_write_end_markers(self, *, timeout_ms: float | None = None) -> bool | None:
+        """Whether `write_end_marker` would be allowed; it only asks. None where DESCRIBE on the cluster is missing.
+
+        Raises:
+            Unreachable: no broker answered.
+        """
+        answer = self._connections.ask_any(changes.cluster_operations(), self._deadline(timeout_ms))
+        return changes.may_write_end_markers_of(answer)
 
     def log_dirs(
         self, broker: int, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None

@@ -1,4 +1,7 @@
-"""Kafka's requests as this package sends them, and their responses as its own types. Nothing here asks a broker."""
+"""Kafka's requests as this package sends them, and their responses as its own types. Nothing here asks a broker.
+
+None of them changes anything: those that do are in `parallax.replica.changes`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from kafka.protocol.admin import (
     DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
-    IncrementalAlterConfigsRequest,
     ListTransactionsRequest,
 )
 from kafka.protocol.consumer import FetchRequest
@@ -46,7 +48,6 @@ _TRANSACTIONAL_ID_REFUSED = 53
 """``TRANSACTIONAL_ID_AUTHORIZATION_FAILED``; what may be described and is nowhere has another code."""
 _OFFLINE = 56
 """``KAFKA_STORAGE_ERROR``, of a log directory: it is offline (``ReplicaManager.describeLogDirs``)."""
-_SET, _DELETE = 0, 1
 _ALTER_CONFIGS = 11
 """Its code in ``org.apache.kafka.common.acl.AclOperation``."""
 
@@ -159,30 +160,6 @@ def is_another(response: Any) -> bool | None:
     if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
         return True
     return None if not codes or any(code for code, _ in codes) else False
-
-
-def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
-    """Change settings of a topic (KIP-339); None takes the topic's own value away."""
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    configs = [
-        resource.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
-        for name, value in settings.items()
-    ]
-    resources = [resource(resource_type=_TOPIC, resource_name=topic, configs=configs)]
-    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-    return Request(request, versions.INCREMENTAL_ALTER_CONFIGS)
-
-
-def check_altered(topic: str, response: Any) -> None:
-    """Take in what became of a change.
-
-    Raises:
-        ReplicaError: it was refused.
-    """
-    for answer in response.responses:
-        if answer.error_code:
-            detail = answer.error_message or ""
-            raise from_code(answer.error_code, topic=topic, detail=detail, needs=MissingRight.ALTER_CONFIGS)
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:

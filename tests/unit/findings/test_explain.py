@@ -142,8 +142,10 @@ def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_w
 ) -> None:
     said = explain(held_open(kind=kind))
     assert said.away is said.back is None, "no repair is proven"
-    keep, find, check, drop, again, *_ = said.steps
+    keep, find, in_place, check, drop, again, *_ = said.steps
     assert keep.text.startswith("Keep broker 2 from leading")
+    assert in_place.text.startswith("Once you know whether it was committed or aborted")
+    assert in_place.run == f"parallax repair plan {held_open().finding_id} -c CONFIG"
     assert find.text.startswith("Find out which replica is right before any is copied or wiped")
     run = find.run.splitlines()
     assert [line.split("--offset ")[1].split()[0] for line in run if "show-record" in line] == ["4", "9"]
@@ -151,17 +153,28 @@ def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_w
     assert [line[-1] for line in asked] == ["1", "2", "3"]
     assert run[-2].endswith(" list | grep -w 7")
     assert run[-1].endswith(" describe --transactional-id ID")
-    assert [step.only_where_right for step in said.steps] == [None, None, 1, 1, 1, None]
+    assert [step.only_where_right for step in said.steps] == [None, None, None, 1, 1, 1, None]
     assert all(step.text.startswith("Only where broker 1 is found right: ") for step in (check, drop, again))
     assert "that broker 1 leads" in check.text
     assert '"replicas": [1, 3]' in drop.run
     assert '"replicas": [1, 2, 3]' in again.run
 
 
+@pytest.mark.parametrize("beside_it", [[], ["another finding"]], ids=["alone", "another one waits"])
+def test_where_it_is_proven_how_it_ended_the_marker_is_written_once_more_before_any_copy(beside_it: list[str]) -> None:
+    proven = held_open(marker_offset=5)
+    evidence = json.loads(proven.evidence) | {"recorded": {"markers": {"1": "commit", "3": "commit"}}}
+    others = [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH) for _ in beside_it]
+    keep, in_place, *_ = explain(replace(proven, evidence=json.dumps(evidence)), others).steps
+    assert keep.text.startswith("Keep broker 2 from leading")
+    assert in_place.text.startswith("It is proven to be ended by COMMIT: have the end marker written once more")
+    assert in_place.run == f"parallax repair plan {proven.finding_id} -c CONFIG"
+
+
 def test_a_copy_that_is_taken_only_then_is_taken_from_a_leader_that_has_ended_it_too() -> None:
     texts = [step.text for step in explain(held_open(leader=2, exposed=True)).steps]
     assert texts[0].startswith("Elect no other leader on this evidence")
-    assert texts[2].startswith(
+    assert texts[3].startswith(
         "Only where broker 1 is found right: let broker 1 lead, for a new copy is taken from the"
     )
 
@@ -264,7 +277,8 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
 
 def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() -> None:
     said = explain(finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
-    assert said.steps[0].text.startswith("Have the transaction ended as the runbook says")
+    assert said.steps[0].text.startswith("Have the transaction ended as it was. The plan says whether it is proven")
+    assert said.steps[0].run == "parallax repair plan a -c CONFIG"
 
 
 @pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])

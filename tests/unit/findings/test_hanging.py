@@ -18,6 +18,7 @@ from parallax.model import TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata
 from parallax.replica.errors import UnknownTopic, Unreachable
 from parallax.replica.types import ProducerState, TransactionListing, TransactionListings
+from parallax.shell import Shell
 
 PLACE = TopicPartition("orders", 0)
 OTHER = TopicPartition("bills", 0)
@@ -174,8 +175,8 @@ def test_what_is_said_names_what_it_holds_back_and_what_ends_it() -> None:
         "kafka-transactions.sh --bootstrap-server one:9092,two:9092 --command-config admin.properties abort "
         "--topic orders --partition 0 --start-offset 5"
     )
-    assert "--command-config" not in abort_command(ONE, {"bootstrap.servers": "one:9092"})
-    said = abort_command(ONE, {"bootstrap.servers": "SASL_SSL://one:9092"})
+    assert "--command-config" not in abort_command(PLACE, 5, Shell.of({"bootstrap.servers": "one:9092"}))
+    said = abort_command(PLACE, 5, Shell.of({"bootstrap.servers": "SASL_SSL://one:9092"}))
     assert "--bootstrap-server one:9092 --command-config admin.properties abort" in said
 
 

@@ -11,7 +11,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from parallax.guard import table
 from parallax.guard.holds import LAG, Absentee, Change, Event, EventKind
-from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
+from parallax.guard.table import GuardTable
+from parallax.views.event_log import EventLogError, WrittenMeanwhile
 
 INTENDED = Event(
     EventKind.INTENDED,
@@ -57,7 +58,7 @@ def test_events_of_a_version_with_fewer_columns_are_read_and_gone_on_from(tmp_pa
     schema = pa.schema([field for field in table.SCHEMA if field.name != "shown"])
     uri = str(tmp_path / table.GUARD_EVENTS)
     DeltaTable.create(uri, schema=schema, configuration={"delta.appendOnly": "true"})
-    row = table._row(replace(INTENDED, sequence=1))
+    row = GuardTable(str(tmp_path)).row(replace(INTENDED, sequence=1))
     row.pop("shown")
     commit = CommitProperties(app_transactions=[Transaction("parallax-guard", 1)])
     write_deltalake(uri, pa.Table.from_pylist([row], schema=schema), mode="append", commit_properties=commit)
@@ -68,5 +69,5 @@ def test_events_of_a_version_with_fewer_columns_are_read_and_gone_on_from(tmp_pa
 
 
 def test_a_storage_without_a_guard_is_said_to_be_one(tmp_path: Path) -> None:
-    with pytest.raises(GuardTableError, match="no guard has ever held anything here"):
+    with pytest.raises(EventLogError, match="no guard has ever held anything here"):
         GuardTable(str(tmp_path), create=False)

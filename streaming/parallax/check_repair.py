@@ -1,0 +1,48 @@
+"""What ``parallax check`` says of repairs: those that have stopped half-way, and the rights that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from parallax.check_line import Line, Result
+from parallax.config import Settings
+from parallax.errors import one_line
+from parallax.repair.table import read_record
+from parallax.replica.changes import MARKER_RIGHTS
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError
+from parallax.views.event_log import EventLogError
+
+_ABOUT = "repair"
+
+
+def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
+    """Repairs that are not over, and where ``repair.mode`` is ``on`` the rights; nothing is asked where it is off."""
+    try:
+        record = read_record(settings.storage.path)
+    except EventLogError as error:
+        yield Line(_ABOUT, Result.UNKNOWN, f"what is being repaired is not known ({one_line(error)}).")
+    else:
+        for one in record.repairs.values():
+            if one.is_open:
+                what = f"a repair of {one.place.name} is {one.phase}{f' ({one.reason})' if one.reason else ''}"
+                command = f"parallax repair resume {one.repair_id[:8]}"
+                yield Line(_ABOUT, Result.NOTE, f"{what}; go on with it by `{command}`, or give it up by undo.")
+    if settings.repair.mode == "off":
+        return
+    try:
+        may = client.may_write_end_markers()
+    except ReplicaError as error:
+        yield Line(_ABOUT, Result.UNKNOWN, f"what it may do could not be asked ({one_line(error)}).")
+        return
+    if may is None:
+        problem = f"whether {MARKER_RIGHTS} is granted is not known: grant DESCRIBE on the cluster as well"
+        yield Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")
+    elif may:
+        yield Line(_ABOUT, Result.FINE, "repair.mode is on, and it has its rights on the cluster.")
+    else:
+        problem = f"{MARKER_RIGHTS} is missing: no end marker can be written"
+        yield Line(_ABOUT, Result.WRONG, f"repair.mode is on. {problem}.")
+
+
+__all__ = ["repairs"]

@@ -1,0 +1,210 @@
+"""``parallax repair``: plan what ends a divergence, run it step by step, and show, resume or undo what is on record."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parallax.commands.shared import Config, Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
+from parallax.output import as_json
+from parallax.shell import Shell
+
+if TYPE_CHECKING:
+    from parallax.repair.plan import Plan
+    from parallax.repair.record import Repair
+
+app = typer.Typer(help="Plan, run and prove the repair of a partition.")
+
+STOPPED, MISSING = 1, 3
+"""Exit codes: a repair has stopped; a plan cannot be made for want of something that it names."""
+
+
+class Outcome(StrEnum):
+    """How a person says that a transaction ended."""
+
+    commit = "commit"
+    abort = "abort"
+
+
+RepairId = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")]
+
+
+@app.command()
+@one_line_errors
+def plan(
+    config: Config,
+    finding: Annotated[
+        str | None, typer.Argument(metavar="[FINDING]", help="A finding, by its id or the beginning of it.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="Or a partition: its topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="And its number.")] = None,
+    outcome: Annotated[
+        list[Outcome] | None,
+        typer.Option(help="How a transaction ended, where nothing but its owner can say; may be repeated."),
+    ] = None,
+    offset: Annotated[
+        list[int] | None, typer.Option(min=0, help="And where that transaction starts; once for each.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the plan to a file, for repair run.")
+    ] = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Say what ends what stands in a partition, step by step. Changes nothing. Exit code 3: something is missing."""
+    from parallax.config import ConfigError, load
+    from parallax.model import TopicPartition
+    from parallax.repair.command import RepairCommandError, document, place_of
+    from parallax.repair.command import plan as made_of
+
+    if (finding is None) == (topic is None) or (topic is None) != (partition is None):
+        raise ConfigError("repair plan: give a finding, or --topic and --partition")
+    said = dict(zip(offset or (), (one.value for one in outcome or ()), strict=False))
+    if not len(said) == len(outcome or ()) == len(offset or ()):
+        raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
+    settings = load(config)
+    place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
+    made = made_of(settings, place, said, say)
+    if file is not None:
+        try:
+            file.write_text(as_json(document(made)) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise RepairCommandError(f"--output: {file} cannot be written ({error.strerror}); name another") from error
+    typer.echo(
+        as_json(document(made)) if output is Format.json else in_words(made, file, Shell.of(settings.kafka, config))
+    )
+    if made.missing:
+        raise typer.Exit(MISSING)
+
+
+def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
+    """A plan, for people.
+
+    Args:
+        made: the plan.
+        file: that it was written to; None where it was not.
+        shell: how the command that runs it names the job.
+    """
+    lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
+    if not made.steps and not made.missing:
+        lines.append("Nothing stands here that an end marker mends; `parallax findings explain` says what else to do.")
+    for step in made.steps:
+        facts = [
+            *(("needs", one) for one in step.needs),
+            ("changes", step.changes),
+            ("takes", step.takes),
+            ("half-way", step.half_way),
+            ("undo", step.undo),
+            ("by hand", step.by_hand),
+        ]
+        if step.warning:
+            facts.append(("first", step.warning))
+        lines += ["", f"Step {step.number}. {step.title}", *(f"  {name + ':':<10}{text}" for name, text in facts)]
+    lines += ["", *(f"Missing: {one}" for one in made.missing)] if made.missing else []
+    if made.steps:
+        command = shell.parallax("repair", "run", file or "FILE")
+        how = "write the plan to a file by -o FILE, and then run" if file is None else "run"
+        lines += ["", f"Where repair.mode is on, {how}: {command}"]
+    return "\n".join(lines)
+
+
+@app.command()
+@one_line_errors
+def run(
+    file: Annotated[Path, typer.Argument(metavar="PLAN", help="The file that repair plan -o has written.")],
+    config: Config,
+    step: Annotated[int | None, typer.Option(min=1, help="This step alone.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Run a plan: each step is written down, done, and seen on every replica before the next. Exit code 1: stopped."""
+    from parallax.config import load
+    from parallax.repair.command import RepairCommandError, check_may_run, read_plan
+    from parallax.repair.command import run as run_plan
+
+    settings = load(config)
+    check_may_run(settings)
+    made = read_plan(file)
+    if step is not None:
+        try:
+            made = made.only(step)
+        except KeyError:
+            raise RepairCommandError(f"--step: the plan has no step {step}; it has {len(made.steps)}") from None
+    if not yes:
+        if not sys.stdin.isatty():
+            raise RepairCommandError("repair run: nobody is there to be asked; give --yes")
+        for one in made.steps:
+            say(f"Step {one.number}. {one.title}\n  {one.changes}\n  Undo: {one.undo}")
+        if not typer.confirm("Run it?", err=True):
+            raise typer.Exit(STOPPED)
+    _end(run_plan(settings, made, say), output)
+
+
+@app.command()
+@one_line_errors
+def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
+    """Go on with a repair that has stopped, or whose process is gone. Exit code 1: it has stopped again."""
+    from parallax.config import load
+    from parallax.repair.command import resume as go_on
+
+    _end(go_on(load(config), repair, say), output)
+
+
+@app.command()
+@one_line_errors
+def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
+    """Give a repair up: what can be put back is, and what cannot is named."""
+    from parallax.config import load
+    from parallax.repair.command import undo as give_up
+
+    closed = give_up(load(config), repair)
+    typer.echo(as_json(_document(closed)) if output is Format.json else _line(closed))
+
+
+@app.command()
+@one_line_errors
+def status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
+    """Show every repair that is on record, and how far it is."""
+    from parallax.repair.command import read_record
+
+    repairs = list(read_record(storage_of(config, data)).repairs.values())
+    if output is Format.json:
+        typer.echo(as_json([_document(one) for one in repairs]))
+        return
+    typer.echo("\n".join(map(_line, repairs)) or "nothing was repaired from here")
+
+
+def _end(repair: Repair, output: Format) -> None:
+    typer.echo(as_json(_document(repair)) if output is Format.json else _line(repair))
+    if repair.phase != "over":
+        raise typer.Exit(STOPPED)
+
+
+def _line(repair: Repair) -> str:
+    from parallax.moments import time_text
+    from parallax.repair.owner import in_words as named
+
+    done = f"{len(repair.proven)} of {len(repair.plan['steps'])} steps done"
+    when = f"{time_text(repair.at_ms)}, by {named(repair.owner)}"
+    why = f": {repair.reason}" if repair.reason else ""
+    return f"{repair.repair_id[:8]} {repair.place.name}: {repair.phase}, {done} ({when}){why}"
+
+
+def _document(repair: Repair) -> dict[str, object]:
+    from parallax.moments import time_text
+
+    return {
+        "id": repair.repair_id,
+        "topic": repair.place.topic,
+        "partition": repair.place.partition,
+        "phase": str(repair.phase),
+        "began": time_text(repair.began_ms),
+        "since": time_text(repair.at_ms),
+        "owner": repair.owner,
+        "steps": len(repair.plan["steps"]),
+        "done": sorted(repair.proven),
+        "reason": repair.reason,
+    }

@@ -1,0 +1,163 @@
+"""Looks at a partition for a repair: who leads and who is in sync, what replicas hold open, and what is on record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+
+from parallax.config import FindingSettings
+from parallax.errors import one_line
+from parallax.findings.coordinators import verdicts
+from parallax.findings.finding import Finding, current
+from parallax.findings.hanging import Open, Standing, Verdict, opened
+from parallax.findings.pace import Paces
+from parallax.findings.table import NoFindingsTableError, read_events
+from parallax.model import TopicPartition
+from parallax.repair.plan import proofs
+from parallax.repair.reading import ProducerLog
+from parallax.repair.seen import Look, Replica, Transaction
+from parallax.replica.client import PartitionMetadata, ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import ReplicaError, UnknownTopic
+
+_TELL_S = 5.0
+"""How often it is said how far a reading is."""
+_SETTLED = Verdict(Standing.HANGS, "no replica holds it open any more")
+
+
+def standing(storage: str, place: TopicPartition) -> list[Finding]:
+    """The findings that stand about a partition; none where no job has ever reported any.
+
+    Raises:
+        FindingsTableError: they cannot be read.
+    """
+    try:
+        found = current(read_events(storage)).values()
+    except NoFindingsTableError:
+        return []
+    return [finding for finding in found if finding.stands and finding.place == place]
+
+
+class Lookout:
+    """Looks at one partition.
+
+    Args:
+        client: asks the cluster.
+        storage: ``storage.path``, whose findings count.
+        place: the partition.
+        hasher: makes the keyed hashes of what is kept.
+        settings: how fast, and how long, brokers are asked.
+        say: told how far a long reading is.
+    """
+
+    def __init__(
+        self,
+        client: ReplicaClient,
+        storage: str,
+        place: TopicPartition,
+        hasher: ContentHasher,
+        settings: FindingSettings,
+        say: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._storage = storage
+        self._place = place
+        self._hasher = hasher
+        self._settings = settings
+        self._say = say
+        self._told = time.monotonic()
+        self._paces = Paces(settings.max_bytes_per_second)
+        self._logs: dict[tuple[int, int, int], ProducerLog] = {}
+
+    def look(self, also: Collection[tuple[int, int]] = (), since: int | None = None) -> Look:
+        """Look at the partition now.
+
+        Args:
+            also: producer and start of transactions that are looked at even where no replica holds them open.
+            since: from which offset on nothing of a long log is passed over; None: from its end.
+
+        Raises:
+            UnknownTopic: there is no such partition.
+            ReplicaError: no broker answers.
+            FindingsTableError: the findings cannot be read.
+        """
+        at_ms = time.time_ns() // 1_000_000
+        findings = standing(self._storage, self._place)
+        topic = self._client.metadata([self._place.topic])[self._place.topic]
+        if topic.error is not None:
+            raise topic.error
+        partition = topic.partitions.get(self._place.partition)
+        if partition is None:
+            raise UnknownTopic("no such partition; check its number", topic=self._place.topic)
+        replicas = {broker: self._replica(broker) for broker in partition.replicas}
+        return Look(
+            at_ms,
+            self._client.cluster_id,
+            self._place,
+            topic.topic_id,
+            partition.leader,
+            partition.leader_epoch,
+            partition.replicas,
+            frozenset(partition.isr),
+            replicas,
+            tuple(self._transactions(partition, replicas, also, since)),
+            frozenset(finding.finding_id for finding in findings),
+            proofs(findings),
+        )
+
+    def _replica(self, broker: int) -> Replica:
+        try:
+            marks = self._client.watermarks(broker, [self._place])[self._place]
+            states = self._client.describe_producers(broker, [self._place])[self._place]
+        except ReplicaError as error:
+            return Replica(error=one_line(error.problem))
+        problem = next((one for one in (marks, states) if isinstance(one, ReplicaError)), None)
+        if problem is not None or isinstance(marks, ReplicaError) or isinstance(states, ReplicaError):
+            return Replica(error="" if problem is None else one_line(problem.problem))
+        return Replica(marks, tuple(states))
+
+    def _transactions(
+        self,
+        partition: PartitionMetadata,
+        replicas: dict[int, Replica],
+        also: Collection[tuple[int, int]],
+        since: int | None,
+    ) -> Iterable[Transaction]:
+        found: dict[tuple[int, int], Open] = {}
+        for broker in partition.replicas:  # of several that hold one open any will do
+            for one in opened(self._place, broker, list(replicas[broker].producers)):
+                found.setdefault((one.producer_id, one.start_offset), one)
+        judged = verdicts(self._client, list(found.values()), self._settings.probe_timeout_ms)
+        for producer_id, start in sorted(found.keys() | set(also), key=lambda one: one[1]):
+            held = found.get((producer_id, start))
+            verdict = _SETTLED if held is None else judged.get(held)
+            if verdict is None:  # it was over when it was asked for once more
+                if (producer_id, start) not in also:
+                    continue
+                verdict = _SETTLED
+            logs = {}
+            if verdict.standing is not Standing.GOES_ON:
+                for broker, replica in replicas.items():
+                    # One that holds it open may have taken what comes later for part of it.
+                    most = None if replica.holds(producer_id, start) else self._settings.max_scan_bytes
+                    log = self._log(broker, producer_id, start)
+                    logs[broker] = log.read(most, since, partial(self._tell, broker))
+            yield Transaction(producer_id, start, verdict, logs)
+
+    def _log(self, broker: int, producer_id: int, start: int) -> ProducerLog:
+        at = (broker, producer_id, start)
+        if at not in self._logs:
+            timeout_ms, pace = self._settings.probe_timeout_ms, self._paces.of(broker)
+            self._logs[at] = ProducerLog(
+                self._client, broker, self._place, producer_id, start, self._hasher, pace, timeout_ms
+            )
+        return self._logs[at]
+
+    def _tell(self, broker: int, position: int, end: int) -> None:
+        if time.monotonic() - self._told > _TELL_S:
+            self._told = time.monotonic()
+            self._say(f"reading broker {broker}: offset {position} of {end}")
+
+
+__all__ = ["Lookout"]

@@ -1,0 +1,54 @@
+"""Who runs a repair: a process, named so that another one can tell whether it is still there."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+
+import psutil
+
+SILENT_MS = 60_000
+"""The owner of a repair on another machine that has put nothing on record for so long counts as gone: each of its steps
+takes less, and each is on record before it is taken."""
+
+
+def myself() -> str:
+    """This process: user, machine, number, and when it was started, so that a number given out again is told apart."""
+    return f"{_user()}@{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
+
+
+def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
+    """Whether the owner of a repair may still act.
+
+    Args:
+        owner: as `myself` named it.
+        last_ms: when it put something on record last, milliseconds since 1970 UTC.
+        now_ms: now.
+    """
+    try:
+        who, number, began = owner.rsplit(":", 2)
+        host = who.rpartition("@")[2]
+        if host == socket.gethostname():
+            return abs(psutil.Process(int(number)).create_time() - float(began)) < 1
+    except psutil.NoSuchProcess:
+        return False
+    except (ValueError, psutil.Error):
+        pass
+    return now_ms - last_ms < SILENT_MS
+
+
+def in_words(owner: str) -> str:
+    """An owner for people."""
+    who, _, rest = owner.rpartition(":")[0].rpartition(":")
+    return f"{who} (process {rest})" if who else owner
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return str(os.getuid())
+
+
+__all__ = ["SILENT_MS", "in_words", "is_at_work", "myself"]

@@ -1,0 +1,142 @@
+"""What a replica holds of one producer from an offset on: read once, at the pace of probes, and gone on from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from parallax.errors import one_line
+from parallax.findings.pace import BrokerPace
+from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition, hash_text
+from parallax.repair.seen import END_MARKERS, Log, Row
+from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import ReplicaError
+from parallax.replica.reader import Chunk, read_range
+from parallax.replica.types import Watermarks
+
+_MOST_ROWS = 1_000_000
+"""Of one transaction on one replica; one that has more is not mended in place."""
+Progress = Callable[[int, int], None]
+"""Called with the next offset to read, and where the reading ends."""
+
+
+class ProducerLog:
+    """One replica's log as far as it is one producer's; a later call reads only what has been added.
+
+    Args:
+        client: asks the broker.
+        broker: whose replica it is.
+        place: the partition.
+        producer_id: the producer.
+        start: where the transaction begins.
+        hasher: makes the keyed hashes.
+        pace: holds the reading back.
+        timeout_ms: of each request.
+    """
+
+    def __init__(
+        self,
+        client: ReplicaClient,
+        broker: int,
+        place: TopicPartition,
+        producer_id: int,
+        start: int,
+        hasher: ContentHasher,
+        pace: BrokerPace,
+        timeout_ms: int,
+    ) -> None:
+        self._client = client
+        self._broker = broker
+        self._place = place
+        self._producer_id = producer_id
+        self._start = start
+        self._hasher = hasher
+        self._pace = pace
+        self._timeout_ms = timeout_ms
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rows: dict[int, Row] = {}
+        self._position = self._start
+
+    def read(self, most: int | None, since: int | None, progress: Progress) -> Log:
+        """Read on to the end.
+
+        Args:
+            most: bytes after which the rest is passed over: enough of a replica that has ended the transaction. None
+                reads all.
+            since: from which offset on nothing is passed over; None: from where the log ends now.
+            progress: told how far it is.
+        """
+        try:
+            marks = self._client.watermarks(self._broker, [self._place])[self._place]
+            if isinstance(marks, ReplicaError):
+                raise marks
+            if marks.log_end_offset < self._position:
+                self._forget()  # it was truncated
+            self._decide(marks)
+            self._go_on(marks, most, since, progress)
+        except ReplicaError as error:
+            return self._log(one_line(error.problem))
+        return self._log(f"more than {_MOST_ROWS} records of it" if len(self._rows) > _MOST_ROWS else "")
+
+    def _log(self, error: str) -> Log:
+        return Log(tuple(row for _, row in sorted(self._rows.items())), error)
+
+    def _decide(self, marks: Watermarks) -> None:
+        """Read once more what was not decided when it was read, and is below the last stable offset now."""
+        open_rows = (offset for offset, row in self._rows.items() if row.outcome is Outcome.UNDECIDED)
+        found = [offset for offset in open_rows if offset < marks.last_stable_offset]
+        if not found:
+            return
+        for offset in found:
+            del self._rows[offset]
+        low, end = max(min(found), marks.log_start_offset), max(found) + 1
+        for chunk in self._chunks(low, end, IsolationLevel.READ_COMMITTED):
+            self._take(chunk)
+
+    def _go_on(self, marks: Watermarks, most: int | None, since: int | None, progress: Progress) -> None:
+        # What the cleaner or DeleteRecords took from below the log start is nobody's to read.
+        self._position = max(self._position, marks.log_start_offset)
+        before, goal = self._pace.read_bytes, marks.high_watermark if since is None else since
+        stable = (IsolationLevel.READ_COMMITTED, marks.last_stable_offset)
+        for isolation, end in (stable, (IsolationLevel.READ_UNCOMMITTED, marks.high_watermark)):
+            for chunk in self._chunks(self._position, end, isolation):
+                self._take(chunk)
+                self._position = max(self._position, chunk.position)
+                progress(self._position, marks.high_watermark)
+                if len(self._rows) > _MOST_ROWS:
+                    return
+                if most is not None and self._position < goal and self._pace.read_bytes - before > most:
+                    self._position = goal
+                    self._go_on(marks, None, None, progress)
+                    return
+
+    def _chunks(self, start: int, end: int, isolation: IsolationLevel) -> Iterable[Chunk]:
+        if start >= end:
+            return ()
+        return read_range(
+            self._client,
+            self._broker,
+            *self._place,
+            start,
+            end,
+            isolation=isolation,
+            hasher=self._hasher,
+            deadline_ms=self._timeout_ms,
+            pace=self._pace,
+        )
+
+    def _take(self, chunk: Chunk) -> None:
+        columns = chunk.columns
+        for at in (columns.producer_id == self._producer_id).nonzero()[0].tolist():
+            kind, offset = RowKind(int(columns.kind[at])), int(columns.offset[at])
+            if kind is RowKind.RECORD:
+                key = hash_text(int(columns.key_hash_hi[at]), int(columns.key_hash_lo[at]))
+                content = hash_text(int(columns.content_hash[at]))
+                self._rows[offset] = Row(offset, kind, key, content, Outcome(int(chunk.outcome[at])))
+            elif kind in END_MARKERS:
+                self._rows[offset] = Row(offset, kind, "", "", Outcome.NONE)
+
+
+__all__ = ["ProducerLog", "Progress"]

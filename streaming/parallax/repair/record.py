@@ -1,0 +1,168 @@
+"""What is on record of repairs: events, and what they add up to. Pure.
+
+Each event says all that the next start needs, so that a repair which was killed between any two steps goes on from the
+last. A repair has one owner: a process that is not the owner any more can put nothing on record, and so change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from parallax.model import TopicPartition
+
+
+class EventKind(StrEnum):
+    """What happened to a repair, in the order in which it does."""
+
+    BEGUN = "begun"
+    """A person runs a plan; ``document`` is the plan."""
+    KEPT = "kept"
+    """What each replica shows of what is going to be changed; ``document`` is that."""
+    INTENDED = "intended"
+    """A step is going to be done; ``document`` says how."""
+    ANSWERED = "answered"
+    """The cluster has done it; what the replicas show is still to be seen."""
+    PROVEN = "proven"
+    """Every replica shows what the step was to bring about."""
+    STOPPED = "stopped"
+    """Something is not as planned: nothing more is changed until a person says so."""
+    RESUMED = "resumed"
+    """A person has it go on."""
+    OVER = "over"
+    """All steps are proven."""
+    CLOSED = "closed"
+    """A person gives it up; ``reason`` says what stays changed."""
+
+
+class Phase(StrEnum):
+    """How far a repair is."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    OVER = "over"
+    CLOSED = "closed"
+
+
+_PHASE = {
+    EventKind.STOPPED: Phase.STOPPED,
+    EventKind.OVER: Phase.OVER,
+    EventKind.CLOSED: Phase.CLOSED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
+
+    Attributes:
+        repair_id: 32 hexadecimal digits.
+        owner: the process that put it on record (`parallax.repair.owner`).
+        step: its number; 0 where it is about none.
+        document: what JSON has.
+        reason: in a sentence.
+    """
+
+    kind: EventKind
+    repair_id: str
+    topic: str
+    partition: int
+    at_ms: int
+    owner: str
+    step: int = 0
+    document: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    sequence: int = 0
+
+    @property
+    def place(self) -> TopicPartition:
+        """The partition that it is about."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What the events of one repair add up to.
+
+    Attributes:
+        plan: its document.
+        owner: the process that may go on with it.
+        began_ms: when it was begun.
+        at_ms: of its last event.
+        is_kept: whether what the replicas showed before is on record.
+        intended: by step, how it was going to be done, the first intention's ``below`` kept.
+        answered: the steps that the cluster has done, and when.
+        proven: the steps that every replica shows.
+        reason: of the last event.
+    """
+
+    repair_id: str
+    place: TopicPartition
+    plan: Mapping[str, Any]
+    owner: str
+    began_ms: int
+    at_ms: int
+    phase: Phase = Phase.RUNNING
+    is_kept: bool = False
+    intended: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    answered: Mapping[int, int] = field(default_factory=dict)
+    proven: frozenset[int] = frozenset()
+    reason: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may go on: no other one begins in its partition."""
+        return self.phase in (Phase.RUNNING, Phase.STOPPED)
+
+
+@dataclass(slots=True)
+class Record:
+    """All repairs, by their events.
+
+    Attributes:
+        repairs: by id, in the order in which they were begun.
+    """
+
+    repairs: dict[str, Repair] = field(default_factory=dict)
+
+    def take_in(self, events: Iterable[Event]) -> None:
+        """Take in events, in their order."""
+        for event in events:
+            if event.kind is EventKind.BEGUN:
+                self.repairs[event.repair_id] = Repair(
+                    event.repair_id, event.place, event.document, event.owner, event.at_ms, event.at_ms
+                )
+            elif event.repair_id in self.repairs:
+                self.repairs[event.repair_id] = _after(self.repairs[event.repair_id], event)
+
+    def open_in(self, place: TopicPartition) -> Repair | None:
+        """The repair that is open in a partition."""
+        return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
+
+
+def _after(known: Repair, event: Event) -> Repair:
+    said = replace(
+        known,
+        owner=event.owner,
+        at_ms=event.at_ms,
+        phase=_PHASE.get(event.kind, Phase.RUNNING),
+        reason=event.reason,
+    )
+    step = event.step
+    match event.kind:
+        case EventKind.KEPT:
+            return replace(said, is_kept=True)
+        case EventKind.INTENDED:
+            first = known.intended.get(step, event.document)
+            return replace(said, intended={**known.intended, step: {**event.document, "below": first["below"]}})
+        case EventKind.ANSWERED:
+            return replace(said, answered={**known.answered, step: event.at_ms})
+        case EventKind.PROVEN:
+            return replace(said, proven=known.proven | {step})
+        case _:
+            return said
+
+
+__all__ = ["Event", "EventKind", "Phase", "Record", "Repair"]

@@ -1,0 +1,188 @@
+"""What a look at a partition shows, as far as a repair needs it. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from parallax.findings.hanging import Standing, Verdict
+from parallax.model import UNKNOWN, Outcome, RowKind, TopicPartition
+from parallax.replica.types import ProducerState, Watermarks
+
+END_MARKERS = {RowKind.COMMIT: "commit", RowKind.ABORT: "abort"}
+OUTCOMES = {"commit": Outcome.COMMITTED, "abort": Outcome.ABORTED}
+"""By the type of an end marker, what it makes of the records of its transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record, or an end marker, of one producer as one replica shows it.
+
+    Attributes:
+        key: the keyed hash of its key, 32 hexadecimal digits; empty of an end marker.
+        content: the keyed hash of what it holds, 16 hexadecimal digits; so empty.
+        outcome: what a read_committed consumer makes of it; UNDECIDED above the last stable offset.
+    """
+
+    offset: int
+    kind: RowKind
+    key: str
+    content: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What one replica holds of a producer, from the start of a transaction to the high watermark.
+
+    Attributes:
+        rows: in the order of their offsets.
+        error: why it could not be read to its end; empty where it was.
+    """
+
+    rows: tuple[Row, ...] = ()
+    error: str = ""
+
+    @property
+    def records(self) -> list[Row]:
+        """Without end markers."""
+        return [row for row in self.rows if row.kind is RowKind.RECORD]
+
+    @property
+    def ends(self) -> list[tuple[int, str]]:
+        """Offset and type (``commit``, ``abort``) of its end markers."""
+        return [(row.offset, END_MARKERS[row.kind]) for row in self.rows if row.kind in END_MARKERS]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica.
+
+    Attributes:
+        marks: how far its log goes; None where it did not say.
+        producers: that it remembers.
+        error: why something is not known; empty where all is.
+    """
+
+    marks: Watermarks | None = None
+    producers: tuple[ProducerState, ...] = ()
+    error: str = ""
+
+    def remembered(self, producer_id: int) -> ProducerState | None:
+        """The state of one producer."""
+        return next((one for one in self.producers if one.producer_id == producer_id), None)
+
+    def is_open_from(self, start_offset: int) -> bool:
+        """Whether it holds some transaction open that starts there."""
+        return any(state.current_transaction_start_offset == start_offset for state in self.producers)
+
+    def holds(self, producer_id: int, start_offset: int) -> bool:
+        """Whether it holds a transaction open that starts there."""
+        state = self.remembered(producer_id)
+        return state is not None and state.current_transaction_start_offset == start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction that at least one replica holds open.
+
+    Attributes:
+        verdict: what becomes of it by its coordinator.
+        logs: by broker, what is held of its producer from ``start_offset`` on.
+    """
+
+    producer_id: int
+    start_offset: int
+    verdict: Verdict
+    logs: Mapping[int, Log] = field(default_factory=dict)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its coordinator will end it: nobody else may."""
+        return self.verdict.standing is Standing.GOES_ON
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a transaction ended, and what says so.
+
+    Attributes:
+        type: ``commit`` or ``abort``.
+        proof: a phrase.
+        marker_offset: where the end marker was read; -1 where none was.
+        finding: the id of the finding that proves it; empty where a person says so.
+    """
+
+    type: str
+    proof: str
+    marker_offset: int = UNKNOWN
+    finding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at a partition.
+
+    Attributes:
+        at_ms: when it began, milliseconds since 1970 UTC.
+        cluster_id: of the cluster that answered.
+        topic_id: as Kafka prints it.
+        leader: its broker; -1 while there is none.
+        leader_epoch: its epoch.
+        assigned: the replicas, the preferred leader first.
+        isr: those in sync.
+        replicas: by broker, all that are assigned.
+        transactions: all that some replica holds open.
+        findings: the ids of those that stand about the partition.
+        proven: by producer and start of a transaction, how findings prove that it ended; several where they contradict.
+    """
+
+    at_ms: int
+    cluster_id: str
+    place: TopicPartition
+    topic_id: str
+    leader: int
+    leader_epoch: int
+    assigned: tuple[int, ...]
+    isr: frozenset[int]
+    replicas: Mapping[int, Replica]
+    transactions: tuple[Transaction, ...] = ()
+    findings: frozenset[str] = frozenset()
+    proven: Mapping[tuple[int, int], Collection[End]] = field(default_factory=dict)
+
+    def holders(self, producer_id: int, start_offset: int) -> list[int]:
+        """The brokers that hold a transaction open."""
+        return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
+
+    def open_of(self, producer_id: int) -> set[int]:
+        """Where open transactions of a producer start, on any replica."""
+        states = (replica.remembered(producer_id) for replica in self.replicas.values())
+        return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
+
+    def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
+        """What one replica holds of a producer from an offset on, where that was looked at."""
+        wanted = (producer_id, start_offset)
+        found = (one.logs.get(broker) for one in self.transactions if (one.producer_id, one.start_offset) == wanted)
+        return next((log for log in found if log is not None), Log(error="it was not looked at"))
+
+
+def disturbed(look: Look) -> str:
+    """Why nothing may be changed in a partition now: a replica is away, behind or being moved. Empty where it may."""
+    if look.leader < 0:
+        return f"{look.place.name} has no leader"
+    out = set(look.assigned) - look.isr
+    if out:
+        return f"{brokers(out)} not in sync in {look.place.name}: away, behind, or being copied"
+    silent = {broker: one.error for broker, one in sorted(look.replicas.items()) if one.error}
+    return "; ".join(f"broker {broker} does not say what it holds ({error})" for broker, error in silent.items())
+
+
+def brokers(some: Collection[int]) -> str:
+    """Brokers with the verb ``to be``."""
+    ids = sorted(some)
+    if len(ids) == 1:
+        return f"broker {ids[0]} is"
+    return f"brokers {', '.join(map(str, ids[:-1]))} and {ids[-1]} are"
+
+
+__all__ = ["END_MARKERS", "OUTCOMES", "End", "Log", "Look", "Replica", "Row", "Transaction", "brokers", "disturbed"]

@@ -1,0 +1,166 @@
+"""An append-only Delta log of what is done to a cluster, before it is done: the guard's holds, and repairs.
+
+It is written by delta-rs, each commit a compare-and-swap by the number of its last event, so that several processes may
+write, and none acts on what it has not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from parallax.errors import one_line
+from parallax.views.tables import rust_uri
+
+_FAILURES = (DeltaError, OSError, pa.ArrowException)
+
+
+class Numbered(Protocol):
+    """An event: a dataclass with a number in the log, from 1; 0 until it is recorded."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def sequence(self) -> int:
+        """The number."""
+
+
+E = TypeVar("E", bound=Numbered)
+
+
+class EventLogError(Exception):
+    """The table could not be read or written; one line with the place and what to do."""
+
+
+class WrittenMeanwhile(EventLogError):  # noqa: N818 - it says what happened; it is caught where it is expected
+    """Another process has appended events that this one has not read: nothing was written."""
+
+
+class EventLog(Generic[E]):
+    """The events below ``storage.path``. Not thread-safe: one thread owns it.
+
+    A subclass says what its table is called, what its rows are, and what stands where there is none.
+
+    Args:
+        storage: ``storage.path``.
+        create: make the table where it is not there.
+
+    Raises:
+        EventLogError: the path cannot be read or written, or there is no table and none is to be made.
+    """
+
+    name: ClassVar[str]
+    """The table's folder."""
+    app_id: ClassVar[str]
+    """By which the table's log keeps the number of the last event."""
+    schema: ClassVar[pa.Schema]
+    """With the column ``sequence``."""
+    absent: ClassVar[str]
+    """What is said where there is no table."""
+
+    def __init__(self, storage: str, *, create: bool = True) -> None:
+        self._uri = rust_uri(storage, self.name)
+        self._table: DeltaTable = self._tried(self._made if create else lambda: DeltaTable(self._uri))
+        self._sequence = 0
+
+    def row(self, event: E) -> dict[str, Any]:
+        """An event as a row of the table."""
+        raise NotImplementedError
+
+    def event(self, row: Mapping[str, Any]) -> E:
+        """An event by its row.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is damaged, or of a newer version.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def is_there(cls, storage: str) -> bool:
+        """Whether anything was ever put on record here.
+
+        Raises:
+            EventLogError: the path cannot be read.
+        """
+        try:
+            return DeltaTable.is_deltatable(rust_uri(storage, cls.name))
+        except _FAILURES as error:
+            raise EventLogError(f"storage.path: {storage}: cannot be read ({one_line(error)})") from error
+
+    def _made(self) -> DeltaTable:
+        configuration: Mapping[str, str | None] = {"delta.appendOnly": "true"}
+        return DeltaTable.create(self._uri, schema=self.schema, mode="ignore", configuration=configuration)
+
+    @property
+    def table_id(self) -> str:
+        """The id of the table: the same for all processes, and for as long as it is there."""
+        return str(self._table.metadata().id)
+
+    def news(self) -> list[E]:
+        """The events that this object has not given or written yet, oldest first.
+
+        Raises:
+            EventLogError: the table cannot be read, or holds an event of a newer version.
+        """
+        self._tried(self._table.update_incremental)
+        if self._last() == self._sequence:
+            return []
+        newer = pc.field("sequence") > self._sequence
+        rows: list[dict[str, Any]] = self._tried(lambda: self._whole(newer))
+        try:
+            events = sorted((self.event(row) for row in rows), key=lambda event: event.sequence)
+        except (ValueError, TypeError, KeyError) as error:
+            problem = f"an event is damaged or of a newer version of Parallax ({one_line(error)}); use that one"
+            raise EventLogError(f"storage.path: {self._uri}: {problem}") from error
+        self._sequence = max((event.sequence for event in events), default=self._sequence)
+        return events
+
+    def append(self, event: E) -> E:
+        """Append an event; returns it with its number. After a kill it is there or not, as a whole.
+
+        Raises:
+            WrittenMeanwhile: another process has appended since; read its events and decide again.
+            EventLogError: nothing was written.
+        """
+        if self._last() != self._sequence:
+            raise WrittenMeanwhile(f"storage.path: {self._uri}: another process has appended events meanwhile")
+        numbered = replace(event, sequence=self._sequence + 1)
+        rows = pa.Table.from_pylist([self.row(numbered)], schema=self.schema)
+        commit = CommitProperties(app_transactions=[Transaction(self.app_id, numbered.sequence)])
+        # An earlier version made the table with fewer columns; the first event of this one brings the others.
+        merged: dict[str, Any] = {"mode": "append", "schema_mode": "merge", "commit_properties": commit}
+        self._tried(lambda: write_deltalake(self._table, rows, **merged))
+        self._sequence = numbered.sequence
+        return numbered
+
+    def _whole(self, wanted: pc.Expression) -> list[dict[str, Any]]:
+        """Rows with all columns; null where an earlier version made the table without one."""
+        rows = self._table.to_pyarrow_dataset().to_table(filter=wanted)
+        for name in self.schema.names:
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(len(rows), self.schema.field(name).type))
+        found: list[dict[str, Any]] = rows.select(self.schema.names).cast(self.schema).to_pylist()
+        return found
+
+    def _last(self) -> int:
+        return self._tried(lambda: self._table.transaction_version(self.app_id)) or 0
+
+    def _tried(self, step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except CommitFailedError as error:
+            raise WrittenMeanwhile(f"storage.path: {self._uri}: {one_line(error)}") from error
+        except TableNotFoundError as error:
+            raise EventLogError(f"storage.path: {self._uri}: {self.absent}") from error
+        except _FAILURES as error:
+            problem = f"{one_line(error)}; check the path and its permissions"
+            raise EventLogError(f"storage.path: {self._uri}: {problem}") from error
+
+
+__all__ = ["EventLog", "EventLogError", "Numbered", "WrittenMeanwhile"]

@@ -1,0 +1,237 @@
+"""Repairs of frozen replicas on real brokers: planned by the finding, killed between two steps, resumed, and proven."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Assigned
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+from typer.testing import CliRunner, Result
+
+from parallax.cli import app
+from parallax.findings.finding import Finding
+from parallax.lab import admin
+from parallax.lab.cluster import Cluster
+from parallax.lab.traffic import ProducerKind
+from parallax.lab.view import read_replica
+from parallax.lab.waiting import until
+from parallax.model import FindingStatus
+from parallax.replica.client import ReplicaClient
+from tests.e2e import witness
+from tests.e2e.play import Played
+
+pytestmark = pytest.mark.timeout(900)
+
+_PATIENCE_S = 240.0
+MARKER = "WRITE_TXN_MARKERS"
+
+
+def frozen(played: Played, producer: ProducerKind) -> Finding:
+    """The finding about the topic of one producer."""
+
+    def found() -> Finding | None:
+        mine = (one for one in played.job.findings() if one.topic == f"gone-{producer}-frozen" and one.is_open)
+        return next(mine, None)
+
+    return until(found, f"gone-{producer}-frozen to be confirmed", timeout=_PATIENCE_S)
+
+
+def config(played: Played, folder: Path, mode: str, kafka: dict[str, str] | None = None) -> Path:
+    """The job's settings, for repairs; by default those of somebody who may do everything."""
+    document = yaml.safe_load(played.job.config.read_text())
+    document["kafka"] = kafka or {"bootstrap.servers": played.lab.bootstrap_servers}
+    document["repair"] = {"mode": mode}
+    path = folder / "repair.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def repair(*words: object) -> Result:
+    return CliRunner().invoke(app, ["repair", *map(str, words)])
+
+
+def planned(played: Played, producer: ProducerKind, settings: Path) -> Path:
+    """The plan for a finding, in a file."""
+    file = settings.parent / f"{producer}.plan"
+    done = repair("plan", frozen(played, producer).finding_id[:8], "-c", settings, "-o", file, "--format", "json")
+    assert done.exit_code == 0, done.output
+    (step,) = json.loads(done.stdout)["steps"]
+    assert (step["end"], step["holders"]) == ("commit", [2])
+    return file
+
+
+def test_while_repairs_are_off_a_plan_can_be_made_and_no_broker_is_asked_for_a_change(
+    played: Played, tmp_path: Path
+) -> None:
+    settings = config(played, tmp_path, "off", witness.options(played.lab))
+    before = witness.kinds(played.lab)
+    file = planned(played, "legacy", settings)
+    refused = repair("run", file, "-c", settings, "--yes")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "parallax: repair.mode: it is off, so nothing is changed on the cluster; set it to on to allow it\n",
+    )
+    assert witness.kinds(played.lab) - before <= witness.READING | {"DESCRIBE_TRANSACTIONS"}
+
+
+def test_without_its_right_a_repair_stops_names_it_and_keeps_others_out_until_it_is_given_up(
+    played: Played, tmp_path: Path
+) -> None:
+    settings = config(played, tmp_path, "on", witness.options(played.lab))
+    file = planned(played, "legacy", settings)
+    stopped = repair("run", file, "-c", settings, "--yes", "--format", "json")
+    assert stopped.exit_code == 1, stopped.output
+    (known,) = json.loads(repair("status", "-c", settings, "--format", "json").stdout)
+    assert (known["phase"], known["done"]) == ("stopped", [])
+    assert "ALTER (or CLUSTER_ACTION) on the cluster is needed" in known["reason"]
+    assert until(lambda: MARKER in witness.kinds(played.lab), "the request to be on record")
+    second = repair("run", file, "-c", settings, "--yes")
+    assert (second.exit_code, "resume or undo that one" in second.stderr) == (2, True), second.output
+    closed = repair("undo", known["id"][:8], "-c", settings, "--format", "json")
+    assert json.loads(closed.stdout)["phase"] == "closed"
+    assert read_replica(played.client, 2, "gone-legacy-frozen").last_stable_offset == 0, "nothing was changed"
+
+
+@contextmanager
+def allowed(lab: Cluster, *operations: AclOperation) -> Iterator[None]:
+    """Give the user who may only read some operations on the cluster, and take them away again."""
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    user = f"User:{witness.USER}"
+    on_cluster = (ResourceType.BROKER, "kafka-cluster", literal, user, "*")  # librdkafka's name of the cluster
+    for future in lab.admin.create_acls([AclBinding(*on_cluster, one, allow) for one in operations]).values():
+        future.result(30)
+    try:
+        yield
+    finally:
+        filters = [AclBindingFilter(*on_cluster, one, allow) for one in operations]
+        for gone in lab.admin.delete_acls(filters).values():
+            gone.result(30)
+
+
+@pytest.fixture(scope="module")
+def granted(played: Played) -> Iterator[None]:
+    """The right that a repair needs."""
+    with allowed(played.lab, AclOperation.ALTER):
+        yield
+
+
+def test_its_right_is_asked_for_and_is_known_where_the_cluster_may_be_described(played: Played) -> None:
+    with closing(ReplicaClient(witness.options(played.lab), timeout_ms=30_000)) as client:
+
+        def until_it_is(may: bool | None) -> None:
+            until(lambda: client.may_write_end_markers() is may, f"the right to be {may}")
+
+        until_it_is(None)
+        with allowed(played.lab, AclOperation.DESCRIBE):
+            until_it_is(False)
+            for right in (AclOperation.ALTER, AclOperation.CLUSTER_ACTION):
+                with allowed(played.lab, right):
+                    until_it_is(True)
+                until_it_is(False)
+
+
+@pytest.mark.parametrize(("producer", "when"), [("legacy", "before"), ("java", "after")])
+def test_a_repair_that_is_killed_beside_its_marker_is_resumed_and_every_replica_shows_what_was_committed(
+    played: Played, granted: None, tmp_path: Path, producer: ProducerKind, when: str
+) -> None:
+    settings = config(played, tmp_path, "on", witness.options(played.lab))
+    file, topic = planned(played, producer, settings), f"gone-{producer}-frozen"
+    ended = subprocess.run(
+        [sys.executable, "-c", dying(when), "repair", "run", str(file), "-c", str(settings), "--yes"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    (known,) = (
+        one
+        for one in json.loads(repair("status", "-c", settings, "--format", "json").stdout)
+        if one["phase"] == "running"
+    )
+    assert (known["topic"], known["done"]) == (topic, [])
+
+    def is_ended() -> bool:
+        return read_replica(played.client, 2, topic).last_stable_offset > 0
+
+    assert until(is_ended, "the marker to come to broker 2") if when == "after" else not is_ended()
+    over = repair("resume", known["id"], "-c", settings, "--format", "json")
+    assert (over.exit_code, json.loads(over.stdout)["phase"]) == (0, "over"), over.output
+    assert len(read_replica(played.client, 2, topic).markers) <= 1, "it is written once, whenever the process died"
+    for broker in (2, 1, 3):
+        admin.elect_leaders(played.lab, topic, broker=broker)
+        assert consumed(played, topic)["account-9"] == "120", f"led by broker {broker}"
+
+
+def dying(when: str) -> str:
+    """Python that runs the command line, and is killed before its end marker is sent, or before the answer counts."""
+    sent = "real(self, *given)" if when == "after" else ""
+    return f"""
+import os, signal
+from parallax.replica.client import ReplicaClient
+real = ReplicaClient.write_end_marker
+def dies(self, *given):
+    {sent or "pass"}
+    os.kill(os.getpid(), signal.SIGKILL)
+ReplicaClient.write_end_marker = dies
+from parallax.cli import main
+main()
+"""
+
+
+def consumed(played: Played, topic: str) -> dict[str, str]:
+    """The latest value of each key for a plain read_committed consumer of the leader, read to its end."""
+    options: dict[str, Any] = {
+        "bootstrap.servers": played.lab.bootstrap_servers,
+        "group.id": "after-the-repair",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
+    latest: dict[str, str] = {}
+    consumer = Consumer(options)
+    try:
+        consumer.assign([Assigned(topic, 0, 0)])
+
+        def is_at_its_end() -> bool:
+            message = consumer.poll(1.0)
+            if message is None:
+                return False
+            if message.error() is not None:
+                return bool(message.error().code() == -191)  # _PARTITION_EOF
+            latest[message.key().decode()] = message.value().decode()
+            return False
+
+        until(is_at_its_end, f"{topic} to be read to its end", timeout=60)
+    finally:
+        consumer.close()
+    return latest
+
+
+def test_the_findings_are_over_by_themselves(played: Played) -> None:
+    if not played.job.running:
+        played.job.start()
+    wanted = {"gone-legacy-frozen", "gone-java-frozen"}
+
+    def over() -> bool:
+        found = [one for one in played.job.findings() if one.topic in wanted]
+        return {one.status for one in found} == {FindingStatus.RESOLVED} and {one.topic for one in found} == wanted
+
+    until(over, "both findings to be resolved", timeout=_PATIENCE_S)

@@ -1,0 +1,254 @@
+"""The command over a real table and a made cluster: who may run what, and what is on record after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from parallax.cli import app
+from parallax.config import Settings, validate
+from parallax.repair import command
+from parallax.repair.command import RepairCommandError, document, resume, run, undo
+from parallax.repair.plan import Plan, make
+from parallax.repair.record import Event, EventKind, Phase, Record
+from parallax.repair.seen import End, Look
+from parallax.repair.table import RepairTable, read_record
+from parallax.replica.changes import EndMarker
+from parallax.replica.errors import Unauthorized, Unreachable
+from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
+
+PROVEN = {(7, START): [End("commit", "", MARKER, "f1")]}
+PLAN = make(look(proven=PROVEN), {})
+AWAY = "ann@elsewhere:7:1.00"
+
+
+class Cluster:
+    """Broker 2 holds the transaction open until a marker is written.
+
+    Attributes:
+        written: what was.
+        fails: what a request for a marker raises, before it is written.
+        loses: what it raises after it was written.
+        seen: how the partition looks before; by default as it was planned.
+    """
+
+    def __init__(self) -> None:
+        self.written: list[EndMarker] = []
+        self.fails: Exception | None = None
+        self.loses: Exception | None = None
+        self.seen = look(proven=PROVEN)
+        self.on_look = lambda: None
+
+    def look(self, _: Collection[tuple[int, int]] = (), __: int | None = None) -> Look:
+        self.on_look()
+        return mended() if self.written else self.seen
+
+    def write_end_marker(self, leader: int, marker: EndMarker) -> None:
+        assert leader == 1
+        if self.fails is not None:
+            raise self.fails
+        self.written.append(marker)
+        if self.loses is not None:
+            raise self.loses
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+
+    @contextmanager
+    def lookout(*_: Any) -> Iterator[tuple[Cluster, Cluster]]:
+        yield made, made
+
+    monkeypatch.setattr(command, "_lookout", lookout)
+    return made
+
+
+def settings(folder: Path, mode: str = "on") -> Settings:
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": "nowhere:1"},
+            "topics": {"include": ["orders"]},
+            "storage": {"path": str(folder)},
+            "repair": {"mode": mode},
+        }
+    )
+
+
+def kinds(folder: Path) -> list[EventKind]:
+    return [event.kind for event in RepairTable(str(folder), create=False).news()]
+
+
+def left_by(folder: Path, owner: str, *more: EventKind, plan: Plan = PLAN) -> str:
+    """What a process that was killed has left on record; gives the id."""
+    table, how = RepairTable(str(folder)), {"producer_epoch": 3, "coordinator_epoch": 1, "below": 20}
+    for kind in (EventKind.BEGUN, *more):
+        told = document(plan) if kind is EventKind.BEGUN else how if kind is EventKind.INTENDED else {}
+        table.append(Event(kind, "a" * 32, *PLACE, 1, owner, int(kind is EventKind.INTENDED), told))
+    return "aaaa"
+
+
+def test_a_plan_is_run_to_its_end_and_each_step_of_that_is_on_record(cluster: Cluster, tmp_path: Path) -> None:
+    said: list[str] = []
+    over = run(settings(tmp_path), PLAN, said.append)
+    assert over.phase is Phase.OVER
+    assert cluster.written == [EndMarker(PLACE, 7, 3, 1, is_commit=True)]
+    assert [str(kind) for kind in kinds(tmp_path)] == ["begun", "kept", "intended", "answered", "proven", "over"]
+    assert said[-2] == "Step 1: done, and every replica shows it (end marker at offset 20)."
+
+
+def test_while_repairs_are_off_nothing_is_looked_at_or_put_on_record(cluster: Cluster, tmp_path: Path) -> None:
+    off = settings(tmp_path, "off")
+    for refused in (lambda: run(off, PLAN, print), lambda: resume(off, "aaaa", print)):
+        with pytest.raises(RepairCommandError, match="it is off, so nothing is changed"):
+            refused()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_that_is_out_of_date_is_not_begun(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.seen = replace(cluster.seen, leader=3, leader_epoch=10)
+    with pytest.raises(RepairCommandError, match="the plan is out of date"):
+        run(settings(tmp_path), PLAN, print)
+    assert read_record(str(tmp_path)).repairs == {}
+
+
+def test_a_plan_without_steps_is_not_begun(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(RepairCommandError, match="the plan has no steps"):
+        run(settings(tmp_path), make(look(), {}), print)
+
+
+def test_one_that_is_refused_stops_and_keeps_others_out_until_it_is_given_up(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.fails = Unauthorized("not authorized: ALTER on the cluster is needed")
+    stopped = run(settings(tmp_path), PLAN, lambda _: None)
+    assert (stopped.phase, "ALTER on the cluster is needed" in stopped.reason) == (Phase.STOPPED, True)
+    cluster.fails = None
+    with pytest.raises(RepairCommandError, match="resume or undo that one"):
+        run(settings(tmp_path), PLAN, print)
+    closed = undo(settings(tmp_path), stopped.repair_id[:6])
+    assert closed.phase is Phase.CLOSED
+    assert closed.reason == "nothing is put back: the end markers of step 1, where they were written, stay in the log"
+    with pytest.raises(RepairCommandError, match="nothing of it is left to do"):
+        resume(settings(tmp_path), stopped.repair_id, print)
+    assert run(settings(tmp_path), PLAN, lambda _: None).phase is Phase.OVER
+
+
+def test_an_answer_that_is_lost_is_made_up_for_by_looking(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.loses = Unreachable("it broke")
+    said: list[str] = []
+    assert run(settings(tmp_path), PLAN, said.append).phase is Phase.OVER
+    assert len(cluster.written) == 1
+    assert "whether the marker was written is not known (it broke); it is looked for" in said
+
+
+@pytest.mark.parametrize("was_written", [False, True])
+def test_one_that_was_killed_is_resumed_and_writes_what_is_not_there_yet(
+    cluster: Cluster, tmp_path: Path, was_written: bool
+) -> None:
+    name = left_by(tmp_path, AWAY, EventKind.KEPT, EventKind.INTENDED)
+    before = [EndMarker(PLACE, 7, 3, 1, is_commit=True)] * was_written
+    cluster.written += before
+    assert resume(settings(tmp_path), name, lambda _: None).phase is Phase.OVER
+    assert len(cluster.written) == 1
+
+
+def test_nobody_takes_over_from_a_process_that_is_at_work(cluster: Cluster, tmp_path: Path) -> None:
+    name = left_by(tmp_path, command.myself(), EventKind.KEPT)
+    for refused in (lambda: resume(settings(tmp_path), name, print), lambda: undo(settings(tmp_path), name)):
+        with pytest.raises(RepairCommandError, match="is at work on it; wait until that process has ended"):
+            refused()
+
+
+def test_who_was_taken_over_from_changes_nothing_any_more(cluster: Cluster, tmp_path: Path) -> None:
+    def taken_over() -> None:
+        record, table = Record(), RepairTable(str(tmp_path))
+        record.take_in(table.news())
+        if (known := record.open_in(PLACE)) is not None and known.is_kept and known.owner != AWAY:
+            table.append(Event(EventKind.RESUMED, known.repair_id, *PLACE, 1, AWAY))
+
+    cluster.on_look = taken_over
+    with pytest.raises(RepairCommandError, match="has taken this repair over"):
+        run(settings(tmp_path), PLAN, lambda _: None)
+    assert cluster.written == []
+
+
+def test_undo_of_what_has_changed_nothing_says_so(cluster: Cluster, tmp_path: Path) -> None:
+    assert undo(settings(tmp_path), left_by(tmp_path, AWAY)).reason == "nothing was changed"
+
+
+def invoked(*words: object) -> Result:
+    return CliRunner().invoke(app, ["repair", *map(str, words)])
+
+
+def config(folder: Path, mode: str = "on") -> Path:
+    path = folder / "parallax.yaml"
+    made = {
+        "kafka": {"bootstrap.servers": "nowhere:1"},
+        "topics": {"include": ["orders"]},
+        "storage": {"path": str(folder / "data")},
+        "repair": {"mode": mode},
+    }
+    path.write_text(json.dumps(made))
+    return path
+
+
+def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan, broken = config(tmp_path), tmp_path / "plan", tmp_path / "broken"
+    plan.write_text(json.dumps(document(PLAN)))
+    broken.write_text("{")
+    left_by(tmp_path / "data", AWAY)
+    place = ("--topic", "orders", "--partition", 0)
+    for words, text in {
+        ("plan",): "give a finding, or --topic and --partition",
+        ("plan", "abcd", *place): "give a finding, or --topic and --partition",
+        ("plan", *place, "--outcome", "commit"): "give one --offset with each --outcome",
+        (
+            "plan",
+            *place,
+            "--outcome",
+            "commit",
+            "--outcome",
+            "abort",
+            "--offset",
+            4,
+            "--offset",
+            4,
+        ): "give one --offset",
+        ("plan", *place, "-o", tmp_path / "no" / "file"): "cannot be written",
+        ("run", tmp_path / "none"): "cannot be read",
+        ("run", broken): "this is no plan",
+        ("run", plan, "--step", 7): "the plan has no step 7; it has 1",
+        ("run", plan): "nobody is there to be asked; give --yes",
+        ("resume", "beef"): "is the id of no repair",
+        ("undo", ""): "is the id of no repair",
+    }.items():
+        ended = invoked(*words, "-c", path)
+        assert (ended.exit_code, text in ended.stderr) == (2, True), (words, ended.output)
+        assert ended.stderr.rstrip().splitlines()[-1].startswith("parallax: "), ended.stderr
+
+
+def test_a_plan_goes_through_a_file_to_its_end_and_status_tells_of_it(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = config(tmp_path), tmp_path / "plan"
+    planned = invoked(
+        "plan", "--topic", "orders", "--partition", 0, "--outcome", "commit", "--offset", 4, "-o", plan, "-c", path
+    )
+    assert planned.exit_code == 0, planned.output
+    assert "Step 1. Write a COMMIT marker for the transaction of producer 7" in planned.stdout
+    assert invoked("status", "-c", path).stdout == "nothing was repaired from here\n"
+    ended = invoked("run", plan, "--step", 1, "--yes", "-c", path)
+    assert (ended.exit_code, "orders-0: over, 1 of 1 steps done" in ended.stdout) == (0, True), ended.output
+    (told,) = json.loads(invoked("status", "-c", path, "--format", "json").stdout)
+    assert (told["phase"], told["done"], told["topic"]) == ("over", [1], "orders")
+
+
+def test_what_is_missing_is_exit_code_3(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.seen = look()
+    planned = invoked("plan", "--topic", "orders", "--partition", 0, "-c", config(tmp_path))
+    assert planned.exit_code == 3, planned.output
+    assert "Missing: The transaction of producer 7 from offset 4: nothing proves" in planned.stdout
