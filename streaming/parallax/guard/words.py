@@ -142,8 +142,8 @@ def unwatched_in_words(topics: Mapping[str, int]) -> str:
     return (
         f"{named(topics)} {agreed(len(topics), 'keeps', 'keep')} deletions for {kept} at most (delete.retention.ms), "
         "no longer than clocks may be apart (guard.clock_skew_ms): nobody can tell whether a broker was back in time, "
-        "so the job audits what it copied, and raises no alert of its absence; set delete.retention.ms to several minutes at least, "
-        "or guard.clock_skew_ms to how far the brokers' clocks really are apart"
+        "so the job audits what it copied, and raises no alert of its absence; set delete.retention.ms to several "
+        "minutes at least, or guard.clock_skew_ms to how far the brokers' clocks really are apart"
     )
 
 
