@@ -11,7 +11,7 @@ import copy
 import json
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +21,7 @@ from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.config import CompareSettings, FindingSettings
 from parallax.findings import finding as findings
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import claim_of
 from parallax.findings.happenings import (
@@ -265,8 +266,12 @@ class Monitor(Readers):
                 seen.append(copy.deepcopy(self.cluster))
 
         answers = ask(self.cluster, action.claims, moving, self._history, self._policy)
+        self.heard(action.claims, answers, seen)
         for then in self._handle(Answered([(action, answers)])):
             self.todo += self._append(then, tuple(seen)) if isinstance(then, Append) else [then]
+
+    def heard(self, claims: Sequence[Claim], answers: Sequence[Answers], seen: Sequence[Cluster]) -> None:
+        """A probe was made of a cluster that was in these states meanwhile."""
 
     @property
     def _policy(self) -> str:

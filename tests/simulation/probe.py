@@ -101,7 +101,8 @@ def _answer(
     policy: str | None,
 ) -> Any:
     if isinstance(question, Where):
-        return Whereabouts(tuple(cluster.replicas), tuple(sorted(cluster.isr)), cluster.leader)
+        in_sync, epoch = tuple(sorted(cluster.isr)), cluster.leader_epoch
+        return Whereabouts(tuple(cluster.replicas), in_sync, cluster.leader, leader_epoch=epoch)
     if isinstance(question, Coordinators):
         between()
         said = {pid: _coordinator(cluster, pid) for pid in question.producer_ids}

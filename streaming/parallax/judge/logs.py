@@ -93,7 +93,7 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
         if fact.end is not None:
             continue
         read = {b for b, look in case.looks.items() if max(case.start, look.log_start) <= offset < look.high_watermark}
-        lacking = frozenset(broker for broker in read if offset not in held[broker])
+        lacking = frozenset(b for b in read if offset not in held[b] and case.looks[b].lacks(fact.place))
         group = case.transactions.of.get(offset) if fact.transactional else None
         options = (End.COMMIT,) if group is None else group.options
         if not lacking or options == (End.ABORT,):

@@ -1,0 +1,193 @@
+"""What `parallax.judge` says of a claim, from the answers to the same probe, beside what `decide` says.
+
+In shadow: nothing follows from it but a count and a line in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from parallax.evidence.ledger import Ledger
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim
+from parallax.findings.decide import Decision, Resolution
+from parallax.findings.decide import Verdict as Decided
+from parallax.findings.looks import is_transactional, looks_of
+from parallax.judge.case import Case, Partition
+from parallax.judge.judging import Judgement, judge
+from parallax.judge.outcomes import Outcomes
+from parallax.judge.verdicts import About, Verdict
+from parallax.kinds import KINDS, Family
+from parallax.model import NOBODY, Rule
+
+
+class Says(StrEnum):
+    """The answer to a claim, whoever gives it."""
+
+    WRONG = "wrong"
+    """A replica is, and is named."""
+    DIFFER = "differ"
+    """Replicas do, and nobody is named."""
+    ALL_WRONG = "all wrong"
+    RIGHT = "right"
+    """All replicas are."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What the judge says of a claim.
+
+    Attributes:
+        verdicts: about what the claim is about, of what replicas show now.
+        right: brokers that are right in it.
+        is_over: all replicas answered, and are right in it.
+    """
+
+    verdicts: tuple[Verdict, ...] = ()
+    right: frozenset[int] = frozenset()
+    is_over: bool = False
+    accused: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        accused = frozenset(v.accused for v in self.verdicts if v.accused is not None)
+        object.__setattr__(self, "accused", accused)
+
+    @property
+    def says(self) -> Says:
+        """It in a word."""
+        if any(verdict.everywhere for verdict in self.verdicts):
+            return Says.ALL_WRONG
+        if self.accused:
+            return Says.WRONG
+        if self.verdicts:
+            return Says.DIFFER
+        return Says.RIGHT if self.is_over else Says.UNKNOWN
+
+
+def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, deletes: bool) -> Opinion:
+    """What the judge says of a claim.
+
+    Args:
+        claim: what is claimed.
+        answers: of the replicas, under one leader.
+        ledger: what is known beside them.
+        compacted: the topic's policy compacts.
+        deletes: records may be deleted from the head of the log.
+    """
+    known = ledger.part(*_component(claim, answers))
+    looks = looks_of(claim, answers, known)
+    for broker, look in looks.items():
+        known.look(look, leads=broker == answers.leader)
+    partition = Partition(
+        leader=answers.leader,
+        in_sync=frozenset(answers.isr),
+        replicas=frozenset(answers.replicas),
+        compacted=compacted,
+        deletes=deletes,
+    )
+    latest = max((answer.cleaned_below for answer in answers.replicas.values()), default=-1)
+    case = Case(known, partition, looks, latest)
+    judgement = judge(case, {})
+    verdicts = tuple(v for v in judgement.verdicts if not v.past and _is_about(claim, v))
+    right = frozenset[int]().union(*(v.right for v in verdicts))
+    if _is_of_a_key(claim):
+        right |= judgement.right.get(claim.key, frozenset())
+    is_whole = looks.keys() == partition.replicas
+    return Opinion(verdicts, right, is_whole and all(_is_over(claim, case, judgement)))
+
+
+def _component(claim: Claim, answers: Answers) -> tuple[set[Hashable], set[int], set[int]]:
+    """The keys, producers and offsets that a claim is about; the answers may show another producer's record."""
+    shown = [record for answer in answers.replicas.values() for record in answer.uncommitted.values()]
+    producers = {claim.producer_id, *(record.producer_id for record in shown if is_transactional(record))}
+    keys = {claim.key} if claim.key is not None else set()
+    return keys, producers, {claim.offset, claim.transaction_start_offset, claim.marker_offset}
+
+
+def _is_of_a_key(claim: Claim) -> bool:
+    return KINDS[claim.kind].family is Family.KEY and claim.key is not None
+
+
+def _is_about(claim: Claim, verdict: Verdict) -> bool:
+    match KINDS[claim.kind].family:
+        case Family.KEY:
+            about_it = verdict.about is About.KEY and verdict.key == claim.key
+            return about_it or (claim.rule is Rule.OUTCOME and _is_of_its_transaction(claim, verdict))
+        case Family.TRANSACTION:
+            return _is_of_its_transaction(claim, verdict)
+        case Family.CONTENT:
+            return verdict.about is About.RECORD and verdict.offset == claim.offset
+        case Family.HEAD:
+            return verdict.about is About.HEAD
+        case Family.TRUNCATION:
+            return False
+
+
+def _is_of_its_transaction(claim: Claim, verdict: Verdict) -> bool:
+    if verdict.about not in (About.OUTCOME, About.FREEZE) or verdict.producer != claim.producer_id:
+        return False
+    start = claim.transaction_start_offset if claim.transaction_start_offset >= 0 else claim.offset
+    is_within = start <= verdict.offset and (claim.marker_offset < 0 or verdict.offset < claim.marker_offset)
+    return is_within or verdict.end_marker == claim.marker_offset >= 0
+
+
+def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
+    """What all has to hold where nothing is wrong in what a claim is about."""
+    replicas = case.partition.replicas
+    match KINDS[claim.kind].family:
+        case Family.KEY if claim.key is not None:
+            yield judgement.right.get(claim.key, frozenset()) >= replicas
+        case Family.TRANSACTION:
+            group = case.transactions.of.get(claim.first_offset)
+            yield group is not None and Outcomes(case).shows_its_end(group, claim.first_offset) >= replicas
+            yield not any(v.past and _is_about(claim, v) for v in judgement.verdicts)
+            # What a replica makes of a record that it was not asked for is another matter, though the end be the same.
+            records = [case.facts[offset].place for offset in group.offsets] if group is not None else []
+            yield all(p in look.facts or look.lacks(p) for look in case.looks.values() for p in records)
+        case Family.CONTENT:
+            held = [f for look in case.looks.values() for f in look.facts.values() if f.offset == claim.offset]
+            yield len(held) > 1 and len(set(held)) == 1
+        case Family.HEAD:
+            yield not case.partition.deletes and case.partition.compacted
+        case _:
+            yield False
+
+
+def said_by(decision: Decision) -> Says:
+    """The same of a decision."""
+    if decision.verdict is Decided.CONFIRMED:
+        return Says.DIFFER if decision.accused == NOBODY else Says.WRONG
+    if decision.has_spread:
+        return Says.ALL_WRONG
+    is_over = decision.verdict is Decided.DISMISSED and decision.resolution is Resolution.HEALED
+    return Says.RIGHT if is_over and not decision.was_shown else Says.UNKNOWN
+
+
+class Agreement(StrEnum):
+    """How two answers to a claim stand to each other."""
+
+    SAME = "same"
+    JUDGE = "the judge alone knows"
+    DECIDED = "decide alone knows"
+    CONTRADICT = "contradict"
+
+
+def agreement(decision: Decision, judged: Opinion) -> Agreement:
+    """How the two stand to each other."""
+    ours, theirs = judged.says, said_by(decision)
+    if ours is theirs:
+        is_same = theirs is not Says.WRONG or decision.accused in judged.accused
+        return Agreement.SAME if is_same else Agreement.CONTRADICT
+    if Says.UNKNOWN in (ours, theirs):
+        return Agreement.DECIDED if ours is Says.UNKNOWN else Agreement.JUDGE
+    if Says.RIGHT in (ours, theirs):
+        return Agreement.CONTRADICT
+    if theirs is Says.DIFFER:
+        return Agreement.JUDGE
+    if ours is Says.DIFFER:
+        return Agreement.DECIDED
+    # One says that all are wrong, the other names some of them.
+    return Agreement.JUDGE if ours is Says.ALL_WRONG else Agreement.DECIDED
