@@ -22,7 +22,7 @@ from parallax.findings.incidents import ALONE
 from tests.simulation.beside import Beside, opinion
 from tests.simulation.planned import Planned
 from tests.simulation.second import Second
-from tests.simulation.shadow import Shadow, ShadowOfAnswers
+from tests.simulation.shadow import Shadow, ShadowAskingMore, ShadowOfAnswers
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
@@ -49,6 +49,7 @@ OPINIONS = {
     "asked": Planned,
     "behind-probes": Shadow,
     "behind-probes-by-answers": ShadowOfAnswers,
+    "behind-probes-that-ask-more": ShadowAskingMore,
 }
 
 

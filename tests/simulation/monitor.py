@@ -40,6 +40,7 @@ from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incident import decided
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.requests import Wants
 from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
 from tests.simulation.cluster import Cluster
@@ -124,6 +125,7 @@ class Monitor(Readers):
         self.state = PartitionState().to_bytes()
         self.lifecycle = self._life()
         self.singles = Singles()
+        self.requests = 0
         self.clock = 0.0
         self.todo: deque[Action] = deque()
         self.random = random.Random(self.seed)
@@ -262,13 +264,18 @@ class Monitor(Readers):
         seen = [self.cluster if between is None else copy.deepcopy(self.cluster)]
 
         def moving() -> None:
+            self.requests += 1
             if between is not None and between():
                 seen.append(copy.deepcopy(self.cluster))
 
-        answers = ask(self.cluster, action.claims, moving, self._history, self._policy)
+        answers = ask(self.cluster, action.claims, moving, self._history, self._policy, self.asking)
         self.heard(action.claims, answers, seen)
         for then in self._handle(Answered([(action, answers)])):
             self.todo += self._append(then, tuple(seen)) if isinstance(then, Append) else [then]
+
+    def asking(self, wants: Wants) -> Wants:
+        """What each replica is asked for, of what a probe asks it for."""
+        return wants
 
     def heard(self, claims: Sequence[Claim], answers: Sequence[Answers], seen: Sequence[Cluster]) -> None:
         """A probe was made of a cluster that was in these states meanwhile."""

@@ -19,10 +19,11 @@ from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, named
 from parallax.findings.effect import whole
+from parallax.findings.requests import Wants
 from parallax.findings.second_opinion import Agreement, Opinion, Says, agreement, opinion, said_by
 from parallax.judge.verdicts import About, Verdict
 from parallax.kinds import KINDS, Family
-from parallax.model import NOBODY
+from parallax.model import NOBODY, UNKNOWN
 from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.content import key_of_halves
@@ -79,6 +80,21 @@ class AnswersAlone(Shadowed):
 
 
 @dataclass
+class AskingMore(Shadowed):
+    """The same, with probes that ask for what the judge needs beside what the product asks.
+
+    Where the leader epochs of all that is known of the claim end, and for open transactions whatever is claimed.
+    """
+
+    def asking(self, wants: Wants) -> Wants:
+        """What each replica is asked for."""
+        facts = self.ledger.facts.values()
+        writers = {f.producer for f in facts if f.offset in wants.offsets | wants.markers or f.key in wants.keys}
+        about = (f for f in facts if f.key in wants.keys or f.producer in writers - {UNKNOWN})
+        return replace(wants, epochs=wants.epochs | {fact.place.epoch for fact in about}, producers=True)
+
+
+@dataclass
 class Shadow(Second):
     """A history with the product, and the judge behind its probes."""
 
@@ -97,6 +113,7 @@ class Shadow(Second):
     def settle(self) -> None:
         """As the product's own histories end."""
         World.settle(self)
+        self.counts["judged requests to replicas"] += self.monitor.requests
 
     def _audit(self) -> None:
         World._audit(self)
@@ -117,6 +134,7 @@ class Shadow(Second):
         how = agreement(decided.decision, judged)
         family = KINDS[claim.kind].family
         self.counts[f"beside {family}: {how}"] += 1
+        self.counts["judged probes of a claim"] += 1
         if how is not Agreement.SAME or judged.says is Says.WRONG:
             ours = self._true(judged.says, [self._untrue_of(v, moments) for v in judged.verdicts], claim, moments)
             theirs = self._decided_truly(decided.claim, decided.decision, moments)
@@ -187,3 +205,10 @@ class ShadowOfAnswers(Shadow):
     """The same, by the answers to the probe alone."""
 
     watching: ClassVar[type[Monitor]] = AnswersAlone
+
+
+@dataclass
+class ShadowAskingMore(Shadow):
+    """The same, with probes that ask for more."""
+
+    watching: ClassVar[type[Monitor]] = AskingMore

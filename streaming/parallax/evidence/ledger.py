@@ -98,7 +98,11 @@ class Ledger:
         """A broker told where its log begins and ends."""
         self.log_starts[broker] = log_start
         if log_end > log_start:
-            self.head = log_start if self.head is None else min(self.head, log_start)
+            self.begun_below(log_start + 1)
+
+    def begun_below(self, offset: int) -> None:
+        """Some log was seen to begin below an offset, and to hold anything."""
+        self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
         """Take in all that a look at one replica says; of a part of it, the facts and where the log begins."""

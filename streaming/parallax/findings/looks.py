@@ -8,36 +8,71 @@ Where a probe does not ask for open transactions, a replica whose last stable of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from parallax.evidence.atoms import End, EpochEnd, Fact, Look, Place
 from parallax.evidence.ledger import Ledger
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.keys import Key
-from parallax.findings.questions import wanted
-from parallax.model import UNKNOWN, Outcome, hash_halves
+from parallax.judge.case import Case, Partition
+from parallax.model import UNKNOWN, FindingKind, Outcome, hash_halves
 
 _ENDS: Mapping[str, End] = {"commit": End.COMMIT, "abort": End.ABORT}
 _OUTCOMES: Mapping[str, End] = {COMMITTED: End.COMMIT, ABORTED: End.ABORT}
 _PLAIN = Outcome.NONE.name.lower()
 
 
-def looks_of(claim: Claim, answers: Answers, ledger: Ledger) -> dict[int, Look]:
+def case_of(
+    claim: Claim,
+    answers: Answers,
+    ledger: Ledger,
+    asked: Collection[int] = (),
+    *,
+    compacted: bool = True,
+    deletes: bool = False,
+) -> Case:
+    """A probe of a claim as a case for the judge.
+
+    Args:
+        claim: what was asked about.
+        answers: to the probe, given under one leader.
+        ledger: what is known already; what the answers and the claim say is added.
+        asked: see `looks_of`.
+        compacted: the topic's policy compacts.
+        deletes: records may be deleted from the head of the log.
+    """
+    if claim.kind is FindingKind.LOG_HEAD_MISSING:
+        ledger.begun_below(claim.offset)
+    looks = looks_of(claim, answers, ledger, asked)
+    for broker, look in looks.items():
+        ledger.look(look, leads=broker == answers.leader)
+    partition = Partition(
+        leader=answers.leader,
+        in_sync=frozenset(answers.isr),
+        replicas=frozenset(answers.replicas),
+        compacted=compacted,
+        deletes=deletes,
+    )
+    # What a cleaner had taken by the end of an answer, it took for the sake of what lies below this.
+    stable = max((answer.cleaned_below for answer in answers.replicas.values()), default=UNKNOWN)
+    return Case(ledger, partition, looks, stable)
+
+
+def looks_of(claim: Claim, answers: Answers, ledger: Ledger, asked: Collection[int]) -> dict[int, Look]:
     """The looks at the replicas that answered about a claim, by broker; keys are the two halves of their hash.
 
     Args:
         claim: what was asked about.
         answers: to the probe.
         ledger: what is known already. An end marker is said there with its producer's epoch, which a probe leaves out.
+        asked: the offsets that were asked for for its sake; of a page of claims each is given its own part.
     """
-    wants = wanted([claim], tuple(answers.replicas))
-    asked = wants.offsets | wants.markers
     found = {b: _look(claim, answers, answer, asked, ledger) for b, answer in sorted(answers.replicas.items())}
     return {broker: look for broker, look in found.items() if look is not None}
 
 
-def _look(claim: Claim, answers: Answers, answer: ReplicaAnswer, asked: frozenset[int], ledger: Ledger) -> Look | None:
+def _look(claim: Claim, answers: Answers, answer: ReplicaAnswer, asked: Collection[int], ledger: Ledger) -> Look | None:
     if answer.error is not None:
         return None
     facts = {fact.place: fact for fact in _facts(answer, ledger)}

@@ -1,26 +1,40 @@
 """What `parallax.judge` says of a claim, from the answers to the same probe, beside what `decide` says.
 
-In shadow: nothing follows from it but a count and a line in the log.
+In shadow: nothing follows from it but a count, and a line in the log where the two contradict each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+import structlog
 
 from parallax.evidence.ledger import Ledger
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision, Resolution
+from parallax.findings.decide import Decision, Resolution, named
 from parallax.findings.decide import Verdict as Decided
-from parallax.findings.looks import is_transactional, looks_of
-from parallax.judge.case import Case, Partition
+from parallax.findings.decide.case import broker_list
+from parallax.findings.effect import whole
+from parallax.findings.looks import case_of, is_transactional
+from parallax.findings.questions import wanted
+from parallax.judge.case import Case
 from parallax.judge.judging import Judgement, judge
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.verdicts import About, Verdict
 from parallax.kinds import KINDS, Family
-from parallax.model import NOBODY, Rule
+from parallax.model import NOBODY, Rule, broker_label
+
+log = structlog.get_logger(__name__)
+
+_OF_A_PROBE = 16
+"""So many claims of a probe have a second opinion; a page has a thousand."""
+_LOGGED = 1_000
+"""Of so many suspects it is remembered that a contradiction was logged."""
 
 
 class Says(StrEnum):
@@ -77,25 +91,14 @@ def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, 
         compacted: the topic's policy compacts.
         deletes: records may be deleted from the head of the log.
     """
-    known = ledger.part(*_component(claim, answers))
-    looks = looks_of(claim, answers, known)
-    for broker, look in looks.items():
-        known.look(look, leads=broker == answers.leader)
-    partition = Partition(
-        leader=answers.leader,
-        in_sync=frozenset(answers.isr),
-        replicas=frozenset(answers.replicas),
-        compacted=compacted,
-        deletes=deletes,
-    )
-    latest = max((answer.cleaned_below for answer in answers.replicas.values()), default=-1)
-    case = Case(known, partition, looks, latest)
+    known, wants = ledger.part(*_component(claim, answers)), wanted([claim], tuple(answers.replicas))
+    case = case_of(claim, answers, known, wants.offsets | wants.markers, compacted=compacted, deletes=deletes)
     judgement = judge(case, {})
     verdicts = tuple(v for v in judgement.verdicts if not v.past and _is_about(claim, v))
     right = frozenset[int]().union(*(v.right for v in verdicts))
     if _is_of_a_key(claim):
         right |= judgement.right.get(claim.key, frozenset())
-    is_whole = looks.keys() == partition.replicas
+    is_whole = case.looks.keys() == case.partition.replicas
     return Opinion(verdicts, right, is_whole and all(_is_over(claim, case, judgement)))
 
 
@@ -170,9 +173,11 @@ class Agreement(StrEnum):
     """How two answers to a claim stand to each other."""
 
     SAME = "same"
-    JUDGE = "the judge alone knows"
-    DECIDED = "decide alone knows"
+    JUDGE = "judge_knows_more"
+    DECIDED = "judge_knows_less"
     CONTRADICT = "contradict"
+    FAILED = "failed"
+    """Judging raised: a fault of the program."""
 
 
 def agreement(decision: Decision, judged: Opinion) -> Agreement:
@@ -191,3 +196,80 @@ def agreement(decision: Decision, judged: Opinion) -> Agreement:
         return Agreement.DECIDED
     # One says that all are wrong, the other names some of them.
     return Agreement.JUDGE if ours is Says.ALL_WRONG else Agreement.DECIDED
+
+
+class SecondOpinions:
+    """The second opinions on the claims that a process probes, by the answers alone; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._logged: dict[str, None] = {}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many claims, by `Agreement`."""
+        with self._lock:
+            return dict(self._counts)
+
+    def hear(self, claims: Sequence[Claim], answers: Sequence[Answers]) -> None:
+        """Judge the claims of a probe; never raises."""
+        for claim, said in list(zip(claims, answers, strict=False))[:_OF_A_PROBE]:
+            try:
+                how = self._beside(claim, said)
+            except Exception:
+                how = Agreement.FAILED
+                log.exception("a second opinion could not be had, by a fault of Parallax", **_named(claim))
+            if how is not None:
+                with self._lock:
+                    self._counts[how] += 1
+
+    def _beside(self, claim: Claim, answers: Answers) -> Agreement | None:
+        """How judge and decision stand to each other; None where a replica that was claimed about has gone."""
+        if answers.gone is not None or answers.pivot != NOBODY:
+            return None
+        claim = named(claim, answers)
+        decided = whole(claim, answers, live_only=claim.confirmed_at_ms > 0 or claim.freed).decision
+        # Where no policy is known, records may have been deleted.
+        deletes = answers.cleanup_policy is None or "delete" in answers.cleanup_policy
+        judged = opinion(claim, answers, Ledger(0), compacted=True, deletes=deletes)
+        how = agreement(decided, judged)
+        if how is Agreement.CONTRADICT and self._is_new(claim):
+            log.warning(
+                "the judge in shadow says something else than the probe",
+                text=f"{said_by(decided)}: {decided.reason}",
+                why=_words(judged),
+                what="the finding goes by the probe; please report it",
+                **_named(claim),
+            )
+        return how
+
+    def _is_new(self, claim: Claim) -> bool:
+        with self._lock:
+            is_new = claim.suspect_id not in self._logged
+            self._logged[claim.suspect_id] = None
+            while len(self._logged) > _LOGGED:
+                del self._logged[next(iter(self._logged))]
+            return is_new
+
+
+def _words(judged: Opinion) -> str:
+    """What the judge says, for a line of the log."""
+    match judged.says:
+        case Says.WRONG | Says.ALL_WRONG:
+            return f"wrong in every possible truth: {broker_list(sorted(judged.accused))}"
+        case Says.DIFFER:
+            sides = frozenset[int]().union(*(verdict.sides for verdict in judged.verdicts))
+            return f"one is wrong, and nothing says which: {broker_list(sorted(sides))}"
+        case says:
+            return f"{says} in every possible truth: all replicas" if says is Says.RIGHT else str(says)
+
+
+def _named(claim: Claim) -> dict[str, object]:
+    return {
+        "suspect": claim.suspect_id,
+        "kind": str(claim.kind),
+        "topic": claim.topic,
+        "partition": claim.partition,
+        "broker": broker_label(claim.broker),
+    }

@@ -6,13 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from parallax.evidence.ledger import Ledger
-from parallax.findings.answers import KeyShown, MarkerShown, RecordShown, ReplicaAnswer
+from parallax.findings import second_opinion
+from parallax.findings.answers import Answers, KeyShown, MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution, decide
 from parallax.findings.decide import Verdict as Decided
-from parallax.findings.second_opinion import Agreement, Opinion, Says, agreement, opinion
+from parallax.findings.effect import Judged
+from parallax.findings.second_opinion import Agreement, Opinion, Says, SecondOpinions, agreement, opinion
+from parallax.logs import FIELDS
 from parallax.model import NOBODY, FindingKind, Rule, hash_text
 from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, replica, silent
 
@@ -115,3 +119,56 @@ def test_what_is_decided_of_a_lost_head_the_judge_says_as_well() -> None:
     told = answers(replica(1), replica(2, log_start_offset=5), replica(3), cleanup_policy="compact")
     judged = opinion(HEAD, told, Ledger(0), compacted=True, deletes=False)
     assert agreement(decide(HEAD, told), judged) is Agreement.SAME
+
+
+def contradicted(_: Claim) -> Answers:
+    """Broker 2 shows an older value, and the decision has it that all is well."""
+    return answers(valued(1, at(10)), valued(2, at(5)), valued(3, at(10)), leader_epoch=0, isr=(1, 2, 3))
+
+
+@pytest.fixture
+def dismissing(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = Decision(Decided.DISMISSED, FindingKind.RECORD_MISSING, "all is well")
+    monkeypatch.setattr(second_opinion, "whole", lambda c, a, **_: Judged(c, over, a))
+
+
+@pytest.mark.usefixtures("dismissing")
+def test_a_contradiction_is_counted_each_time_and_logged_once_a_suspect() -> None:
+    opinions = SecondOpinions()
+    with capture_logs() as logged:
+        for suspect in ("a", "a", "b"):
+            opinions.hear([replace(OF_A_KEY, suspect_id=suspect)], [contradicted(OF_A_KEY)])
+    assert opinions.counts == {"contradict": 3}
+    assert [(line["suspect"], line["text"], line["why"]) for line in logged] == [
+        (suspect, "right: all is well", "wrong in every possible truth: broker 2") for suspect in ("a", "b")
+    ]
+    assert all({*line} - {"event", "log_level"} <= {*FIELDS} for line in logged)
+
+
+def test_what_the_judge_says_as_well_is_counted_and_not_logged() -> None:
+    told = answers(replica(1), replica(2, log_start_offset=5), replica(3), cleanup_policy="compact")
+    opinions = SecondOpinions()
+    with capture_logs() as logged:
+        opinions.hear([HEAD], [told])
+        opinions.hear([HEAD], [replace(told, gone="the topic is gone")])
+    assert opinions.counts == {"same": 1}
+    assert logged == []
+
+
+def test_a_judge_that_raises_is_counted_and_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: Any, **__: Any) -> Opinion:
+        raise ValueError("a fault of ours")
+
+    monkeypatch.setattr(second_opinion, "opinion", breaks)
+    opinions = SecondOpinions()
+    with capture_logs() as logged:
+        opinions.hear([HEAD], [answers(replica(1), replica(2), replica(3))])
+    assert opinions.counts == {"failed": 1}
+    assert [(line["log_level"], line["suspect"]) for line in logged] == [("error", "s")]
+
+
+def test_of_a_page_only_some_claims_have_a_second_opinion() -> None:
+    told = answers(replica(1), replica(2), replica(3), cleanup_policy="compact")
+    opinions = SecondOpinions()
+    opinions.hear([HEAD] * 1_000, [told] * 1_000)
+    assert sum(opinions.counts.values()) == 16
