@@ -176,6 +176,10 @@ class Ledger:
         found.elsewhere = {name: end for name, end in self.elsewhere.items() if name[0] in writers}
         return found
 
+    def seen_whole(self, span: Timely) -> None:
+        """Somebody has seen all that was written of a span, in a log of that epoch: nothing came and went unseen."""
+        self._timely[span.epoch].append((span.start, span.end))
+
     def timely(self) -> list[Timely]:
         """What was read of any replica before a cleaner can have removed what nobody supersedes.
 

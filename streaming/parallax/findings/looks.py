@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from parallax.evidence.atoms import End, EpochEnd, Fact, Look, Place
-from parallax.evidence.ledger import Ledger
+from parallax.evidence.ledger import Ledger, Timely
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.keys import Key
 from parallax.judge.case import Case, Partition
-from parallax.model import UNKNOWN, FindingKind, Outcome, hash_halves
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Outcome, hash_halves
 
 _ENDS: Mapping[str, End] = {"commit": End.COMMIT, "abort": End.ABORT}
 _OUTCOMES: Mapping[str, End] = {COMMITTED: End.COMMIT, ABORTED: End.ABORT}
@@ -42,8 +43,7 @@ def case_of(
         compacted: the topic's policy compacts.
         deletes: records may be deleted from the head of the log.
     """
-    if claim.kind is FindingKind.LOG_HEAD_MISSING:
-        ledger.begun_below(claim.offset)
+    _recorded(claim, ledger)
     looks = looks_of(claim, answers, ledger, asked)
     for broker, look in looks.items():
         ledger.look(look, leads=broker == answers.leader)
@@ -57,6 +57,28 @@ def case_of(
     # What a cleaner had taken by the end of an answer, it took for the sake of what lies below this.
     stable = max((answer.cleaned_below for answer in answers.replicas.values()), default=UNKNOWN)
     return Case(ledger, partition, looks, stable)
+
+
+def _recorded(claim: Claim, ledger: Ledger) -> None:
+    """Add what the comparison had seen when it raised a claim: what proves it, of which nothing may be left by now."""
+    if claim.kind is FindingKind.LOG_HEAD_MISSING:
+        ledger.begun_below(claim.offset)
+    known, end = claim.recorded, Place(claim.marker_offset, claim.recorded.leader_epoch)
+    if claim.kind in TRANSACTION_KINDS and min(end) >= 0:
+        for broker, shown in known.markers.items():
+            if claim.end_on(broker) in (None, end) and shown in _ENDS:
+                ledger.fact(Fact(end, claim.producer_id, end=_ENDS[shown]), broker, UNKNOWN)
+        if not known.end_unproven and known.markers and claim.transaction_start_offset >= 0:
+            # No end marker was lost between the transaction's first record and this one.
+            ledger.seen_whole(Timely(claim.transaction_start_offset + 1, claim.marker_offset, end.epoch))
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and claim.key is not None:
+        deleted, end = Place(claim.offset, known.leader_epoch), Place(claim.marker_offset, known.end_epoch)
+        if min(deleted) >= 0:
+            ledger.fact(
+                Fact(deleted, claim.producer_id, claim.producer_id >= 0, None, claim.key, None), NOBODY, UNKNOWN
+            )
+        if min(end) >= 0:
+            ledger.fact(Fact(end, claim.producer_id, end=End.COMMIT), NOBODY, UNKNOWN)
 
 
 def looks_of(claim: Claim, answers: Answers, ledger: Ledger, asked: Collection[int]) -> dict[int, Look]:

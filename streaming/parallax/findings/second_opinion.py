@@ -102,12 +102,12 @@ def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, 
     return Opinion(verdicts, right, is_whole and all(_is_over(claim, case, judgement)))
 
 
-def _component(claim: Claim, answers: Answers) -> tuple[set[Hashable], set[int], set[int]]:
+def _component(claim: Claim, answers: Answers) -> tuple[frozenset[Hashable], frozenset[int], frozenset[int]]:
     """The keys, producers and offsets that a claim is about; the answers may show another producer's record."""
     shown = [record for answer in answers.replicas.values() for record in answer.uncommitted.values()]
     producers = {claim.producer_id, *(record.producer_id for record in shown if is_transactional(record))}
-    keys = {claim.key} if claim.key is not None else set()
-    return keys, producers, {claim.offset, claim.transaction_start_offset, claim.marker_offset}
+    keys = frozenset[Hashable]({claim.key} - {None})
+    return keys, frozenset(producers), frozenset({claim.offset, claim.transaction_start_offset, claim.marker_offset})
 
 
 def _is_of_a_key(claim: Claim) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from parallax.evidence.atoms import End, EpochEnd, Fact, Place
-from parallax.evidence.ledger import Ledger
+from parallax.evidence.ledger import Ledger, Timely
 from parallax.findings.answers import KeyShown, MarkerShown
-from parallax.findings.looks import looks_of
+from parallax.findings.claim import Recorded
+from parallax.findings.looks import case_of, looks_of
 from parallax.model import FindingKind, Rule, hash_text
 from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, replica, silent
 
@@ -88,3 +91,42 @@ def test_a_log_that_grew_while_its_transactions_were_listed_says_so() -> None:
     for after, has_grown in ((-1, False), (100, False), (101, True)):
         (look,) = looks_of(CLAIM, answers(replica(1, log_end_after=after)), Ledger(0), ASKED).values()
         assert look.has_grown is has_grown
+
+
+SEEN = Recorded(markers={1: "commit", 3: "commit"}, leader_epoch=4)
+
+
+def test_the_end_marker_that_the_comparison_has_seen_is_known_though_nobody_shows_it() -> None:
+    ledger = Ledger(0)
+    case_of(replace(CLAIM, recorded=SEEN), answers(replica(1)), ledger)
+    assert ledger.facts == {Place(20, 4): Fact(Place(20, 4), PID, end=End.COMMIT)}
+    assert ledger.holders[Place(20, 4)] == {1, 3}
+    assert ledger.timely() == [Timely(11, 20, 4)]
+
+
+UNKNOWN_END = {
+    "its end is not proven": (replace(SEEN, end_unproven=True), 1),
+    "nobody's is named": (Recorded(leader_epoch=4), 0),
+    "its epoch is not known": (replace(SEEN, leader_epoch=-1), 0),
+    "all had shown another one": (replace(SEEN, ends={1: "30:4", 3: "30:4"}), 0),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_END)
+def test_of_an_end_that_is_not_proven_there_may_be_a_lower_one(name: str) -> None:
+    recorded, facts = UNKNOWN_END[name]
+    ledger = Ledger(0)
+    case_of(replace(CLAIM, recorded=recorded), answers(replica(1)), ledger)
+    assert len(ledger.facts) == facts
+    assert (ledger.timely() == []) == (name != "all had shown another one")
+
+
+def test_a_deletion_that_the_comparison_has_seen_is_known_with_the_commit_that_makes_it_sure() -> None:
+    recorded = Recorded(leader_epoch=4, end_epoch=5)
+    deleted = replace(OF_A_KEY, kind=FindingKind.DELETED_RECORD_RESURRECTED, marker_offset=11, recorded=recorded)
+    ledger = Ledger(0)
+    case_of(deleted, answers(replica(1)), ledger)
+    assert [*ledger.facts.values()] == [
+        Fact(Place(10, 4), PID, True, None, KEY, None),
+        Fact(Place(11, 5), PID, end=End.COMMIT),
+    ]
