@@ -131,7 +131,7 @@ class Shadow(Second):
         live_only = claim.confirmed_at_ms > 0 or claim.freed
         decided = whole(named(claim, answers), answers, live_only=live_only)
         moments = [self._moment(cluster) for cluster in seen]
-        how = agreement(decided.decision, judged)
+        how = agreement(claim, decided.decision, judged)
         family = KINDS[claim.kind].family
         self.counts[f"beside {family}: {how}"] += 1
         self.counts["judged probes of a claim"] += 1

@@ -68,7 +68,8 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
         for broker, shown in known.markers.items():
             if claim.end_on(broker) in (None, end) and shown in _ENDS:
                 ledger.fact(Fact(end, claim.producer_id, end=_ENDS[shown]), broker, UNKNOWN)
-        if not known.end_unproven and known.markers and claim.transaction_start_offset >= 0:
+        is_own = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER  # It need not be the first one.
+        if not (known.end_unproven or is_own) and known.markers and claim.transaction_start_offset >= 0:
             # No end marker was lost between the transaction's first record and this one.
             ledger.seen_whole(Timely(claim.transaction_start_offset + 1, claim.marker_offset, end.epoch))
     if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and claim.key is not None:

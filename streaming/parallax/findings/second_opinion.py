@@ -180,22 +180,26 @@ class Agreement(StrEnum):
     """Judging raised: a fault of the program."""
 
 
-def agreement(decision: Decision, judged: Opinion) -> Agreement:
-    """How the two stand to each other."""
+def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
+    """How the two answers to a claim stand to each other.
+
+    They contradict each other where one says of a replica that it is wrong, or of some that one is, and the other that
+    it is right. Naming another replica is no contradiction: both may be wrong.
+    """
     ours, theirs = judged.says, said_by(decision)
+    if theirs is Says.WRONG and ours is Says.WRONG:
+        if decision.accused in judged.accused:
+            return Agreement.SAME
+        return Agreement.CONTRADICT if decision.accused in judged.right else Agreement.DECIDED
     if ours is theirs:
-        is_same = theirs is not Says.WRONG or decision.accused in judged.accused
-        return Agreement.SAME if is_same else Agreement.CONTRADICT
+        return Agreement.SAME
     if Says.UNKNOWN in (ours, theirs):
         return Agreement.DECIDED if ours is Says.UNKNOWN else Agreement.JUDGE
-    if Says.RIGHT in (ours, theirs):
+    if ours is Says.RIGHT or (theirs is Says.RIGHT and claim.broker in {NOBODY, *judged.accused}):
         return Agreement.CONTRADICT
-    if theirs is Says.DIFFER:
-        return Agreement.JUDGE
-    if ours is Says.DIFFER:
-        return Agreement.DECIDED
-    # One says that all are wrong, the other names some of them.
-    return Agreement.JUDGE if ours is Says.ALL_WRONG else Agreement.DECIDED
+    # What is left differs in how many are named.
+    known = (Says.RIGHT, Says.DIFFER, Says.WRONG, Says.ALL_WRONG)
+    return Agreement.JUDGE if known.index(ours) > known.index(theirs) else Agreement.DECIDED
 
 
 class SecondOpinions:
@@ -233,7 +237,7 @@ class SecondOpinions:
         # Where no policy is known, records may have been deleted.
         deletes = answers.cleanup_policy is None or "delete" in answers.cleanup_policy
         judged = opinion(claim, answers, Ledger(0), compacted=True, deletes=deletes)
-        how = agreement(decided, judged)
+        how = agreement(claim, decided, judged)
         if how is Agreement.CONTRADICT and self._is_new(claim):
             log.warning(
                 "the judge in shadow says something else than the probe",

@@ -93,10 +93,11 @@ def test_one_that_holds_a_transaction_open_behind_its_end_marker_is_wrong() -> N
     assert of(replace(FROZEN, producer_id=PID + 1), ended[0], held, ended[1]).says is Says.UNKNOWN
 
 
-WRONG = Opinion(of(HEAD, replica(1), replica(2, log_start_offset=5), replica(3)).verdicts)
+WRONG = of(HEAD, replica(1), replica(2, log_start_offset=5), replica(3))
 STAND: dict[str, tuple[Decided, dict[str, Any], Opinion, Agreement]] = {
     "both accuse one": (Decided.CONFIRMED, {"accused": 2}, WRONG, Agreement.SAME),
-    "they accuse two": (Decided.CONFIRMED, {"accused": 3}, WRONG, Agreement.CONTRADICT),
+    "they accuse two": (Decided.CONFIRMED, {"accused": 4}, WRONG, Agreement.DECIDED),
+    "one accuses whom the other calls right": (Decided.CONFIRMED, {"accused": 3}, WRONG, Agreement.CONTRADICT),
     "the judge has a direction": (Decided.CONFIRMED, {"accused": NOBODY}, WRONG, Agreement.JUDGE),
     "nothing is decided": (Decided.PENDING, {}, WRONG, Agreement.JUDGE),
     "the judge does not know": (Decided.CONFIRMED, {"accused": 2}, Opinion(), Agreement.DECIDED),
@@ -112,13 +113,19 @@ STAND: dict[str, tuple[Decided, dict[str, Any], Opinion, Agreement]] = {
 @pytest.mark.parametrize("name", STAND)
 def test_two_answers_stand_to_each_other_by_what_each_knows(name: str) -> None:
     verdict, more, judged, how = STAND[name]
-    assert agreement(Decision(verdict, FindingKind.LOG_HEAD_MISSING, "", **more), judged) is how
+    assert agreement(HEAD, Decision(verdict, FindingKind.LOG_HEAD_MISSING, "", **more), judged) is how
+
+
+def test_that_another_replica_is_wrong_contradicts_no_decision_on_the_one_that_was_suspected() -> None:
+    over = Decision(Decided.DISMISSED, FindingKind.LOG_HEAD_MISSING, "")
+    assert agreement(replace(HEAD, broker=3), over, WRONG) is Agreement.JUDGE
+    assert agreement(replace(HEAD, broker=NOBODY), over, WRONG) is Agreement.CONTRADICT
 
 
 def test_what_is_decided_of_a_lost_head_the_judge_says_as_well() -> None:
     told = answers(replica(1), replica(2, log_start_offset=5), replica(3), cleanup_policy="compact")
     judged = opinion(HEAD, told, Ledger(0), compacted=True, deletes=False)
-    assert agreement(decide(HEAD, told), judged) is Agreement.SAME
+    assert agreement(HEAD, decide(HEAD, told), judged) is Agreement.SAME
 
 
 def contradicted(_: Claim) -> Answers:
