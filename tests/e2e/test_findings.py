@@ -140,15 +140,17 @@ def second(prober: Prober, claim: Claim) -> Opinion:
 
 
 @pytest.mark.parametrize("suffix", list(KINDS))
-def test_the_judge_in_shadow_accuses_the_same_replica(diverged: Stage, prober: Prober, suffix: str) -> None:
+def test_the_judge_in_shadow_accuses_the_same_replica_or_does_not_know(
+    diverged: Stage, prober: Prober, suffix: str
+) -> None:
+    """Where broker 2 has cleaned what it took for aborted, nothing that it shows says how it ended the transaction."""
     got = second(prober, diverged.claim(suffix))
-    assert (got.says, got.accused) == (Says.WRONG, {2})
+    has_cleaned_it = suffix in ("commit", "put")
+    assert (got.says, got.accused) == ((Says.UNKNOWN, set()) if has_cleaned_it else (Says.WRONG, {2}))
 
 
 @pytest.mark.parametrize("suffix", list(KINDS))
-def test_the_judge_in_shadow_accuses_nobody_of_a_healthy_partition(
-    healthy: Stage, prober: Prober, suffix: str
-) -> None:
+def test_the_judge_in_shadow_accuses_nobody_of_a_healthy_partition(healthy: Stage, prober: Prober, suffix: str) -> None:
     assert not second(prober, healthy.claim(suffix)).verdicts
 
 
@@ -313,7 +315,7 @@ def test_the_manager_writes_one_finding_for_each_divergence(
     events = read_events(str(tmp_path))
     assert sorted(str(e.kind) for e in events) == sorted(KINDS.values())
     assert not {"contradict", "failed"} & status.second_opinions.keys()
-    assert status.second_opinions["same"] > 0
+    assert sum(status.second_opinions.values()) >= len(KINDS)
     assert all(e.status is FindingStatus.CONFIRMED and e.broker == 2 for e in events)
     assert {e.key.decode() for e in events if e.key} >= {"customer-7", "transfer-1"}
     assert all(set(json.loads(e.evidence)["replicas"]) == {"1", "2", "3"} for e in events)

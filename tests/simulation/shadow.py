@@ -167,8 +167,13 @@ class Shadow(Second):
 
     def _all_wrong_in(self, claim: Claim, moments: list[Moment]) -> list[int]:
         """Who is wrong in what a claim is about, in every moment."""
-        one = _said_of(claim, None, frozenset())
-        return [b for b in self.cluster.replicas if all(b in m and properties.is_wrong_in(one, m[b]) for m in moments)]
+
+        def is_wrong(broker: int, moment: Moment) -> bool:
+            # As an accusation: of a transaction, what its record's key shows is another matter.
+            one = _said_of(claim, broker, frozenset())
+            return broker in moment and properties.is_wrong_in(one, moment[broker])
+
+        return [broker for broker in self.cluster.replicas if all(is_wrong(broker, moment) for moment in moments)]
 
     def _decided_truly(self, claim: Claim, decision: Decision, moments: list[Moment]) -> str:
         match said_by(decision):
