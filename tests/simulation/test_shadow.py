@@ -32,4 +32,4 @@ def test_what_the_judge_says_of_a_probe_is_true(name: str, kind: type[Shadow]) -
     asked = {what: n for what, n in counts.items() if what.startswith("beside ") and what.count(":") == 1}
     asked = {what: n for what, n in asked.items() if "truncation" not in what}  # Of which the judge says nothing.
     known = [n for what, n in asked.items() if what.endswith((Agreement.SAME, Agreement.JUDGE))]
-    assert sum(known) > sum(asked.values()) / 2
+    assert sum(known) > sum(asked.values()) / 4
