@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from parallax.alerting.page.asking import Asking
 from parallax.cli import app
 from parallax.config import FindingSettings, validate
+from parallax.evidence.ledger import Ledger
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
 from parallax.findings.happenings import FindingsStatus
@@ -22,6 +23,7 @@ from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
 from parallax.findings.manager import FindingsManager
 from parallax.findings.probe import Prober
+from parallax.findings.second_opinion import Opinion, Says, opinion
 from parallax.findings.table import read_events
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ScenarioResult
@@ -121,6 +123,35 @@ def test_a_real_divergence_is_confirmed(diverged: Stage, prober: Prober, suffix:
 def test_a_real_divergence_stays_open_when_it_is_checked_again(diverged: Stage, prober: Prober, suffix: str) -> None:
     got = judged(prober, diverged.claim(suffix), live_only=True)
     assert got.verdict is Verdict.CONFIRMED, got.reason
+
+
+def epoch_of(client: ReplicaClient, claim: Claim, offset: int) -> int:
+    """The leader epoch in which an offset was written, as the comparison would have it: the first that ends above."""
+    ends = ((e, client.end_offset_for_epoch(1, claim.topic, claim.partition, e)) for e in range(64))
+    return next(epoch for epoch, end in ends if end is not None and end[1] > offset)
+
+
+def second(prober: Prober, claim: Claim) -> Opinion:
+    """What the judge in shadow says by the same answers; no policy of the topics deletes anything."""
+    place = claim.marker_offset if claim.marker_offset >= 0 else claim.offset
+    claim = replace(claim, recorded=replace(claim.recorded, leader_epoch=epoch_of(prober.client, claim, place)))
+    (answers,) = prober.probe([claim])
+    return opinion(claim, answers, Ledger(0), compacted=True, deletes=False)
+
+
+@pytest.mark.parametrize("suffix", list(KINDS))
+def test_the_judge_in_shadow_accuses_the_same_replica_or_does_not_know(
+    diverged: Stage, prober: Prober, suffix: str
+) -> None:
+    """Where broker 2 has cleaned what it took for aborted, nothing that it shows says how it ended the transaction."""
+    got = second(prober, diverged.claim(suffix))
+    has_cleaned_it = suffix in ("commit", "put")
+    assert (got.says, got.accused) == ((Says.UNKNOWN, set()) if has_cleaned_it else (Says.WRONG, {2}))
+
+
+@pytest.mark.parametrize("suffix", list(KINDS))
+def test_the_judge_in_shadow_accuses_nobody_of_a_healthy_partition(healthy: Stage, prober: Prober, suffix: str) -> None:
+    assert not second(prober, healthy.claim(suffix)).verdicts
 
 
 @pytest.mark.parametrize("suffix", ["abort", "commit", "put"])
@@ -277,12 +308,14 @@ def test_the_manager_writes_one_finding_for_each_divergence(
     try:
         started = time.monotonic()
         manager.offer(row(diverged.claim(suffix)) for suffix in KINDS)
-        watch.until(lambda s: len(s.open) == len(KINDS) and not s.pending)
+        status = watch.until(lambda s: len(s.open) == len(KINDS) and not s.pending)
         print(f"five suspects confirmed in {time.monotonic() - started:.2f} s")
     finally:
         manager.stop()
     events = read_events(str(tmp_path))
     assert sorted(str(e.kind) for e in events) == sorted(KINDS.values())
+    assert not {"contradict", "failed"} & status.second_opinions.keys()
+    assert sum(status.second_opinions.values()) >= len(KINDS)
     assert all(e.status is FindingStatus.CONFIRMED and e.broker == 2 for e in events)
     assert {e.key.decode() for e in events if e.key} >= {"customer-7", "transfer-1"}
     assert all(set(json.loads(e.evidence)["replicas"]) == {"1", "2", "3"} for e in events)

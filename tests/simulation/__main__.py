@@ -22,6 +22,7 @@ from parallax.findings.incidents import ALONE
 from tests.simulation.beside import Beside, opinion
 from tests.simulation.planned import Planned
 from tests.simulation.second import Second
+from tests.simulation.shadow import Shadow, ShadowAskingMore, ShadowOfAnswers
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
@@ -42,7 +43,14 @@ GROUPS = {
     "judged": "of the judge",
     "beside": "what product and judge say otherwise at the end",
 }
-OPINIONS = {"alone": Second, "beside": Beside, "asked": Planned}
+OPINIONS = {
+    "alone": Second,
+    "beside": Beside,
+    "asked": Planned,
+    "behind-probes": Shadow,
+    "behind-probes-by-answers": ShadowOfAnswers,
+    "behind-probes-that-ask-more": ShadowAskingMore,
+}
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ import copy
 import json
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +21,7 @@ from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.config import CompareSettings, FindingSettings
 from parallax.findings import finding as findings
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import claim_of
 from parallax.findings.happenings import (
@@ -39,6 +40,7 @@ from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incident import decided
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.requests import Wants
 from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
 from tests.simulation.cluster import Cluster
@@ -123,6 +125,7 @@ class Monitor(Readers):
         self.state = PartitionState().to_bytes()
         self.lifecycle = self._life()
         self.singles = Singles()
+        self.requests = 0
         self.clock = 0.0
         self.todo: deque[Action] = deque()
         self.random = random.Random(self.seed)
@@ -261,12 +264,21 @@ class Monitor(Readers):
         seen = [self.cluster if between is None else copy.deepcopy(self.cluster)]
 
         def moving() -> None:
+            self.requests += 1
             if between is not None and between():
                 seen.append(copy.deepcopy(self.cluster))
 
-        answers = ask(self.cluster, action.claims, moving, self._history, self._policy)
+        answers = ask(self.cluster, action.claims, moving, self._history, self._policy, self.asking)
+        self.heard(action.claims, answers, seen)
         for then in self._handle(Answered([(action, answers)])):
             self.todo += self._append(then, tuple(seen)) if isinstance(then, Append) else [then]
+
+    def asking(self, wants: Wants) -> Wants:
+        """What each replica is asked for, of what a probe asks it for."""
+        return wants
+
+    def heard(self, claims: Sequence[Claim], answers: Sequence[Answers], seen: Sequence[Cluster]) -> None:
+        """A probe was made of a cluster that was in these states meanwhile."""
 
     @property
     def _policy(self) -> str:

@@ -8,6 +8,7 @@ product's; the cluster may move on between any two requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from parallax.findings.answers import (
@@ -29,6 +30,7 @@ from parallax.findings.pointing import Held, Replaced, Stretch, StretchShown, ne
 from parallax.findings.questions import Reading, driven, questions, reading
 from parallax.findings.requests import (
     Aborted,
+    Ask,
     Coordinators,
     EndOfEpoch,
     Ends,
@@ -80,6 +82,7 @@ def ask(
     between: Callable[[], None] = lambda: None,
     history: Callable[[], KeyHistory] = KeyHistory,
     policy: str | None = None,
+    more: Callable[[Wants], Wants] = lambda wants: wants,
 ) -> list[Answers]:
     """What the replicas answer to a probe of claims that accuse one of them.
 
@@ -89,8 +92,15 @@ def ask(
         between: called before each request; lets the cluster move on.
         history: what the views have recorded of keys when it is called.
         policy: the topic's cleanup policy; None where nobody says.
+        more: what each replica is asked for, of what the product asks.
     """
-    return driven(questions(claims, cluster.now), lambda question: _answer(cluster, question, between, history, policy))
+
+    def answer(question: Question) -> Any:
+        if isinstance(question, Ask):
+            question = replace(question, wants=more(question.wants))
+        return _answer(cluster, question, between, history, policy)
+
+    return driven(questions(claims, cluster.now), answer)
 
 
 def _answer(
@@ -101,7 +111,8 @@ def _answer(
     policy: str | None,
 ) -> Any:
     if isinstance(question, Where):
-        return Whereabouts(tuple(cluster.replicas), tuple(sorted(cluster.isr)), cluster.leader)
+        in_sync, epoch = tuple(sorted(cluster.isr)), cluster.leader_epoch
+        return Whereabouts(tuple(cluster.replicas), in_sync, cluster.leader, leader_epoch=epoch)
     if isinstance(question, Coordinators):
         between()
         said = {pid: _coordinator(cluster, pid) for pid in question.producer_ids}

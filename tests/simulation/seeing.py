@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
 from parallax.evidence.atoms import End, Ended, EpochEnd, Fact, Look, Place, Reading, Stable
 from parallax.evidence.ledger import Ledger
 from parallax.model import Outcome, ReadEvent, RowKind
@@ -16,10 +18,11 @@ _MARKERS = {RowKind.COMMIT: End.COMMIT, RowKind.ABORT: End.ABORT}
 
 
 class Reports:
-    """Takes what readers report into a ledger, row by row."""
+    """Takes what readers report into a ledger, row by row; keys in the form that ``key_of`` gives their halves."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, key_of: Callable[[int, int], Hashable] = key_of_halves) -> None:
         self.ledger = ledger
+        self._key_of = key_of
         self._undated: dict[int, dict[Place, End]] = {}
         """By broker: outcomes that were read, before the position row that says how far."""
         self._read_from: dict[tuple[int, int], int] = {}
@@ -36,7 +39,7 @@ class Reports:
         elif row["kind"] == RowKind.POSITION:
             self._position(view, broker, row)
         elif row["kind"] not in (RowKind.LISTED, RowKind.EMPTIED):  # A look shows them.
-            fact = _fact(row)
+            fact = self._fact(row)
             self.ledger.fact(fact, broker, now)
             if view == RC and fact.transactional:
                 end = End.ABORT if row["outcome"] == Outcome.ABORTED else End.COMMIT
@@ -67,14 +70,13 @@ class Reports:
         if epoch >= 0:
             self._read_in[view, broker] = epoch
 
-
-def _fact(row: Row) -> Fact:
-    place, producer = Place(row["offset"], row["leader_epoch"]), row["producer_id"]
-    if row["kind"] != RowKind.RECORD:
-        return Fact(place, producer, end=_MARKERS[RowKind(row["kind"])], producer_epoch=row["producer_epoch"])
-    key = key_of_halves(row["key_hash_hi"], row["key_hash_lo"]) if row["key_size"] >= 0 else None
-    value = None if row["value_size"] < 0 else row["content_hash"]
-    return Fact(place, producer, row["outcome"] != Outcome.NONE, None, key, value, row["producer_epoch"])
+    def _fact(self, row: Row) -> Fact:
+        place, producer = Place(row["offset"], row["leader_epoch"]), row["producer_id"]
+        if row["kind"] != RowKind.RECORD:
+            return Fact(place, producer, end=_MARKERS[RowKind(row["kind"])], producer_epoch=row["producer_epoch"])
+        key = self._key_of(row["key_hash_hi"], row["key_hash_lo"]) if row["key_size"] >= 0 else None
+        value = None if row["value_size"] < 0 else row["content_hash"]
+        return Fact(place, producer, row["outcome"] != Outcome.NONE, None, key, value, row["producer_epoch"])
 
 
 def look_at(cluster: Cluster, broker: int) -> Look | None:

@@ -397,6 +397,13 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         [([str(b)], n) for b, n in sorted(status.probe_bytes.items())],
     )
     yield _counter(
+        "second_opinions",
+        "Claims that a second judge, in shadow, has judged by the answers to a probe, by how the two stand to each "
+        "other: same, judge_knows_more, judge_knows_less, contradict or failed. Findings do not go by it.",
+        ("result",),
+        [([how], n) for how, n in sorted(status.second_opinions.items())],
+    )
+    yield _counter(
         "findings_judging_errors",
         "Claims that could not be judged, by a fault of Parallax; each is put off and tried again.",
         (),

@@ -119,7 +119,9 @@ class Stable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All that one replica shows at one moment to a client that asks for everything.
+    """What one replica shows at one moment to a client that asks for everything, or for a part.
+
+    A part says nothing of what was not asked for: that it does not hold a fact is no absence (`lacks`).
 
     Attributes:
         broker: whose replica it is.
@@ -128,13 +130,21 @@ class Look:
         high_watermark: its own; no client is shown more.
         last_stable: its own last stable offset (LSO).
         log_end: its log end offset.
-        open: by producer, where the transaction begins that it holds open.
+        open: by producer, where the transaction begins that it holds open; None: nobody asked, and it may hold some.
         facts: what it holds from the log start to the high watermark.
         outcomes: of transactional records below the LSO, what its read_committed consumers make of them.
         listed: the producers and first offsets of its aborted transactions.
         tops: last offset and epoch of each batch below the high watermark, rising; of batches without records too.
         ends: its answers to where epochs end, by the epoch asked about; None: it knows no epoch as new.
-        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` of an empty log.
+        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` of an empty log. Of a log that
+            was asked for a part and does not lead, a lower bound.
+        asked: the offsets that were asked for; None: all from the log start to the high watermark. Of a part, ``tops``
+            says only that the log holds that epoch at the offset or beyond.
+        keys: the keys of which the newest record that read_committed consumers are given was asked for; None: all, and
+            of read_uncommitted consumers as well.
+        entries: of the epochs that were asked about, those that the log is seen to have an entry of, where ``ends``
+            does not say it.
+        has_grown: its log had grown when its open transactions had been listed.
     """
 
     broker: int
@@ -143,13 +153,39 @@ class Look:
     high_watermark: int
     last_stable: int
     log_end: int
-    open: Mapping[int, int] = field(default_factory=dict)
+    open: Mapping[int, int] | None = field(default_factory=dict)
     facts: Mapping[Place, Fact] = field(default_factory=dict)
     outcomes: Mapping[Place, End] = field(default_factory=dict)
     listed: frozenset[tuple[int, int]] = frozenset()
     tops: tuple[Place, ...] = ()
     ends: Mapping[int, EpochEnd | None] = field(default_factory=dict)
     latest_epoch: int = UNKNOWN
+    asked: frozenset[int] | None = None
+    keys: frozenset[Hashable] | None = None
+    entries: frozenset[int] = frozenset()
+    has_grown: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was asked for everything."""
+        return self.asked is None
+
+    def lacks(self, place: Place) -> bool:
+        """Whether it was asked for what lies at a place, and does not hold that."""
+        return (self.asked is None or place.offset in self.asked) and place not in self.facts
+
+    def has_ended(self, producer: int, offset: int) -> bool | None:
+        """Whether it has ended the transaction of a record that it holds or held; None: nobody asked.
+
+        It has where it lists none of the producer that begins there or below, or shows the record's outcome.
+        """
+        if self.open is None:
+            return True if offset < self.last_stable else None
+        return self.open.get(producer, offset + 1) > offset
+
+    def tells_of(self, key: Hashable) -> bool:
+        """Whether it says what its read_committed consumers are given of a key."""
+        return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of the first batch that it holds at an offset or beyond; `UNKNOWN` where there is none."""
@@ -157,7 +193,7 @@ class Look:
 
     def knows(self, epoch: int) -> bool:
         """Whether its log is seen to have an entry of an epoch itself; of the first one, only a batch says so."""
-        if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch:
+        if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch or epoch in self.entries:
             return True
         return epoch - 1 in self.ends and has_entry(self.ends, epoch)
 

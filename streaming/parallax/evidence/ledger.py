@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
 from parallax.evidence.atoms import NEVER, End, Ended, Fact, Look, Place, Reading, Stable
+from parallax.model import UNKNOWN
 
 
 class Timely(NamedTuple):
@@ -97,12 +98,21 @@ class Ledger:
         """A broker told where its log begins and ends."""
         self.log_starts[broker] = log_start
         if log_end > log_start:
-            self.head = log_start if self.head is None else min(self.head, log_start)
+            self.begun_below(log_start + 1)
+
+    def begun_below(self, offset: int) -> None:
+        """Some log was seen to begin below an offset, and to hold anything."""
+        self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
-        """Take in all that a look at one replica says."""
+        """Take in all that a look at one replica says; of a part of it, the facts and where the log begins."""
         for fact in look.facts.values():
             self.fact(fact, look.broker, look.at)
+        self.started(look.broker, look.log_start, look.log_end)
+        if look.is_whole:
+            self._whole(look, leads=leads)
+
+    def _whole(self, look: Look, *, leads: bool) -> None:
         decided_in = look.epoch_at(look.last_stable - 1)
         for place, end in look.outcomes.items():
             self.ended(look.broker, place, Ended(end, look.last_stable, decided_in))
@@ -110,9 +120,8 @@ class Ledger:
         epoch = look.epoch_at(top - 1)
         last = epoch if epoch >= 0 else (look.tops[-1].epoch if look.tops else -1)
         self.read(look.broker, Reading(look.log_start, top, look.at, last))
-        self.started(look.broker, look.log_start, look.log_end)
         self.is_stable(Stable(look.log_start, look.last_stable, top, epoch))
-        for producer, first in look.open.items():
+        for producer, first in (look.open or {}).items():
             self.held_open[look.broker][producer, first] = Place(top, epoch)
         if leads:
             self.led(look.at, top)
@@ -124,6 +133,52 @@ class Ledger:
             for epoch, found in look.ends.items():
                 if found is not None and epoch < look.tops[-1].epoch:
                     self.epoch_ends[epoch].add((found.end, look.tops[-1]))
+
+    def part(self, keys: Collection[Hashable], producers: Collection[int], offsets: Collection[int]) -> Ledger:
+        """What is known of some keys, with the transactions that have written them, of some producers and offsets.
+
+        What lies elsewhere becomes room, where nobody read in time. Of each epoch the lowest fact and the highest stay
+        as well: they tell whether something of it was cut.
+
+        Args:
+            keys: whose records are kept, and all of the producers of these.
+            producers: of whom all is kept.
+            offsets: at which all is kept.
+        """
+        writers = {f.producer for f in self.facts.values() if f.transactional and f.end is None and f.key in keys}
+        writers |= {*producers} - {UNKNOWN}
+        ends = {p for epoch in {p.epoch for p in self.facts} for p in _ends(p for p in self.facts if p.epoch == epoch)}
+        kept = {
+            place: fact
+            for place, fact in self.facts.items()
+            if place in ends
+            or place.offset in offsets
+            or fact.producer in writers
+            or (fact.end is None and fact.key in keys)
+        }
+        found = Ledger(self.retention)
+        found.facts = kept
+        for place in kept:
+            found.at[place.offset].add(place.epoch)
+            found.holders[place] = {*self.holders[place]}
+        found.unlike = self.unlike & kept.keys()
+        for broker, outcomes in self.outcomes.items():
+            found.outcomes[broker] = {place: ended for place, ended in outcomes.items() if place in kept}
+        for broker, begun in self.begun.items():
+            found.begun[broker] = {place: at for place, at in begun.items() if place in kept}
+        for broker, held in self.held_open.items():
+            found.held_open[broker] = {name: upto for name, upto in held.items() if name[0] in writers}
+        found.readings, found.written = [*self.readings], [*self.written]
+        found.own.update({broker: [*readings] for broker, readings in self.own.items()})
+        found._timely.update({epoch: [*spans] for epoch, spans in self._timely.items()})
+        found.stable, found.log_starts, found.head = {*self.stable}, {**self.log_starts}, self.head
+        found.epoch_ends.update({epoch: {*told} for epoch, told in self.epoch_ends.items()})
+        found.elsewhere = {name: end for name, end in self.elsewhere.items() if name[0] in writers}
+        return found
+
+    def seen_whole(self, span: Timely) -> None:
+        """Somebody has seen all that was written of a span, in a log of that epoch: nothing came and went unseen."""
+        self._timely[span.epoch].append((span.start, span.end))
 
     def timely(self) -> list[Timely]:
         """What was read of any replica before a cleaner can have removed what nobody supersedes.
@@ -195,6 +250,12 @@ class Ledger:
             and (fact := self.facts[place]).end is not None
             and fact.producer == producer
         ]
+
+
+def _ends(places: Iterable[Place]) -> set[Place]:
+    """The lowest and the highest of some places."""
+    every = sorted(places)
+    return {every[0], every[-1]} if every else set()
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

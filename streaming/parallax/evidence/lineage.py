@@ -14,12 +14,12 @@ class Lineage:
 
     What decides, in this order:
 
-    1. The leader was not asked about the epoch, or leads in an older one: *perhaps*.
+    1. A newer record was shown at the offset, whose epoch the leader's log holds there or beyond: another leader wrote
+       there: *no*.
     2. The leader holds a batch at the place's offset or beyond in the place's epoch: the place is in its log, for two
        logs that hold one place are alike below it (KIP-101): *yes*.
-    3. The leader holds an older epoch at the offset or beyond, or says that the next epoch begins at the offset or
-       below: another leader wrote there: *no*. So it is where a newer record was shown at the offset, whose epoch the
-       leader's log holds there or beyond.
+    3. The leader was not asked about the epoch, or leads in an older one: *perhaps*. It holds an older epoch at the
+       offset or beyond, or says that the next epoch begins at the offset or below: *no*, as in 1.
     4. The leader's log is not seen to have an entry of the epoch: *perhaps*. It may be a copy of a log of which the
        epoch's records had been cleaned, or of one that was elected without them.
     5. One in sync holds that epoch there or beyond: *yes*.
@@ -119,10 +119,14 @@ class Lineage:
         return place.offset >= end
 
     def _of(self, place: Place) -> Belongs:
+        newer = (epoch for epoch in self._ledger.at.get(place.offset, ()) if epoch > place.epoch)
+        if any(place.offset <= self.leader_tops.get(epoch, -1) for epoch in newer):
+            return Belongs.NO
+        if place.offset <= self.leader_tops.get(place.epoch, -1):
+            return Belongs.YES
         if self._end(place.epoch) is None:
             return Belongs.PERHAPS
-        newer = (epoch for epoch in self._ledger.at.get(place.offset, ()) if epoch > place.epoch)
-        if any(place.offset <= self.leader_tops.get(epoch, -1) for epoch in newer) or self._is_cut(place):
+        if self._is_cut(place):
             return Belongs.NO
         if not self._is_known(place.epoch):
             return Belongs.PERHAPS

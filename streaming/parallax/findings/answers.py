@@ -269,6 +269,7 @@ class Answers:
     Attributes:
         replicas: by broker id; every replica of the partition is in it, with its error where it did not answer.
         leader: node id; -1 where there is none.
+        leader_epoch: that it leads in; -1 where it is not known.
         isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
         gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands. Where others
@@ -299,6 +300,7 @@ class Answers:
     cleanup_policy: str | None = None
     pivot: int = NOBODY
     assigned: tuple[int, ...] = ()
+    leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
         """The logs of some that answered; ``is_whole``: nobody is away."""

@@ -148,6 +148,8 @@ class FindingsStatus:
         judging_errors_total: how often the judging of a claim raised.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
         probe_bytes: bytes of records that probes have read, by broker id, since the process started.
+        second_opinions: claims on which the judge in shadow gave an answer, by how it stands to the one of the probe
+            (`parallax.findings.second_opinion.Agreement`), since the process started.
         last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
         asked_again: when each finding that stands was asked about again since the start, and what came of it, by its
             id; incidents, which are asked about by parts, are not among them.
@@ -167,6 +169,7 @@ class FindingsStatus:
     judging_errors_total: int = 0
     unlisted_total: Mapping[str, int] = field(default_factory=dict)
     probe_bytes: Mapping[int, int] = field(default_factory=dict)
+    second_opinions: Mapping[str, int] = field(default_factory=dict)
     last_probe_at: float | None = None
     asked_again: Mapping[str, AskedAgain] = field(default_factory=dict)
     error: str | None = None

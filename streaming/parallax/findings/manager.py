@@ -46,6 +46,7 @@ from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.probe import Prober
 from parallax.findings.scan import folder_of
+from parallax.findings.second_opinion import SecondOpinions
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
 from parallax.model import FindingStatus, Severity, broker_label
 from parallax.replica.client import ReplicaClient
@@ -155,6 +156,7 @@ class FindingsManager:
         self._read_bytes: dict[int, int] = {}
         """As it was reported last."""
         self._lanes = Lanes(_PROBES, "probe")
+        self._second_opinions = SecondOpinions()
         self._thread = threading.Thread(target=self._run, name="findings", daemon=True)
 
     def start(self) -> None:
@@ -378,6 +380,7 @@ class FindingsManager:
         answers: list[Answers] | None = None
         try:
             answers = self._prober.probe(probe.claims)
+            self._second_opinions.hear(probe.claims, answers)
         except Exception:
             log.exception(
                 "brokers could not be asked about a suspect; it is tried again",
@@ -398,6 +401,7 @@ class FindingsManager:
                 error=status.error or self._unread,
                 skipped=skipped,
                 probe_bytes=self._read_bytes,
+                second_opinions=self._second_opinions.counts,
             )
         )
 

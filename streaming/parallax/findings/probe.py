@@ -172,7 +172,7 @@ class Prober:
         if gone is HowGone.PARTITION:
             return Whereabouts(gone=f"{topic}-{partition} does not exist any more")
         place = found.partitions[partition]
-        return Whereabouts(tuple(place.replicas), tuple(place.isr), place.leader, found.topic_id)
+        return Whereabouts(tuple(place.replicas), tuple(place.isr), place.leader, found.topic_id, place.leader_epoch)
 
     def _policy(self, topic: str) -> str | None:
         """The topic's cleanup policy; None where no broker says, or it may not be read."""

@@ -220,13 +220,24 @@ def _asked(
         claim.suspect_id: Answers(
             {b: read.for_claim(claim) for b, read in found[claim.suspect_id].items()},
             leader=where.leader,
+            leader_epoch=where.leader_epoch,
             isr=where.isr,
             assigned=where.replicas,
             coordinator=coordinators.get(claim.producer_id),
             asked_at_ms=asked_at_ms,
             key=_key_bytes(found[claim.suspect_id].values(), claim),
             rest=tuple(
-                (c, Answers(_of(read, c), where.leader, asked_at_ms=asked_at_ms, isr=where.isr, recreated=recreated))
+                (
+                    c,
+                    Answers(
+                        _of(read, c),
+                        where.leader,
+                        asked_at_ms=asked_at_ms,
+                        isr=where.isr,
+                        recreated=recreated,
+                        leader_epoch=where.leader_epoch,
+                    ),
+                )
                 for c, read in rest.get(claim.suspect_id, ())
             ),
             rest_unknown=unknown_rest(recorded.get(claim.suspect_id, TransactionRecords())),

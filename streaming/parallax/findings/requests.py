@@ -24,6 +24,7 @@ class Whereabouts:
     isr: tuple[int, ...] = ()
     leader: int = -1
     topic_id: str = ""
+    leader_epoch: int = -1
     gone: str | None = None
     error: str | None = None
 

@@ -92,7 +92,7 @@ class Case:
         """The first record that is surely open in truth; no cleaner comes further, whatever holds a replica back."""
         end = self.top
         standing = {self.partition.leader, *self.partition.in_sync} & self.looks.keys()
-        for producer in {producer for broker in standing for producer in self.looks[broker].open}:
+        for producer in {producer for broker in standing for producer in self.looks[broker].open or ()}:
             ends = self.transactions.markers.get(producer, [])
             first = min(
                 (
@@ -103,7 +103,7 @@ class Case:
                 default=end,
             )
             for broker in standing:
-                begins = self.looks[broker].open.get(producer)
+                begins = (self.looks[broker].open or {}).get(producer)
                 if (
                     begins is not None
                     and begins <= first
@@ -144,6 +144,8 @@ class Case:
         held = next((top for top in look.tops if top.offset >= offset), None)
         if held is not None:
             return self.lineage.of(Place(offset, held.epoch)) is Belongs.YES
+        if not look.is_whole:
+            return False
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:

@@ -32,7 +32,7 @@ def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
     ]
     found: dict[int, list[tuple[int, int, int, list[Place]]]] = defaultdict(list)
     for broker, look in case.looks.items():
-        for producer, first in look.open.items():
+        for producer, first in (look.open or {}).items():
             end = case.transactions.first_end(producer, first)
             atoms: list[Place] | None = None
             if end >= 0 and case.is_of_the_log_that_stands(look, end):
@@ -83,12 +83,12 @@ def _undecided(case: Case, broker: int, first: int) -> Iterator[Undecided]:
 
 def _has_ended(case: Case, other: Look, look: Look, producer: int, first: int) -> bool:
     """Whether another replica in sync, whose log the accused holds to its end, does not hold the transaction open."""
-    if other.broker == look.broker or producer in other.open:
+    if other.broker == look.broker or other.open is None or producer in other.open:
         return False
     if other.broker not in case.partition.in_sync | {case.partition.leader}:
         return False
     # What lies beyond a high watermark may be an end marker that nobody has replicated.
-    if not other.log_start <= first < other.log_end == other.high_watermark:
+    if other.has_grown or not other.log_start <= first < other.log_end == other.high_watermark:
         return False
     last = other.log_end - 1
     return case.is_of_the_log_that_stands(other, last) and case.is_of_the_log_that_stands(look, last)

@@ -27,7 +27,8 @@ class Judgement:
         differed: by key, the newest record of it when replicas differed about it last; for the next look.
         worlds: of each key that was judged, how many choices it had.
         too_many: keys that have too many worlds.
-        right: by key, the brokers that are right about it in every world, for consumers of both isolation levels.
+        right: by key, the brokers that are right about it in every world, for consumers of both isolation levels; where
+            the looks speak of read_committed consumers alone, for them.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -102,21 +103,29 @@ class _Judging:
             if fact.end is None and fact.offset >= self.case.start:
                 doubted[fact.key].append(fact)
         for key in {**facts, **doubted}:
-            self._key(key, facts.get(key, []), doubted.get(key, []))
+            if any(look.tells_of(key) for look in self.case.looks.values()):
+                self._key(key, facts.get(key, []), doubted.get(key, []))
+
+    def _levels(self) -> tuple[IsolationLevel, ...]:
+        """The isolation levels of which the looks say what consumers are given."""
+        is_whole = all(look.keys is None for look in self.case.looks.values())
+        uncommitted = (IsolationLevel.READ_UNCOMMITTED,) if is_whole else ()
+        return IsolationLevel.READ_COMMITTED, *uncommitted
 
     def _key(self, key: Hashable, facts: list[Fact], doubted: list[Fact]) -> None:
-        """Judge a key at both isolation levels; who is wrong at both is wrong once."""
-        levels = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
-        committed, uncommitted = (keys.judge(self.case, key, facts, doubted, level) for level in levels)
-        if committed is None or uncommitted is None:
+        """Judge a key at each isolation level; who is wrong at both is wrong once."""
+        every = [keys.judge(self.case, key, facts, doubted, level) for level in self._levels()]
+        judged_at = [judged for judged in every if judged is not None]
+        if len(judged_at) < len(every):
             self.too_many.append(key)
             span = min((f.offset for f in (*facts, *doubted)), default=0), self.case.top
             self.undecided += [Undecided(About.KEY, b, (span,), key=key) for b in self.case.looks]
             return
-        self.worlds += [committed.proof.count, uncommitted.proof.count]
-        right = self.right[key] = keys.both(committed, uncommitted)
+        committed = judged_at[0]
+        self.worlds += [judged.proof.count for judged in judged_at]
+        right = self.right[key] = keys.right_at(judged_at)
         said: set[int | None] = set()
-        for judged in (committed, uncommitted):
+        for judged in judged_at:
             for verdict in self._verdicts(key, judged, right):
                 if verdict.accused not in said:
                     said.add(verdict.accused)
@@ -126,7 +135,7 @@ class _Judging:
         elif not said:
             self._settle(key, committed, right)
         for broker in self.case.looks.keys() - right - said:
-            missing = committed.proof.missing + uncommitted.proof.missing
+            missing = [span for judged in judged_at for span in judged.proof.missing]
             if missing:
                 self.undecided.append(Undecided(About.KEY, broker, tuple(sorted(set(missing))), key=key))
 

@@ -103,7 +103,8 @@ class _Key:
                 self.groups.append(group)
             self.end_or_choice[fact.offset] = numbers[id(group)]
         self.visible = [offset for offset, end in self.end_or_choice.items() if end is End.COMMIT]
-        self.shown = [self._shown(broker) for broker in sorted(self.case.looks)]
+        telling = (broker for broker, look in self.case.looks.items() if look.tells_of(self.key))
+        self.shown = [self._shown(broker) for broker in sorted(telling)]
 
     def _shown(self, broker: int) -> _Shown:
         look = self.case.looks[broker]
@@ -145,7 +146,8 @@ class _Key:
         missing += [(one.bound, self.full) for one in self.shown if one.bound < self.full]
         missing += [(0, one.lost_below) for one in self.shown if one.lost_below >= 0]
         missing += [(0, self.case.start)] if self.case.start else []
-        proof = Proof.of(worlds.distinct, self.case.looks, atoms, missing, count=worlds.choices * same)
+        judged = [one.broker for one in self.shown]
+        proof = Proof.of(worlds.distinct, judged, atoms, missing, count=worlds.choices * same)
         return Judged(proof, worlds.explained, newest)
 
     # -- where a deletion may be that nobody was shown -----------------------------------------------------------------
@@ -257,8 +259,7 @@ def _ranks(numbers: Iterable[int]) -> dict[int, int]:
     return {number: rank for rank, number in enumerate(sorted(set(numbers)), -1)}
 
 
-def both(committed: Judged | None, uncommitted: Judged | None) -> frozenset[int]:
-    """The brokers that are right for consumers of both isolation levels."""
-    if committed is None or uncommitted is None:
-        return NOBODY_ELSE
-    return committed.proof.right & uncommitted.proof.right
+def right_at(every: Iterable[Judged]) -> frozenset[int]:
+    """The brokers that are right at all of these isolation levels."""
+    rights = [judged.proof.right for judged in every]
+    return frozenset.intersection(*rights) if rights else NOBODY_ELSE

@@ -93,7 +93,7 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
         if fact.end is not None:
             continue
         read = {b for b, look in case.looks.items() if max(case.start, look.log_start) <= offset < look.high_watermark}
-        lacking = frozenset(broker for broker in read if offset not in held[broker])
+        lacking = frozenset(b for b in read if offset not in held[b] and case.looks[b].lacks(fact.place))
         group = case.transactions.of.get(offset) if fact.transactional else None
         options = (End.COMMIT,) if group is None else group.options
         if not lacking or options == (End.ABORT,):
@@ -118,18 +118,23 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
 def heads(case: Case) -> Iterator[Verdict]:
     """The verdicts about logs that begin too high: nothing may be deleted, and another log held what they lack.
 
+    Right is who begins where the lowest log did. A log that holds nothing is neither: it begins at 0 until the first
+    fetch of its replica is answered.
+
     Example: compaction alone, 1 begins at 0, 2 at 40: 2 has lost its head. Counter-example: the policy deletes as well.
     """
     head = case.ledger.head
     if case.partition.deletes or head is None or not case.partition.compacted:
         return
-    late = frozenset(b for b, look in case.looks.items() if look.log_start > head and look.log_end > look.log_start)
+    holding = {broker: look for broker, look in case.looks.items() if look.log_end > look.log_start}
+    late = frozenset(broker for broker, look in holding.items() if look.log_start > head)
     for broker in sorted(late):
-        proof = Proof.of([World(late)], late)
+        proof = Proof.of([World(late)], holding)
         yield Verdict(
             about=About.HEAD,
             proof=proof,
             accused=broker,
+            right=proof.right,
             everywhere=late >= case.partition.replicas,
             offset=case.looks[broker].log_start,
         )

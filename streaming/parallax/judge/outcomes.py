@@ -121,6 +121,8 @@ class Outcomes:
         own = min(ends, key=lambda fact: fact.offset, default=None)
         if own is None or own.offset != group.end_marker or own.offset >= look.last_stable:
             return None
+        if not look.is_whole and self.case.transactions.room_for_an_end(group.producer, offset, own.offset):
+            return None  # It may hold a lower one, for which nobody asked.
         return own.end
 
     # -- what replicas state -------------------------------------------------------------------------------------------
@@ -130,15 +132,8 @@ class Outcomes:
         case, stated = self.case, defaultdict[int, dict[int, Statement]](dict)
         for broker in sorted(case.partition.replicas & case.looks.keys()):
             look = case.looks[broker]
-            for place, ended in case.ledger.outcomes.get(broker, {}).items():
-                fact = case.facts.get(place.offset)
-                if fact is None or fact.place != place or place.offset >= look.last_stable:
-                    continue
-                is_held = place in look.facts
-                if not (look.goes_on(ended.upto, ended.epoch) or self._holds_its_end(broker, look, fact)):
-                    continue
-                if is_held or not self._its_end_was_cut(broker, fact):
-                    stated[place.offset][broker] = Statement(ended.end, is_held)
+            for offset, statement in (*self._shown_before(broker, look), *self._given_of_a_part(look)):
+                stated[offset][broker] = statement
             for producer, first in look.listed:
                 fact = case.facts.get(first)
                 if fact is None or fact.producer != producer or not fact.transactional:
@@ -149,6 +144,26 @@ class Outcomes:
             stated[offset].setdefault(broker, Statement(end, is_held=False))
         return stated
 
+    def _shown_before(self, broker: int, look: Look) -> Iterator[tuple[int, Statement]]:
+        """What a replica was read to make of records; of a whole look, that is among it."""
+        case = self.case
+        for place, ended in case.ledger.outcomes.get(broker, {}).items():
+            fact, is_held = case.facts.get(place.offset), place in look.facts
+            if fact is None or fact.place != place or place.offset >= look.last_stable:
+                continue
+            if not (is_held or look.lacks(place)):
+                continue
+            if not (look.goes_on(ended.upto, ended.epoch) or self._holds_its_end(broker, look, fact)):
+                continue
+            if is_held or not self._its_end_was_cut(broker, fact):
+                yield place.offset, Statement(ended.end, is_held)
+
+    def _given_of_a_part(self, look: Look) -> Iterator[tuple[int, Statement]]:
+        """What a replica that was asked for a part makes of the records that it was asked for."""
+        for place, end in () if look.is_whole else look.outcomes.items():
+            if self.case.facts.get(place.offset) == look.facts[place] and place.offset < look.last_stable:
+                yield place.offset, Statement(end, is_held=True)
+
     def _may_be_empty(self, broker: int, look: Look, fact: Fact) -> bool:
         """Whether what a replica lists as aborted may be a batch that was empty when the replica got it.
 
@@ -157,6 +172,8 @@ class Outcomes:
         """
         if broker in self.case.ledger.holders[fact.place]:
             return False
+        if not look.is_whole:
+            return True
         held = next((top for top in look.tops if top.offset >= fact.offset), None)
         return held is not None and held not in look.facts
 
@@ -184,7 +201,7 @@ class Outcomes:
                 # With another end marker between, it may have ended the record by that, and cleaned it.
                 if own is None or own.offset != self.case.transactions.first_end(producer, marker):
                     continue
-                has_ended = look.open.get(producer, own.offset) >= own.offset
+                has_ended = look.open is not None and look.open.get(producer, own.offset) >= own.offset
                 end = self.case.facts[own.offset].end if self.case.facts[own.offset].place == own else None
                 may_hide = self.case.transactions.room_for_an_end(producer, marker, own.offset)
                 if has_ended and end is not None and not may_hide:
@@ -193,10 +210,12 @@ class Outcomes:
 
     def _by_the_next_held(self, broker: int, look: Look) -> Iterator[tuple[int, int, End]]:
         """Records beyond a replica's LSO that it has ended by another marker than the first one that stands."""
+        if not look.is_whole:
+            return  # It may hold one in between, for which nobody asked.
         for place, fact in look.facts.items():
             if not fact.transactional or place.offset < look.last_stable or self.case.facts.get(place.offset) != fact:
                 continue
-            if look.open.get(fact.producer, place.offset + 1) <= place.offset:
+            if look.has_ended(fact.producer, place.offset) is not True:
                 continue
             ends = (f for f in look.facts.values() if f.end is not None and f.producer == fact.producer)
             own = min((f for f in ends if f.offset > place.offset), key=lambda f: f.offset, default=None)
@@ -219,7 +238,7 @@ class Outcomes:
         case, missed = self.case, dict[int, int]()
         for place, at in case.ledger.begun.get(broker, {}).items():
             fact = case.facts.get(place.offset)
-            if fact is None or fact.place != place or place in look.facts:
+            if fact is None or fact.place != place or not look.lacks(place):
                 continue
             group = case.transactions.of.get(place.offset)
             if group is not None and _is_known_elsewhere(group):
@@ -241,7 +260,7 @@ class Outcomes:
             marker = case.transactions.first_end(producer, first)
             if fact is None or fact.producer != producer or not 0 <= marker < upto.offset:
                 continue
-            if look.open.get(producer) != first and look.goes_on(upto.offset, upto.epoch):
+            if look.open is not None and look.open.get(producer) != first and look.goes_on(upto.offset, upto.epoch):
                 self._unread.add((broker, first))
                 missed.setdefault(first, marker)
         return missed

@@ -130,10 +130,14 @@ class Transactions:
         if end >= 0:
             known = facts[end].end
             options = (End.COMMIT, End.ABORT) if may_hide or known is None else (known,)
-        elif self._leader is not None and self._leader.open.get(producer, offsets[0] + 1) <= offsets[0]:
+        elif self._leader is not None and self._leader.has_ended(producer, offsets[0]) is False:
             options = (End.OPEN, End.COMMIT, End.ABORT) if may_hide else (End.OPEN,)
         else:
-            is_behind = self._leader is None or self._leader.log_end <= last
+            is_behind = (
+                self._leader is None
+                or self._leader.log_end <= last
+                or self._leader.has_ended(producer, offsets[0]) is None
+            )
             options = (End.COMMIT, End.ABORT, *([End.OPEN] if is_behind else []))
         missing: tuple[Span, ...] = ()
         if len(options) > 1:

@@ -92,6 +92,7 @@ NAMES = {
     "probes_total",
     "transactions_not_listed_total",
     "probe_bytes_total",
+    "second_opinions_total",
     "query_batch_seconds",
     "query_last_progress_timestamp_seconds",
     "query_restarts_total",
@@ -249,6 +250,7 @@ def full(state: MonitorState) -> MonitorState:
         last_probe_at=995.0,
         unlisted_total={"orders": 2},
         probe_bytes={2: 4096},
+        second_opinions={"same": 7},
     )
     state.update_findings(status)
     state.update_maintenance("progress", TableSize(3, 4096))

@@ -923,6 +923,13 @@ def test_bytes_that_were_probed_are_reported_though_no_probe_came_back(start: St
     watch.until(lambda s: s.probe_bytes == {2: 4096})
 
 
+def test_a_second_opinion_on_each_probe_is_counted(start: Start) -> None:
+    manager, watch = start(Replicas(missing))
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1 and sum(s.second_opinions.values()) >= 1)
+    assert "failed" not in watch.status.second_opinions
+
+
 OLDER, NOTHING = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
 
 

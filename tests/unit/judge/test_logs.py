@@ -85,7 +85,7 @@ def test_a_hole_beyond_the_last_stable_offset_is_a_loss_to_read_uncommitted_cons
 
 def test_a_log_that_begins_above_another_has_lost_its_head() -> None:
     scene = Scene(9).shows(1).shows(2, log_start=4).shows(3)
-    assert said(scene, "head") == {(2, frozenset(), frozenset(), False)}
+    assert said(scene, "head") == {(2, frozenset(), frozenset({1, 3}), False)}
 
 
 def test_a_policy_that_deletes_explains_where_a_log_begins() -> None:

@@ -1,0 +1,185 @@
+"""A probe's answers as looks of `parallax.evidence`: what the judge goes by, of what a probe asks anyway.
+
+A probe asks for a part: some offsets, some leader epochs, the value of one key as read_committed consumers get it. So
+each look says what it was asked for, and the judge takes nothing else for absent.
+
+Where a probe does not ask for open transactions, a replica whose last stable offset is its high watermark holds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from parallax.evidence.atoms import End, EpochEnd, Fact, Look, Place
+from parallax.evidence.ledger import Ledger, Timely
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, MarkerShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.keys import Key
+from parallax.judge.case import Case, Partition
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Outcome, hash_halves
+
+_ENDS: Mapping[str, End] = {"commit": End.COMMIT, "abort": End.ABORT}
+_OUTCOMES: Mapping[str, End] = {COMMITTED: End.COMMIT, ABORTED: End.ABORT}
+_PLAIN = Outcome.NONE.name.lower()
+
+
+def case_of(
+    claim: Claim,
+    answers: Answers,
+    ledger: Ledger,
+    asked: Collection[int] = (),
+    *,
+    compacted: bool = True,
+    deletes: bool = False,
+) -> Case:
+    """A probe of a claim as a case for the judge.
+
+    Args:
+        claim: what was asked about.
+        answers: to the probe, given under one leader.
+        ledger: what is known already; what the answers and the claim say is added.
+        asked: see `looks_of`.
+        compacted: the topic's policy compacts.
+        deletes: records may be deleted from the head of the log.
+    """
+    _recorded(claim, ledger)
+    looks = looks_of(claim, answers, ledger, asked)
+    for broker, look in looks.items():
+        ledger.look(look, leads=broker == answers.leader)
+    partition = Partition(
+        leader=answers.leader,
+        in_sync=frozenset(answers.isr),
+        replicas=frozenset(answers.replicas),
+        compacted=compacted,
+        deletes=deletes,
+    )
+    # What a cleaner had taken by the end of an answer, it took for the sake of what lies below this.
+    stable = max((answer.cleaned_below for answer in answers.replicas.values()), default=UNKNOWN)
+    return Case(ledger, partition, looks, stable)
+
+
+def _recorded(claim: Claim, ledger: Ledger) -> None:
+    """Add what the comparison had seen when it raised a claim: what proves it, of which nothing may be left by now."""
+    if claim.kind is FindingKind.LOG_HEAD_MISSING:
+        ledger.begun_below(claim.offset)
+    known, end = claim.recorded, Place(claim.marker_offset, claim.recorded.leader_epoch)
+    if claim.kind in TRANSACTION_KINDS and min(end) >= 0:
+        for broker, shown in known.markers.items():
+            if claim.end_on(broker) in (None, end) and shown in _ENDS:
+                ledger.fact(Fact(end, claim.producer_id, end=_ENDS[shown]), broker, UNKNOWN)
+        is_own = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER  # It need not be the first one.
+        if not (known.end_unproven or is_own) and known.markers and claim.transaction_start_offset >= 0:
+            # No end marker was lost between the transaction's first record and this one.
+            ledger.seen_whole(Timely(claim.transaction_start_offset + 1, claim.marker_offset, end.epoch))
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and claim.key is not None:
+        deleted, end = Place(claim.offset, known.leader_epoch), Place(claim.marker_offset, known.end_epoch)
+        if min(deleted) >= 0:
+            ledger.fact(
+                Fact(deleted, claim.producer_id, claim.producer_id >= 0, None, claim.key, None), NOBODY, UNKNOWN
+            )
+        if min(end) >= 0:
+            ledger.fact(Fact(end, claim.producer_id, end=End.COMMIT), NOBODY, UNKNOWN)
+
+
+def looks_of(claim: Claim, answers: Answers, ledger: Ledger, asked: Collection[int]) -> dict[int, Look]:
+    """The looks at the replicas that answered about a claim, by broker; keys are the two halves of their hash.
+
+    Args:
+        claim: what was asked about.
+        answers: to the probe.
+        ledger: what is known already. An end marker is said there with its producer's epoch, which a probe leaves out.
+        asked: the offsets that were asked for for its sake; of a page of claims each is given its own part.
+    """
+    found = {b: _look(claim, answers, answer, asked, ledger) for b, answer in sorted(answers.replicas.items())}
+    return {broker: look for broker, look in found.items() if look is not None}
+
+
+def _look(claim: Claim, answers: Answers, answer: ReplicaAnswer, asked: Collection[int], ledger: Ledger) -> Look | None:
+    if answer.error is not None:
+        return None
+    facts = {fact.place: fact for fact in _facts(answer, ledger)}
+    given = {record.offset: record for record in _given(answer)}
+    held = {Place(offset, epoch) for offset, epoch in answer.epochs_at.items() if epoch >= 0}
+    tops = tuple(sorted({*held, *(place for place in facts if place.epoch >= 0)}))
+    is_told = claim.key is not None and answer.key is not None and answer.key.complete
+    return Look(
+        broker=answer.broker,
+        at=answers.asked_at_ms,
+        log_start=answer.log_start_offset,
+        high_watermark=answer.high_watermark,
+        last_stable=answer.last_stable_offset,
+        log_end=answer.log_end_offset,
+        open=_open(answer),
+        facts=facts,
+        outcomes={r.place: _OUTCOMES[r.outcome] for r in given.values() if r.outcome in _OUTCOMES},
+        listed=frozenset(answer.aborted),
+        tops=tops,
+        ends={
+            epoch: None if end is None else EpochEnd(epoch if epoch in answer.epochs_known else UNKNOWN, end)
+            for epoch, end in answer.epoch_ends.items()
+        },
+        latest_epoch=_latest_epoch(answer, answers, tops),
+        asked=frozenset(offset for offset in asked if offset in answer.asked_uncommitted),
+        keys=frozenset({claim.key}) if is_told else frozenset(),
+        entries=answer.epochs_known,
+        has_grown=answer.log_end_after not in (UNKNOWN, answer.log_end_offset),
+    )
+
+
+def _open(answer: ReplicaAnswer) -> dict[int, int] | None:
+    """By producer, where the transaction begins that a replica holds open; None: it does not say."""
+    if answer.open_transactions is not None:
+        return {one.producer_id: one.start_offset for one in answer.open_transactions}
+    return {} if answer.last_stable_offset >= answer.high_watermark else None
+
+
+def _latest_epoch(answer: ReplicaAnswer, answers: Answers, tops: tuple[Place, ...]) -> int:
+    """The newest leader epoch of a log: the leader's is the one that it leads in. Of another log, at least so new."""
+    behind = [epoch + 1 for epoch, end in answer.epoch_ends.items() if end is not None and end < answer.log_end_offset]
+    led_in = answers.leader_epoch if answer.broker == answers.leader else UNKNOWN
+    return max([led_in, *behind, *(top.epoch for top in tops), *answer.epochs_known], default=UNKNOWN)
+
+
+def _given(answer: ReplicaAnswer) -> Iterator[RecordShown]:
+    """The records that read_committed consumers of a replica are given, or denied."""
+    yield from answer.committed.values()
+    if answer.key is not None and answer.key.visible is not None:
+        yield answer.key.visible
+
+
+def _facts(answer: ReplicaAnswer, ledger: Ledger) -> Iterator[Fact]:
+    for record in (*answer.uncommitted.values(), *_given(answer)):
+        yield _record(record)
+    for marker in answer.markers:
+        yield _marker(marker, ledger)
+
+
+def _record(record: RecordShown) -> Fact:
+    return Fact(
+        record.place,
+        record.producer_id,
+        is_transactional(record),
+        None,
+        key_of(record),
+        None if record.value_size < 0 else hash_halves(record.content_hash)[0],
+        record.producer_epoch,
+    )
+
+
+def is_transactional(record: RecordShown) -> bool:
+    """Whether a record is part of a transaction; a read_uncommitted consumer is not told how that ended."""
+    return record.outcome != _PLAIN
+
+
+def key_of(record: RecordShown) -> Key | None:
+    """The key of a record, by its hash; None where it has none."""
+    return hash_halves(record.key_hash) if record.key_hash else None
+
+
+def _marker(marker: MarkerShown, ledger: Ledger) -> Fact:
+    end = _ENDS[marker.type]
+    known = ledger.facts.get(Place(marker.offset, marker.leader_epoch))
+    if known is not None and (known.producer, known.end) == (marker.producer_id, end):
+        return known
+    return Fact(Place(marker.offset, marker.leader_epoch), marker.producer_id, end=end)
