@@ -42,7 +42,7 @@ KINDS = ("records", "commits", "aborts", "listed", "emptied")
 
 PART = np.dtype(
     [
-        ("place", "<i4"),
+        ("range", "<i4"),
         ("block", "<i8"),
         *((name, "<i4") for name in KINDS),
         ("low", "<u8"),
@@ -52,7 +52,7 @@ PART = np.dtype(
         ("contradicted", "<i4"),
     ]
 )
-"""Some rows of one block of one place, next to each other. ``low`` and ``high``: the sum of their fingerprints, each
+"""Some rows of one block, next to each other. ``range``: number of the range of a log that they are of. ``low`` and ``high``: the sum of their fingerprints, each
 half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the highest leader epoch of their batches, -1 where
 none of them has any. ``contradicted``: rows of transactions that are shown otherwise than the row or the end marker of
 the same transaction next to them."""
@@ -145,8 +145,8 @@ def _hashed(producer: Any) -> Any:
 
 
 @njit(forceinline=True)
-def _new_part(part: Any, place: Any, block: Any) -> None:
-    part.place, part.block = place, block
+def _new_part(part: Any, of: Any, block: Any) -> None:
+    part.range, part.block = of, block
     part.records = part.commits = part.aborts = part.listed = part.emptied = 0
     part.low = part.high = np.uint64(0)
     part.first_epoch = part.last_epoch = NOTHING
@@ -209,7 +209,15 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
     """The loop over rows; ``frozen``: what is compiled into it of other modules, which numba does not see."""
 
     def add_up(
-        begins: Array, places: Array, columns: Any, keys: Array, mask: Array, table: Array, parts: Array, moves: Array
+        begins: Array,
+        ranges: Array,
+        columns: Any,
+        keys: Array,
+        mask: Array,
+        table: Array,
+        parts: Array,
+        moves: Array,
+        bits: int,
     ) -> tuple[int, int]:  # pragma: no cover - compiled
         kinds, offsets, times, epochs, producers, producer_epochs, outcomes, his, los, contents, key_sizes, sizes = (
             columns
@@ -217,16 +225,16 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
         n_parts, n_moves = 0, 0
         k0, k1, k2, k3, k4, k5, k6, k7 = keys[0], keys[1], keys[2], keys[3], keys[4], keys[5], keys[6], keys[7]
         of_content = np.uint64(_OF_CONTENT << 16)
-        for run in range(len(places) if len(frozen) else 0):
+        for run in range(len(ranges) if len(frozen) else 0):
             i, end = begins[run], begins[run + 1]
             while i < end:
                 # One part: its sums stay in registers.
-                block, first, begin = offsets[i] >> BLOCK_BITS, n_moves, i
+                block, first, begin = offsets[i] >> bits, n_moves, i
                 low, high, others, against = np.uint64(0), np.uint64(0), np.int64(0), np.int64(0)
                 first_epoch, last_epoch = np.int32(_MOST), np.int32(NOTHING)
                 part = parts[n_parts]
-                _new_part(part, places[run], block)
-                while i < end and offsets[i] >> BLOCK_BITS == block:
+                _new_part(part, ranges[run], block)
+                while i < end and offsets[i] >> bits == block:
                     offset, kind, outcome, producer = offsets[i], kinds[i], outcomes[i], producers[i]
                     what = np.uint64(kind) | np.uint64(np.uint8(outcome)) << np.uint64(8)
                     if kind == _RECORD:
@@ -285,6 +293,7 @@ _add_up = njit(
             _read_only(_SAMPLE[3]),
             _read_only(_SAMPLE[4]),
             *(typeof(one) for one in _SAMPLE[5:]),
+            types.int64,
         )
     ],
     cache=True,
@@ -328,35 +337,37 @@ class Digester:
     Args:
         key: 16 secret bytes, those of the hashes: sums are comparable only where both were made with the same.
         bits: of the fingerprint's 128; fewer are for tests of what a collision does.
+        block_bits: of the length of a block; fewer are for tests with few rows.
 
     Raises:
         ValueError: the key is not 16 bytes long.
     """
 
-    def __init__(self, key: bytes, bits: int = 128) -> None:
+    def __init__(self, key: bytes, bits: int = 128, block_bits: int = BLOCK_BITS) -> None:
         if len(key) != 16:
             raise ValueError(f"the hash key must be 16 bytes (128 bits), not {len(key)}")
         derived = hashlib.blake2b(key=key, person=b"parallax blocks", digest_size=8 * _WORDS).digest()
         self._keys = np.frombuffer(derived, np.uint64)
+        self._bits = block_bits
         kept = (1 << bits) - 1
         self._mask = np.array([kept & (2**64 - 1), kept >> 64], np.uint64)
         self._table = np.full(_SLOTS, NOTHING, np.int64)
         self._parts, self._moves = np.empty(0, PART), np.empty(0, MOVE)
 
-    def add_up(self, begins: Array, places: Array, columns: Mapping[str, Array]) -> Digests:
+    def add_up(self, begins: Array, ranges: Array, columns: Mapping[str, Array]) -> Digests:
         """The parts of some rows.
 
         Args:
-            begins: int64[m + 1]: where each run of rows of one place begins, and where the last one ends.
-            places: int32[m], of each run: numbers that the caller gives, as `PART` has them.
+            begins: int64[m + 1]: where each run of rows of one range begins, and where the last one ends.
+            ranges: int32[m], of each run: the number that the caller gives it, as `PART` has it.
             columns: by name, `COLUMNS`; rows of one reader in offset order, none of them a position row.
         """
         n = len(columns["offset"])
         if len(self._parts) < n:
             self._parts, self._moves = np.empty(n, PART), np.empty(n, MOVE)
         given = tuple(np.ascontiguousarray(columns[name], dtype) for name, dtype in COLUMNS.items())
-        where = np.ascontiguousarray(begins, np.int64), np.ascontiguousarray(places, np.int32)
-        counts = _add_up(*where, given, self._keys, self._mask, self._table, self._parts, self._moves)
+        where = np.ascontiguousarray(begins, np.int64), np.ascontiguousarray(ranges, np.int32)
+        counts = _add_up(*where, given, self._keys, self._mask, self._table, self._parts, self._moves, self._bits)
         self._table[:] = NOTHING
         return Digests(self._parts[: counts[0]].copy(), self._moves[: counts[1]].copy())
 

@@ -42,8 +42,8 @@ class Blocks:
     Attributes:
         places: the partitions; ``place`` is an index of these.
         topic_ids: the same of ``topic_id``.
-        ranges: `RANGE`, in the order in which they were recorded.
-        digests: of the rows in these ranges.
+        ranges: `RANGE`, those of one partition in the order in which they were recorded.
+        digests: of the rows; the ``range`` of a part is an index of the ranges.
     """
 
     places: tuple[TopicPartition, ...]
@@ -61,13 +61,14 @@ class Blocks:
         """What several files tell, in their order; of one broker and one isolation level."""
         places = tuple(dict.fromkeys(place for one in several for place in one.places))
         ids = tuple(dict.fromkeys(topic_id for one in several for topic_id in one.topic_ids))
-        ranges, digests = [np.empty(0, RANGE)], []
+        ranges, digests, begin = [np.empty(0, RANGE)], [], 0
         for one in several:
             place = np.array([places.index(known) for known in one.places], np.int32)
             topic_id = np.array([*(ids.index(known) for known in one.topic_ids), UNKNOWN], np.int32)
             its, parts = one.ranges.copy(), one.digests.parts.copy()
             its["place"], its["topic_id"] = place[its["place"]], topic_id[its["topic_id"]]
-            parts["place"] = place[parts["place"]]
+            parts["range"] += begin
+            begin += len(its)
             ranges.append(its)
             digests.append(Digests(parts, one.digests.moves))
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
@@ -137,7 +138,7 @@ class AddingUp:
         """All that was taken in.
 
         Args:
-            pieces: of the same isolation level; what was to be read.
+            pieces: of the same isolation level; what was to be read, one range of each partition.
         """
         told: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         columns = ["topic", "partition", "offset", "leader_epoch", "position"]
@@ -145,17 +146,24 @@ class AddingUp:
             for row in batch.select(columns).to_pylist():
                 told.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
         ids: dict[str, int] = {}
-        ranges = [self._range(piece, told.get(piece.reader.place, []), ids) for piece in pieces]
+        read = {piece.reader.place: piece for piece in pieces}
+        for place in read:
+            self._number(place)
+        ranges = [
+            (n, *self._range(read[place], told.get(place, []), ids))
+            for n, place in enumerate(self._numbers)
+            if place in read
+        ]
         return Blocks(tuple(self._numbers), tuple(ids), np.array(ranges, RANGE), Digests.concat(self._made))
 
     def _range(self, piece: Piece, told: Sequence[Mapping[str, Any]], ids: dict[str, int]) -> tuple[Any, ...]:
         span = piece.span
         topic_id = ids.setdefault(span.topic_id, len(ids)) if span.topic_id else UNKNOWN
         if not piece.last or not told:
-            return self._number(piece.reader.place), span.start, span.end, UNKNOWN, topic_id, False
+            return span.start, span.end, UNKNOWN, topic_id, False
         whole = all(ReadEvent(row["position"]["event"]) in _QUIET for row in told)
         last = told[-1]
-        return self._number(piece.reader.place), span.start, last["offset"], last["leader_epoch"], topic_id, whole
+        return span.start, last["offset"], last["leader_epoch"], topic_id, whole
 
     def _number(self, place: TopicPartition) -> int:
         return self._numbers.setdefault(place, len(self._numbers))

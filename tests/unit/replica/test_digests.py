@@ -156,7 +156,7 @@ def test_rows_of_several_places_are_told_apart() -> None:
     rows = [record(1), record(2), record(1), record(9)]
     columns = {name: np.array([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()}
     made = Digester(KEY).add_up(np.array([0, 2, 3, 4]), np.array([4, 2, 7], np.int32), columns)
-    assert made.parts["place"].tolist() == [4, 2, 7]
+    assert made.parts["range"].tolist() == [4, 2, 7]
     assert made.parts["records"].tolist() == [2, 1, 1]
     assert made.parts["low"][0] == added_up(rows[:2]).parts["low"][0]
 

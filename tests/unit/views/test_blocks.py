@@ -70,7 +70,8 @@ def told(storage: Path | str, file: recording.Recorded) -> Blocks:
 def sums(blocks: Blocks) -> dict[tuple[TopicPartition, int], tuple[int, int, int]]:
     found: dict[tuple[TopicPartition, int], tuple[int, int, int]] = {}
     for part in blocks.digests.parts:
-        name = blocks.places[part["place"]], int(part["block"])
+        place = blocks.ranges["place"][part["range"]] if len(blocks.ranges) else part["range"]
+        name = blocks.places[place], int(part["block"])
         count, low, high = found.get(name, (0, 0, 0))
         more = int(part["records"]), int(part["low"]), int(part["high"])
         found[name] = count + more[0], (low + more[1]) % 2**64, (high + more[2]) % 2**64
