@@ -52,10 +52,10 @@ PART = np.dtype(
         ("contradicted", "<i4"),
     ]
 )
-"""Some rows of one block, next to each other. ``range``: number of the range of a log that they are of. ``low`` and ``high``: the sum of their fingerprints, each
-half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the highest leader epoch of their batches, -1 where
-none of them has any. ``contradicted``: rows of transactions that are shown otherwise than the row or the end marker of
-the same transaction next to them."""
+"""Some rows of one block, next to each other. ``range``: number of the range of a log that they are of. ``low`` and
+``high``: the sum of their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the
+highest leader epoch of their batches, -1 where none of them has any. ``contradicted``: rows of transactions that are
+shown otherwise than the row or the end marker of the same transaction next to them."""
 
 MOVE = np.dtype(
     [

@@ -11,16 +11,23 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from parallax.model import CONTENT_VERSION, UNKNOWN, ReadEvent, TopicPartition
+from parallax.model import CONTENT_VERSION, UNKNOWN, IsolationLevel, ReadEvent, TopicPartition
 from parallax.replica.digests import BLOCK_BITS, COLUMNS, MOVE, PART, Array, Digester, Digests
 from parallax.source.planning import Piece
+from parallax.views import order
+from parallax.views.commits import TableLog
+from parallax.views.parquet import BROKER
+from parallax.views.positions import open_table
 
 RANGE = np.dtype(
     [("place", "<i4"), ("start", "<i8"), ("end", "<i8"), ("epoch", "<i4"), ("topic_id", "<i4"), ("whole", "?")]
@@ -33,6 +40,7 @@ _QUIET = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
 _KEY = "parallax.blocks"
 _FORMAT = {"format": 1, "block_bits": BLOCK_BITS, "content": int(CONTENT_VERSION)}
 _TABLES = (RANGE, PART, MOVE)
+_AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,19 @@ class Blocks:
             digests.append(Digests(parts, one.digests.moves))
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
 
+    def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
+        """What is of one partition: its ranges, their topic ids, and the digests of the rows in these."""
+        number = self.places.index(place) if place in self.places else UNKNOWN
+        at = np.flatnonzero(self.ranges["place"] == number)
+        ids = [*self.topic_ids, ""]
+        topic_ids = [ids[n] for n in self.ranges["topic_id"][at].tolist()]
+        mine = np.flatnonzero(np.isin(self.digests.parts["range"], at))
+        parts, moves = self.digests.parts[mine], self.digests.moves
+        moves = moves[np.isin(moves["part"], mine)]
+        parts["range"] = np.searchsorted(at, parts["range"])
+        moves["part"] = np.searchsorted(mine, moves["part"])
+        return self.ranges[at], topic_ids, Digests(parts, moves)
+
     def told(self) -> dict[str, str]:
         """What the footer of the file tells of it, by key; nothing of no rows."""
         if not self.places:
@@ -109,6 +130,28 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
     ranges, parts, moves = tables
     places = tuple(TopicPartition(*place) for place in told["places"])
     return Blocks(places, tuple(told["topic_ids"]), ranges, Digests(parts, moves))
+
+
+def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
+    """What the rows of a view add up to, as it stands; by broker.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the table cannot be read.
+        OSError: a file cannot be read, or upkeep has removed it since.
+        ValueError: a footer is garbled.
+    """
+    log = TableLog(storage, isolation.option)
+    files = order.files_of(open_table(storage, isolation.option)).to_pylist()
+
+    def read(row: Mapping[str, Any]) -> Blocks:
+        with log.files.open_input_file(unquote(row[order.PATH])) as source:
+            return blocks_of(pq.read_metadata(source).metadata)
+
+    found: dict[int, list[Blocks]] = {}
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        for row, blocks in zip(files, pool.map(read, files), strict=True):
+            found.setdefault(int(row[f"partition.{BROKER}"]), []).append(blocks)
+    return {broker: Blocks.concat(several) for broker, several in found.items()}
 
 
 class AddingUp:
@@ -193,4 +236,4 @@ def _digester(key: bytes) -> Digester:
     return Digester(key)
 
 
-__all__ = ["RANGE", "AddingUp", "Blocks", "blocks_of"]
+__all__ = ["RANGE", "AddingUp", "Blocks", "blocks_of", "recorded"]
