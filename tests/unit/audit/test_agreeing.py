@@ -18,7 +18,7 @@ from parallax.audit.compare import STATE, Comparer, parse
 from parallax.audit.inputs import from_tables
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.compare.blocks import Agreed, Sums
-from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition
+from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition, UnknownReason
 from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.source.planning import Piece
 from parallax.views.appending import Appender
@@ -112,10 +112,12 @@ class History:
         comparer = Comparer(inputs, SETTINGS, 2, last=True, from_log_start=False)
         (row,) = [r for b in comparer.compare([pa.RecordBatch.from_pylist(packs)]) for r in b.to_pylist()]
         compared, suspects, coverage = parse(row["result"])
+        # What was not read in time an audit of the tables knows by the positions (`Compared.unread`).
+        unknown = {why: n for why, n in coverage.unknown.items() if why is not UnknownReason.BEFORE_FIRST_READING}
         return (
             {**asdict(compared), "rows": 0},
             sorted(one.suspect_id for one in suspects),
-            replace(coverage, state_bytes=0, unread=()),
+            replace(coverage, state_bytes=0, unread=(), unknown=unknown),
         )
 
 
@@ -129,7 +131,7 @@ def digested(digester: Digester, its: list[Row]) -> Digests:
     return digester.add_up(np.array([0, len(of)]), np.zeros(1, np.int32), columns)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), faults=st.integers(0, 2), length=st.integers(1, 60))
 def test_an_audit_without_the_rows_that_agree_says_what_an_audit_of_all_rows_says(
     seed: int, faults: int, length: int
