@@ -18,9 +18,12 @@ from parallax.compare.blocks import Sums
 from parallax.compare.observations import POSITION, VIEWS, Observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
+from parallax.findings.incidents import ALONE
 from parallax.model import ReadEvent
 from parallax.replica.digests import COLUMNS, Digester
 from parallax.views.blocks import RANGE
+from tests.simulation import kinds
+from tests.simulation.history import with_kills
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, TOPIC, Row
 from tests.simulation.world import Violation, World
@@ -143,3 +146,26 @@ class Blocks(World):
         """What was counted of the history, and of what blocks spared."""
         assert isinstance(self.monitor, Blockwise)
         return super().tally() + self.monitor.judged
+
+
+def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> Blocks:
+    """Run the history of a seed, and judge it by blocks as well as by rows.
+
+    Args:
+        seed: of the history.
+        healthy: nothing befalls it that makes replicas diverge.
+        alone: see `Profile.alone`.
+        kills: see `Profile.kills`.
+
+    Raises:
+        Violation: the two have said something else of a micro-batch, or a property does not hold.
+    """
+    p = replace(kinds.profile(seed, healthy), alone=alone, kills=kills)
+    world = Blocks(p)
+    try:
+        world.run(with_kills(p, kinds.generate(p)))
+    except Exception as error:
+        mode = "healthy" if healthy else "faulty"
+        command = f"python -m tests.simulation --blocks --mode {mode} --seed {seed} --count 1 --alone {alone}"
+        raise Violation(f"{error}\nreproduce: {command} --kills {kills}") from error
+    return world

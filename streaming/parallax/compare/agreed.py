@@ -10,6 +10,8 @@ import numpy as np
 
 from parallax.compare.blocks import Agreed, Opens
 from parallax.compare.observations import (
+    ABORT,
+    COMMIT,
     EVENT_CODE,
     POSITION,
     READ_COMMITTED,
@@ -42,6 +44,7 @@ def fits(state: PartitionState, agreed: Agreed, seen: Observations) -> bool:
         not at.any()
         and _is_of_all(state, agreed, seen.replica_sets)
         and _is_clean(state, agreed)
+        and not _is_remembered(state, agreed, seen.rows)
         and all(_is_as_told(state, agreed, slot) for slot in range(len(state.brokers)))
     )
 
@@ -68,6 +71,24 @@ def _is_clean(state: PartitionState, agreed: Agreed) -> bool:
     is_followed = (brokers["begun"] == FOLLOWED).all() and (brokers["shown"] >= agreed.start).all()
     is_like = (brokers["mismatch_last"] == UNKNOWN).all() and (state.pending["flags"] & _MARKED == 0).all()
     return bool(not waits and is_followed and is_like and (partition["floor"][0] <= agreed.end).all())
+
+
+def _is_remembered(state: PartitionState, agreed: Agreed, rows: ViewRows) -> bool:
+    """Whether records in the range are to be remembered: one that goes on at its end has an end that not all show yet.
+
+    See `parallax.compare.remembered`.
+    """
+    going = list(agreed.opens[READ_COMMITTED])
+    if not going:
+        return False
+    ends = (rows.kind == COMMIT) | (rows.kind == ABORT)
+    shown = [int(at) for at in state.brokers["position"][:, READ_UNCOMMITTED]]
+    of_view = (rows.kind == POSITION) & (rows.view == READ_UNCOMMITTED)
+    for n, broker in enumerate(state.brokers["broker"].tolist()):
+        shown[n] = max(shown[n], int(rows.offset[of_view & (rows.broker == broker)].max(initial=UNKNOWN)))
+    known = rows.producer_id[ends & (rows.offset >= min(shown))]
+    before = state.markers["producer_id"][state.markers["offset"] >= min(shown)]
+    return bool(np.isin(known, going).any() or np.isin(before, going).any())
 
 
 _MARKED = ~np.uint8(TOMBSTONE | NULL_KEY)

@@ -113,7 +113,7 @@ class History:
         (row,) = [r for b in comparer.compare([pa.RecordBatch.from_pylist(packs)]) for r in b.to_pylist()]
         compared, suspects, coverage = parse(row["result"])
         # What was not read in time an audit of the tables knows by the positions (`Compared.unread`).
-        unknown = {why: n for why, n in coverage.unknown.items() if why is not UnknownReason.BEFORE_FIRST_READING}
+        unknown = {**coverage.unknown, UnknownReason.BEFORE_FIRST_READING: (0, 0)}
         return (
             {**asdict(compared), "rows": 0},
             sorted(one.suspect_id for one in suspects),
