@@ -101,7 +101,8 @@ def audited(session: Any, storage: str, count: int, agreed: Mapping[TopicPartiti
     chunks = frames.table_chunks(session, storage, {PLACE: (count, count)}, agreed)
     (row,) = frames.compared(frames.openings(session, [PLACE]), chunks, comparer).select("result").collect()
     compared, suspects, _ = parse(row["result"])
-    if suspects or compared.compared_up_to != (count, count) or compared.rows < 6 * count:
+    # Where the last transaction goes on, its records are not compared to the end of read_committed.
+    if suspects or compared.compared_up_to[0] != count or compared.rows < 6 * count:
         raise SystemExit(f"the replicas agree, and yet: {suspects}, {compared}")
 
 
@@ -117,8 +118,9 @@ def by_rows(session: Any, storage: str, count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small tables: shows that it runs, not how fast")
+    parser.add_argument("--records", type=int, default=2_000_000, help="offsets of the partition")
     options = parser.parse_args()
-    count, rounds = (50_000, 1) if options.quick else (2_000_000, 3)
+    count, rounds = (50_000, 1) if options.quick else (options.records, 3)
     spark = build_session(SparkSettings(master="local[2]", driver_memory="2g"))
     print(f"{6 * count:,} recorded rows of one partition; medians of {rounds}")
     print(f"{'replicas that agree':<36} {'by rows s':>10} {'by blocks s':>12} {'M rows/s':>9} {'M rows/s':>9}")
