@@ -28,14 +28,17 @@ from parallax.lab.cluster import Cluster, client_settings
 from parallax.model import IsolationLevel
 from parallax.replica import kernels
 from parallax.replica.client import FetchedPartition, FetchPosition, ReplicaClient
-from parallax.replica.decode import ContentHasher, Inflater, Payload, decode
+from parallax.replica.decode import Columns, ContentHasher, Inflater, Payload, decode
+from parallax.replica.digests import COLUMNS, Digester
 from parallax.replica.outcomes import outcomes
 from parallax.replica.reader import Buffers, read_range
+from parallax.source.columns import ROWS
 
 TOPIC = "bench-read"
 FETCH = 8 << 20
 ROUNDS = 3
 HASHER = ContentHasher(bytes(range(16)))
+DIGESTER = Digester(HASHER.key)
 Reader = Callable[[Cluster, int], None]
 
 
@@ -174,7 +177,7 @@ def kernels_report(cluster: Cluster) -> None:
     frozen = np.frombuffer(data, np.uint8)
     inflater = Inflater()
     columns = decode(data, hasher=HASHER, inflater=inflater)
-    n, objects = len(columns), 5000
+    n, objects, outcome = len(columns), 5000, outcomes(columns, answer.aborted)
     keys = [b"key-%07d" % i for i in range(10_000)]
     small = frozen[:500]
     steps: list[tuple[str, Callable[[], Any], int]] = [
@@ -182,6 +185,7 @@ def kernels_report(cluster: Cluster) -> None:
         ("  peer: kafka-python, uncompressed", lambda: kafka_python(bytes(plain.records), objects), objects),
         ("walk the batch headers", lambda: kernels.walk(frozen), n),
         ("outcomes", lambda: outcomes(columns, answer.aborted), n),
+        ("digests of blocks", lambda: digested(columns, outcome), n),
         ("SipHash-2-4-128 by call", lambda: [HASHER.key_hash(key) for key in keys], len(keys)),
         ("  peer: PyNaCl", lambda: [nacl.bindings.crypto_shorthash_siphashx24(k, HASHER.key) for k in keys], len(keys)),
         ("CRC32C of 500 bytes", lambda: [kernels.crc32c(small, 0, 500) for _ in range(1000)], 1000),
@@ -199,6 +203,15 @@ def fetched(cluster: Cluster, topic: str) -> FetchedPartition:
     (answer,) = client.fetch(1, position, isolation=IsolationLevel.READ_COMMITTED, max_bytes=FETCH // 2)
     client.close()
     return answer
+
+
+def digested(columns: Columns, outcome: Any) -> None:
+    """What is added up of the rows of an answer, in record batches as a task has them."""
+    for start in range(0, len(columns), ROWS):
+        part = slice(start, start + ROWS)
+        mine = {name: getattr(columns, name)[part] for name in COLUMNS if name != "outcome"}
+        rows = len(mine["offset"])
+        DIGESTER.add_up(np.array([0, rows]), np.zeros(1, np.int32), {**mine, "outcome": outcome[part]})
 
 
 def kafka_python(data: bytes, count: int) -> None:

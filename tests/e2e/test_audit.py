@@ -18,7 +18,9 @@ import yaml
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
+from parallax.audit.agreeing import agreeing, recorded_blocks
 from parallax.audit.ledger import Ledger
+from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.cli import app
 from parallax.config import CompareSettings
 from parallax.lab.cluster import Cluster
@@ -305,6 +307,11 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
     assert {f["finding_id"] for f in shown} == standing
     assert all(f["on_record"] for f in shown), "the audit goes on from what the job has on record"
     assert job.findings() == found_by_job, "and writes nothing there"
+    blocks = recorded_blocks(str(job.storage))
+    plans = [PartitionPlan(topic, 0, "", TopicTraits(), (1, 2, 3), ends=(1 << 62, 1 << 62)) for topic in recorded]
+    agreed = {place.topic for place in agreeing(blocks, plans)}
+    assert agreed & set(healthy.topics), "what replicas showed alike is known without a row"
+    assert "gone-legacy-tombstone" not in agreed, "and so is what they did not"
 
 
 def view(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
@@ -29,6 +30,7 @@ from parallax.model import ReadEvent, RowKind
 from parallax.source import feedback
 from parallax.source.repeats import RETENTIONS
 from parallax.views import sink
+from parallax.views.blocks import blocks_of
 from parallax.views.queries import view_queries
 from parallax.views.sink import ViewSink
 from tests.e2e.job_process import SHORT_LIVED, kill_with_children
@@ -181,7 +183,26 @@ def produce(kafka: Cluster, topic: str, values: range) -> None:
 
 def everything_once(path: Path, brokers: list[int], count: int) -> bool:
     wanted = Counter({(broker, 0, offset): 1 for broker in brokers for offset in range(count)})
-    return all(records(path, view) == wanted for view in ("read_uncommitted", "read_committed"))
+    views = ("read_uncommitted", "read_committed")
+    return all(records(path, view) == wanted and blocks_once(path, view, brokers, count) for view in views)
+
+
+def blocks_once(path: Path, view: str, brokers: list[int], count: int) -> bool:
+    """Whether the footers of a view's files tell of each offset of each replica once, and of equal sums."""
+    reached = dict.fromkeys(brokers, 0)
+    sums = set()
+    files = [(uri, blocks_of(pq.read_metadata(uri).metadata)) for uri in DeltaTable(str(path / view)).file_uris()]
+    for uri, blocks in sorted(files, key=lambda one: one[1].ranges["start"].tolist()):
+        broker = int(uri.split("broker=")[1].split("/")[0])
+        for span in blocks.ranges:
+            assert span["whole"], "a range of a healthy replica is read whole"
+            assert (blocks.places[span["place"]].partition, span["start"]) == (0, reached[broker]), "no offset twice"
+            reached[broker] = int(span["end"])
+    for broker in brokers:
+        parts = [blocks.digests.parts for uri, blocks in files if f"broker={broker}/" in uri]
+        sums.add(tuple(sum(int(part[name].sum()) for part in parts) % 2**64 for name in ("records", "low", "high")))
+    assert len(sums) == 1, "replicas that show the same have the same sums"
+    return {reached[broker] for broker in brokers} == {count} and sums.pop()[0] == count
 
 
 POINTS = ["before the commit", "after the commit", "after the feedback"]

@@ -7,6 +7,8 @@ prints its seed, the command that reproduces it, and a shrunken history. Exit co
 ``--second-opinion`` holds `parallax.judge` against the same histories instead of the product; with ``beside`` behind it
 both run, and what they say otherwise of what is wrong at the end is counted. With ``asked`` the judge is asked about
 what the comparison suspects alone, and held against itself after a look at everything.
+
+``--blocks`` compares every micro-batch by blocks as well as by rows, and holds the two against each other.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 
 from parallax.findings.incidents import ALONE
 from tests.simulation.beside import Beside, opinion
+from tests.simulation.blocks import both_ways
 from tests.simulation.planned import Planned
 from tests.simulation.second import Second
 from tests.simulation.shadow import Shadow, ShadowAskingMore, ShadowOfAnswers
@@ -93,6 +96,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--alone", type=int, default=ALONE, help="more findings of a kind about one replica: incident")
     parser.add_argument("--kills", type=int, default=0, help="in so many operations the job is killed once; 0: never")
     parser.add_argument("--second-opinion", nargs="?", const="alone", choices=sorted(OPINIONS), help="hold the judge")
+    parser.add_argument("--blocks", action="store_true", help="judge by blocks and by rows")
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
     if arguments.histories is not None:
@@ -117,7 +121,7 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
-                    how = arguments.alone, arguments.kills, arguments.second_opinion
+                    how = arguments.alone, arguments.kills, arguments.second_opinion, arguments.blocks
                     running[pool.submit(work, first, min(first + SHARE, stop), modes, *how)] = first
                 if not running:
                     return
@@ -132,16 +136,27 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
 
 
 def work(
-    first: int, last: int, modes: tuple[bool, ...], alone: int = ALONE, kills: int = 0, second: str | None = None
+    first: int,
+    last: int,
+    modes: tuple[bool, ...],
+    alone: int = ALONE,
+    kills: int = 0,
+    second: str | None = None,
+    blocks: bool = False,
 ) -> Share:
-    """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures; ``second``: an opinion."""
+    """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures.
+
+    ``second``: an opinion; ``blocks``: judge by blocks as well.
+    """
     counts: Counter[str] = Counter()
     failures: list[str] = []
     for seed in range(first, last):
         for healthy in modes:
             counts["histories"] += 1
             try:
-                if second is not None:
+                if blocks:
+                    counts.update(both_ways(seed, healthy, alone, kills).tally())
+                elif second is not None:
                     counts.update(opinion(seed, healthy, alone, kills, kind=OPINIONS[second]).counts)
                 else:
                     counts.update(run(seed, healthy, alone, kills).tally())

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from parallax.audit.result import NO_MORE, Compared, Stopped
+from parallax.compare.agreed import take_in
+from parallax.compare.blocks import Agreed
 from parallax.compare.observations import (
     EVENTS,
     POSITION,
@@ -75,6 +77,7 @@ class PartitionInput:
         closing: the same, after the rows.
         ends: by view, up to where it is compared.
         doubted: see `PartitionPlan`; ``left_out`` as well.
+        agreed: a range that stands for the rows that it holds and all below it, which do not come.
     """
 
     opening: tuple[bytes, ...]
@@ -82,6 +85,7 @@ class PartitionInput:
     ends: tuple[int, int]
     doubted: bool = False
     left_out: tuple[int, ...] = ()
+    agreed: Agreed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,11 @@ class _Comparison:
         self._state = PartitionState.from_bytes(state)
         for packed in self._input.opening:
             self._step(self._unpacked(packed))
+        if (agreed := self._input.agreed) is not None and not state:
+            self._state = self._state.copy()
+            take_in(self._state, agreed)
+            self._begun = {(view, broker): agreed.start for view in VIEWS for broker in agreed.brokers}
+            self._rows = agreed.rows
 
     def _unpacked(self, packed: bytes) -> Observations:
         """Observations without the replicas that are not to be read: nothing waits for these."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parallax.audit.compare import RESULT_DDL, STATE, Comparer
+from parallax.compare.blocks import Agreed
 from parallax.compare.packing import (
     OF_POSITION,
     PACKED_AT_DDL,
@@ -16,7 +17,7 @@ from parallax.compare.packing import (
     pack_readers,
 )
 from parallax.config import Settings
-from parallax.model import IsolationLevel, TopicPartition
+from parallax.model import UNKNOWN, IsolationLevel, RowKind, TopicPartition
 from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import BOTH
 from parallax.source.schema import ADDED
@@ -89,24 +90,35 @@ def broker_chunks(
     return narrowed(rows, sf.col("isolation")).mapInArrow(pack_readers, PACKED_AT_DDL)
 
 
-def table_chunks(session: Any, storage: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> Any:
+def table_chunks(
+    session: Any,
+    storage: str,
+    ends: Mapping[TopicPartition, tuple[int, int]],
+    agreed: Mapping[TopicPartition, Agreed],
+) -> Any:
     """Packed rows that were recorded of some partitions below their ends, in offset order.
 
     Args:
         session: see `session_of`.
         storage: ``storage.path``.
         ends: by partition and view.
+        agreed: the range of a partition in which, and below which, positions alone are read.
     """
     from pyspark.sql import functions as sf
 
     wanted = session.createDataFrame(
-        [(topic, partition, *end) for (topic, partition), end in ends.items()],
-        "topic string, partition int, end_0 bigint, end_1 bigint",
+        [(*place, *end, agreed[place].end if place in agreed else UNKNOWN) for place, end in ends.items()],
+        "topic string, partition int, end_0 bigint, end_1 bigint, first bigint",
     )
+    unread = min((agreed[place].end if place in agreed else UNKNOWN for place in ends), default=UNKNOWN)
     both = None
     for isolation in IsolationLevel:
         recorded = session.read.format("delta").load(table_path(storage, isolation.option))
+        is_position = sf.col("kind") == int(RowKind.POSITION)
+        # Said of the columns alone as well, for what the files' statistics leave out is not even read.
+        recorded = recorded.where(is_position | (sf.col("offset") >= unread))
         rows = recorded.join(sf.broadcast(wanted), ["topic", "partition"])
+        rows = rows.where(is_position | (sf.col("offset") >= sf.col("first")))
         # The row at the end itself may be a position, which says that all below it was shown.
         rows = rows.where(sf.col("offset") <= sf.col(f"end_{int(isolation)}"))
         part = narrowed(rows, sf.lit(int(isolation)))

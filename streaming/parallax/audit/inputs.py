@@ -7,6 +7,7 @@ from typing import Any
 
 from parallax.audit.compare import PartitionInput
 from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, PartitionPlan, by_place
+from parallax.compare.blocks import Agreed
 from parallax.compare.observations import Observations
 from parallax.compare.packing import pack
 from parallax.compare.state import NEVER
@@ -38,7 +39,9 @@ def from_brokers(
     return made
 
 
-def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) -> dict[TopicPartition, PartitionInput]:
+def from_tables(
+    plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int, agreed: Mapping[TopicPartition, Agreed]
+) -> dict[TopicPartition, PartitionInput]:
     """Inputs of a comparison of the tables.
 
     Every replica has been recorded up to the ends, so the ends are the horizon of all absences. What the replicas
@@ -48,6 +51,7 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
         plans: the partitions; their replicas have been recorded up to ``ends``.
         last_ticks: rows of progress of the last minute or so, of any partition.
         read_at: see `Comparer`.
+        agreed: what need not be read, by partition.
     """
     rows = by_place(last_ticks)
     made = {}
@@ -71,7 +75,7 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
             ticks(one.place, rows.get(one.place, [])),
         )
         made[one.place] = PartitionInput(
-            (known_before(one, read_at - 1),), closing, one.ends, one.doubted, one.left_out
+            (known_before(one, read_at - 1),), closing, one.ends, one.doubted, one.left_out, agreed.get(one.place)
         )
     return made
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from parallax.audit import frames, inputs, sift
+from parallax.audit.agreeing import agreeing, recorded_blocks
 from parallax.audit.cluster import Looker, at_ms, topic_traits
 from parallax.audit.compare import Comparer, dated, parse
 from parallax.audit.confirm import Confirm
@@ -168,15 +169,17 @@ class Audit:
         started = time.time()
         self._watcher.stage("looking up what was recorded")
         kinds = topic_traits(self._client, [topic for topic, _ in self._places])
+        blocks = recorded_blocks(self._settings.storage.path)
         plans, ticks = recorded_plan(self._session, self._settings, self._places, kinds, self._histories(kinds))
         readable = [one for one in plans.values() if one.readable]
         if readable:
             self._watcher.stage("comparing what was recorded")
             storage = self._settings.storage.path
-            chunks = frames.table_chunks(self._session, storage, {p.place: p.ends for p in readable})
+            agreed = agreeing(blocks, readable)
+            chunks = frames.table_chunks(self._session, storage, {p.place: p.ends for p in readable}, agreed)
             chunks = chunks.union(frames.progress_chunks(self._session, storage, [p.place for p in readable]))
             comparer = Comparer(
-                inputs.from_tables(readable, ticks, read_at=2),
+                inputs.from_tables(readable, ticks, read_at=2, agreed=agreed),
                 self._settings.compare,
                 read_at=2,
                 last=True,

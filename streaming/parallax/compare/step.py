@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parallax.compare import breaks, cap, replicas, unread
+from parallax.compare.agreed import take_in as take_in_agreed
+from parallax.compare.blocks import Agreed
 from parallax.compare.coverage import coverage
 from parallax.compare.judge import judge
 from parallax.compare.judge_markers import accuse_contradicted
@@ -67,6 +69,7 @@ def step(
     settings: CompareSettings,
     now_ms: int,
     *,
+    agreed: Agreed | None = None,
     compacted: bool | None = None,
     from_log_start: bool = True,
 ) -> StepResult:
@@ -81,6 +84,7 @@ def step(
         observations: rows of the views, and of progress.
         settings: grace period and cap.
         now_ms: milliseconds since 1970 UTC; only a date for what is raised or left behind, no verdict depends on it.
+        agreed: a range that stands for the rows that it holds (`parallax.compare.agreed`), which the observations lack.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key; None
             goes by the cleanup policy in the progress rows.
         from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.
@@ -88,8 +92,8 @@ def step(
     suspects: list[Suspect] = []
     unlike: list[Array] = []
     for part in replicas.by_replica_set(state, observations):
-        result = _step(state, part, settings, now_ms, compacted=compacted, from_log_start=from_log_start)
-        state = result.state
+        result = _step(state, part, settings, now_ms, agreed, compacted=compacted, from_log_start=from_log_start)
+        state, agreed = result.state, None
         suspects += result.suspects
         unlike.append(result.unlike)
     return replace(result, suspects=suspects, unlike=np.concatenate(unlike))
@@ -100,6 +104,7 @@ def _step(
     observations: Observations,
     settings: CompareSettings,
     now_ms: int,
+    agreed: Agreed | None,
     *,
     compacted: bool | None,
     from_log_start: bool,
@@ -113,6 +118,8 @@ def _step(
     rows, accusations = breaks.apply_breaks(work, observations.rows)
     if not from_log_start:
         replicas.begin_readers(work, rows)
+    if agreed is not None:
+        take_in_agreed(work, agreed)
     row_slots = replicas.slots(work, rows.broker)
     fresh = _fresh(work, rows, row_slots)
     for view in VIEWS:

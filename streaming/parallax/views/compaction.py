@@ -2,7 +2,7 @@
 
 Whoever rebuilds something from a table takes its files in the order of their commits (`parallax.views.order`), and the
 rows of a file as they lie. So neighbours alone are joined, rows keep their order, and the new file has the place of the
-last of them; its footer tells those of all.
+last of them; its footer tells those of all, and what all rows add up to (`parallax.views.blocks`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 
 from parallax.views import fencing, order
+from parallax.views.blocks import Blocks, blocks_of
 from parallax.views.filesystem import filesystem
 from parallax.views.parquet import Shape, TableFile
 from parallax.views.positions import open_table
@@ -116,14 +117,16 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
     folder = "/".join(f"{column}={value}" for column, value in values.items())
     made = TableFile(files, f"{folder}/{order.JOINED}{uuid.uuid4()}.parquet", shape)
     parts: list[tuple[int, int]] = []
+    blocks: list[Blocks] = []
     for file in run:
         with files.open_input_file(unquote(file.path)) as source:
             # Spark wrote timestamps as INT96 unless set otherwise.
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
             parts += order.parts_of(parquet.metadata.metadata, file.at_ms, parquet.metadata.num_rows).tolist()
+            blocks.append(blocks_of(parquet.metadata.metadata))
             for batch in parquet.iter_batches(_ROWS, use_threads=False):
                 made.take(_shaped(batch, shape))
-    size = made.close(order.told(parts))
+    size = made.close({**order.told(parts), **Blocks.concat(blocks).told()})
     at_ms = max(file.at_ms for file in run)
     actions: list[Any] = [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)]
     now_ms = time.time_ns() // 1_000_000

@@ -135,15 +135,16 @@ def _write(options: ReplicaOptions, storage: str, pieces: Sequence[Piece]) -> li
             continue
         isolation = batch.column("isolation")[0].as_py()
         if isolation not in files:
-            files[isolation] = _ViewFile(storage, isolation, pieces[0].reader.broker)
+            files[isolation] = _ViewFile(storage, isolation, pieces[0].reader.broker, options.hash_key)
         files[isolation].take(batch)
-    return [files[isolation].close() for isolation in sorted(files)]
+    return [files[isolation].close(pieces) for isolation in sorted(files)]
 
 
 class _ViewFile:
     """A file of one view under way, with what one broker shows."""
 
-    def __init__(self, storage: str, isolation: int, broker: int) -> None:
+    def __init__(self, storage: str, isolation: int, broker: int, hash_key: bytes) -> None:
+        from parallax.views.blocks import AddingUp
         from parallax.views.parquet import TableFile
 
         self._isolation, self._broker, self._recorded_on = isolation, broker, today()
@@ -152,14 +153,19 @@ class _ViewFile:
         files.create_dir(folder, recursive=True)
         self._file = TableFile(files, f"{folder}/part-{uuid.uuid4()}.parquet")
         self._told: list[pa.RecordBatch] = []
+        self._sums = AddingUp(hash_key)
 
     def take(self, batch: pa.RecordBatch) -> None:
         if batch.column("kind")[0].as_py() == RowKind.POSITION:
             self._told.append(batch.select(VIEW.names))
+            self._sums.take_positions(batch)
+        else:
+            self._sums.take(batch)
         self._file.take(batch)
 
-    def close(self) -> Recorded:
-        size, file = self._file.close(), self._file
+    def close(self, pieces: Sequence[Piece]) -> Recorded:
+        blocks = self._sums.blocks([piece for piece in pieces if piece.reader.isolation == self._isolation])
+        size, file = self._file.close(blocks.told()), self._file
         told = _stream(self._told)
         return Recorded(
             self._isolation, self._broker, self._recorded_on, file.path, size, file.rows, file.statistics, told

@@ -343,7 +343,7 @@ class TestALogThatBeginsAboveTheOthers:
             )
             row["log_start_offset"] = 0 if row["broker"] == 3 else 5
         made = replace(COMPACTED, ends=(8, 8), starts={1: 5, 2: 5, 3: 0}, marks={1: (8, 8), 2: (8, 8), 3: (0, 0)})
-        comparer = Comparer(from_tables([made], told, 2), SETTINGS, 2, last=True, from_log_start=False)
+        comparer = Comparer(from_tables([made], told, 2, {}), SETTINGS, 2, last=True, from_log_start=False)
         readings = [[r for v in (RU, RC) for r in shown(v, b, rows, 8, log_start_offset=5)] for b in BROKERS]
         chunked = [(STATE, b""), *chunks(readings, 100)]
         packs = [{"topic": "t", "partition": 0, "at": at, "packed": blob} for at, blob in chunked]
@@ -388,7 +388,7 @@ class TestWhatWasRecordedTooLate:
                 {**r, "view": v, "broker": b} for v in (RU, RC) for r in (record(0, "K", "1"), record(1, "L", "1"))
             ]
         ends = (readings[-1][1],) * 2
-        (given,) = from_tables([replace(COMPACTED, ends=ends, starts=dict.fromkeys(BROKERS, 0))], [], 2).values()
+        (given,) = from_tables([replace(COMPACTED, ends=ends, starts=dict.fromkeys(BROKERS, 0))], [], 2, {}).values()
         comparer = Comparer({("t", 0): given}, SETTINGS, 2, last=True, from_log_start=False)
         in_order = sorted(rows, key=lambda r: (r["offset"], -int(r["kind"])))
         blobs = [(STATE, b""), (0, packed(told)), *chunks([in_order], 100)]
@@ -421,7 +421,7 @@ class TestWhatWasRecordedTooLate:
         more = [record(o, f"f{o}", "x") for o in range(2, 6)]
         readings = [both(b, [value, *more] if b == 2 else [value, deleted, *more], 6) for b in BROKERS]
         told = [{**one, "topic": "t", "partition": 0, "observed_at": 9_000_000} for one in tick(9, everywhere(6))]
-        given = from_tables([replace(COMPACTED, ends=(6, 6), starts=dict.fromkeys(BROKERS, 0))], told, 2)
+        given = from_tables([replace(COMPACTED, ends=(6, 6), starts=dict.fromkeys(BROKERS, 0))], told, 2, {})
         comparer = Comparer(given, SETTINGS, 2, last=True, from_log_start=False)
         rows = [
             {"topic": "t", "partition": 0, "at": at, "packed": blob}

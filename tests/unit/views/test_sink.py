@@ -67,11 +67,11 @@ class Job:
 
     def task(self, offset: int, event: str = "ok", broker: int = 2, topic: str = "t") -> Recorded:
         """What a task writes."""
-        file = recording._ViewFile(str(self.path), int(RC), broker)
+        file = recording._ViewFile(str(self.path), int(RC), broker, bytes(16))
         at_ms = self.clock.now_ns() // 1_000_000 + int(self.clock.task_s * 1000)
         row = Position(reader(broker, topic), offset, at_ms, ReadEvent(event), "", "A", 9000, 9000, 0)
         file.take(position_batch([row], with_isolation=True))
-        return file.close()
+        return file.close([])
 
     def batch(self, number: int, *files: Recorded) -> None:
         self.files = list(files)

@@ -1,0 +1,57 @@
+"""What an audit of the tables need not read: where all replicas were recorded to show the same, by their sums.
+
+Where anything keeps the sums from being had, or from being compared, the rows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+from deltalake.exceptions import DeltaError
+
+from parallax.audit.plan import PartitionPlan
+from parallax.compare.blocks import Agreed, Sums
+from parallax.model import IsolationLevel, TopicPartition
+from parallax.views.blocks import Blocks, recorded
+
+log = structlog.get_logger(__name__)
+
+Recorded = Mapping[IsolationLevel, Mapping[int, Blocks]]
+"""What the rows of each view add up to, by broker."""
+
+
+def recorded_blocks(storage: str) -> Recorded:
+    """What the rows of the views add up to; nothing where that cannot be read.
+
+    Args:
+        storage: ``storage.path``.
+    """
+    try:
+        return {isolation: recorded(storage, isolation) for isolation in IsolationLevel}
+    except (DeltaError, OSError, ValueError) as error:
+        log.info("what was recorded cannot be compared by blocks: rows are compared instead", error=str(error))
+        return {}
+
+
+def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
+    """The ranges in which all replicas of a partition were recorded to show the same; from where the last one begins.
+
+    Args:
+        blocks: read before the plans were made, so that none reaches beyond the end of its partition's.
+        plans: of the partitions.
+    """
+    made = {}
+    for one in plans:
+        sums = Sums(fresh=True)
+        for isolation, of_view in blocks.items():
+            for broker in one.replicas:
+                if broker in of_view:
+                    sums.take((int(isolation), broker), *of_view[broker].of(one.place))
+        agreed = sums.agreed(one.replicas, {})
+        if agreed is not None and agreed.end <= min(one.ends):
+            made[one.place] = agreed
+    return made
+
+
+__all__ = ["Recorded", "agreeing", "recorded_blocks"]

@@ -1,0 +1,437 @@
+"""What a replica showed, added up by blocks of offsets: replicas whose sums are equal showed the same, row for row.
+
+Offsets fall into aligned blocks of `BLOCK`. Each row has a keyed fingerprint of 128 bits; a digest is how many rows of
+each kind a block has, and the sum of their fingerprints. Sums of parts add up to the sum of the whole, whatever the
+cuts and whatever their order. What a cleaner or an election may change of a row that stays is not in it: the batch's
+leader epoch, and of an end marker all but its offset, its producer and its type (docs/theory.md, I1).
+
+Sums say nothing of transactions that go on over the end of a block. So each part tells, of each producer, what it ends
+and what it leaves open (`MOVE`); `carried` follows that from part to part.
+
+The fingerprint is NH (Black and others, UMAC, 1999) over the row's words with a secret key, mixed so that what differs
+in two rows does not cancel in a sum. Two given rows that differ have the same one with a probability of at most 2^-64
+over the keys, whatever they hold. Keys and contents are keyed hashes already, so it behaves as a random number of 128
+bits: among 10^15 pairs of blocks that differ, one is taken for equal with a probability of 3 in 10^24.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, typeof, types
+from numba.extending import intrinsic
+
+from parallax.model import CONTENT_VERSION, Outcome, RowKind
+from parallax.replica.kernel_cache import allow_read_only
+
+allow_read_only()
+
+Array = np.ndarray[Any, Any]
+
+BLOCK_BITS = 12
+BLOCK = 1 << BLOCK_BITS
+"""Offsets of a block; a power of two, and a block begins at a multiple of it."""
+
+KINDS = ("records", "commits", "aborts", "listed", "emptied")
+"""Columns of `PART` that count rows, and of which `RowKind`: its records, end markers, and what lists tell."""
+
+PART = np.dtype(
+    [
+        ("range", "<i4"),
+        ("block", "<i8"),
+        *((name, "<i4") for name in KINDS),
+        ("low", "<u8"),
+        ("high", "<u8"),
+        ("first_epoch", "<i4"),
+        ("last_epoch", "<i4"),
+        ("contradicted", "<i4"),
+    ]
+)
+"""Some rows of one block, next to each other. ``range``: number of the range of a log that they are of. ``low`` and
+``high``: the sum of their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the
+highest leader epoch of their batches, -1 where none of them has any. ``contradicted``: rows of transactions that are
+shown otherwise than the row or the end marker of the same transaction next to them."""
+
+MOVE = np.dtype(
+    [
+        ("part", "<i4"),
+        ("producer_id", "<i8"),
+        ("shown", "i1"),
+        ("end", "<i8"),
+        ("end_kind", "i1"),
+        ("start", "<i8"),
+        ("outcome", "i1"),
+        ("key_hash_hi", "<i8"),
+        ("key_hash_lo", "<i8"),
+    ]
+)
+"""What a part says of the transactions of one producer. ``part``: which one, by its index. ``shown``: the `Outcome` of
+what comes before its first end marker, or of all where there is none; -1 where nothing does. ``end``, ``end_kind``: its
+first end marker, and of which `RowKind`; -1 where there is none. ``start``, ``outcome``, ``key_hash_*``: the first
+record behind its last end marker, so of what it leaves open; ``start`` is -1 where that is nothing."""
+
+NOTHING = -1
+
+_WORDS = 8
+_SLOTS = 2 * BLOCK
+"""Places of the table of a block's producers: twice as many as it can have."""
+
+_RECORD, _COMMIT, _ABORT, _LISTED = (
+    int(kind) for kind in (RowKind.RECORD, RowKind.COMMIT, RowKind.ABORT, RowKind.LISTED)
+)
+_NONE, _COMMITTED, _ABORTED, _UNDECIDED = (
+    int(outcome) for outcome in (Outcome.NONE, Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNDECIDED)
+)
+_OF_CONTENT = int(CONTENT_VERSION)
+_MOST = np.iinfo(np.int32).max
+
+COLUMNS: Mapping[str, Any] = {
+    "kind": np.int8,
+    "offset": np.int64,
+    "timestamp": np.int64,
+    "leader_epoch": np.int32,
+    "producer_id": np.int64,
+    "producer_epoch": np.int32,
+    "outcome": np.int8,
+    "key_hash_hi": np.int64,
+    "key_hash_lo": np.int64,
+    "content_hash": np.int64,
+    "key_size": np.int32,
+    "value_size": np.int32,
+}
+"""The columns that are looked at, and their types: those of a view (docs/design.md), but of position rows."""
+
+
+@intrinsic
+def _add_product(typing_context: Any, x: Any, y: Any, low: Any, high: Any) -> Any:
+    """Add ``x * y`` to a number of 128 bits, modulo 2^128: (low, high)."""
+    del typing_context, x, y, low, high
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, wide = ir.IntType(64), ir.IntType(128)
+        by = ir.Constant(wide, 64)
+        left, right, lower, upper = (builder.zext(one, wide) for one in arguments)
+        total = builder.add(builder.mul(left, right), builder.or_(lower, builder.shl(upper, by)))
+        halves = [builder.trunc(total, word), builder.trunc(builder.lshr(total, by), word)]
+        return context.make_tuple(builder, signature.return_type, halves)
+
+    return types.UniTuple(types.uint64, 2)(*[types.uint64] * 4), generate
+
+
+@njit(forceinline=True)
+def _mixed(low: Any, high: Any) -> Any:
+    """A permutation of 128 bits, in halves, that does not keep sums: what differs in two rows does not cancel."""
+    low ^= low >> np.uint64(32)
+    low *= np.uint64(0xFF51AFD7ED558CCD)
+    high ^= low ^ (low >> np.uint64(29))
+    high *= np.uint64(0xC4CEB9FE1A85EC53)
+    high ^= high >> np.uint64(32)
+    low += high
+    low ^= low >> np.uint64(29)
+    low *= np.uint64(0x9FB21C651E98DF25)
+    return low ^ (low >> np.uint64(32)), high
+
+
+@njit(forceinline=True)
+def _hashed(producer: Any) -> Any:
+    """Where a producer's move is looked for first."""
+    x = np.uint64(producer) * np.uint64(0xC4CEB9FE1A85EC53)
+    return np.int64(x >> np.uint64(64 - BLOCK_BITS - 1))
+
+
+@njit(forceinline=True)
+def _new_part(part: Any, of: Any, block: Any) -> None:
+    part.range, part.block = of, block
+    part.records = part.commits = part.aborts = part.listed = part.emptied = 0
+    part.low = part.high = np.uint64(0)
+    part.first_epoch = part.last_epoch = NOTHING
+    part.contradicted = 0
+
+
+@njit(forceinline=True)
+def _count(part: Any, kind: Any) -> None:
+    """Count a row that is no record."""
+    if kind == _COMMIT:
+        part.commits += 1
+    elif kind == _ABORT:
+        part.aborts += 1
+    elif kind == _LISTED:
+        part.listed += 1
+    else:
+        part.emptied += 1
+
+
+@njit(forceinline=True)
+def _move_of(table: Any, at: Any, producer: Any, moves: Any, first: Any, n: Any) -> Any:
+    """(index of the producer's move of this part, how many moves there are now); a new one where it has none."""
+    slot = _hashed(producer)
+    while True:
+        move = table[slot]
+        if move < first or move >= n:
+            break
+        if moves[move].producer_id == producer:
+            return move, n
+        slot = (slot + 1) & (_SLOTS - 1)
+    table[slot] = n
+    new = moves[n]
+    new.part, new.producer_id = at, producer
+    new.shown = new.end_kind = new.outcome = NOTHING
+    new.end = new.start = NOTHING
+    new.key_hash_hi = new.key_hash_lo = 0
+    return n, n + 1
+
+
+@njit(forceinline=True)
+def _moved(move: Any, kind: Any, offset: Any, outcome: Any, hi: Any, lo: Any) -> Any:
+    """Take in a record or an end marker of a transaction; 1 where it contradicts what came before it, else 0."""
+    open_as = move.outcome
+    if kind == _RECORD:
+        if move.start < 0:
+            move.start, move.outcome, move.key_hash_hi, move.key_hash_lo = offset, outcome, hi, lo
+            if move.end < 0 and move.shown < 0:
+                move.shown = outcome
+            return 0
+        return np.int64(open_as != outcome)
+    against = move.start >= 0 and open_as != _UNDECIDED and open_as != (_COMMITTED if kind == _COMMIT else _ABORTED)
+    if move.end < 0:
+        move.end, move.end_kind = offset, kind
+    move.start = move.outcome = NOTHING
+    move.key_hash_hi = move.key_hash_lo = 0
+    return np.int64(against)
+
+
+def _kernel(frozen: tuple[int, ...]) -> Any:
+    """The loop over rows; ``frozen``: what is compiled into it of other modules, which numba does not see."""
+
+    def add_up(
+        begins: Array,
+        ranges: Array,
+        columns: Any,
+        keys: Array,
+        mask: Array,
+        table: Array,
+        parts: Array,
+        moves: Array,
+        bits: int,
+    ) -> tuple[int, int]:  # pragma: no cover - compiled
+        kinds, offsets, times, epochs, producers, producer_epochs, outcomes, his, los, contents, key_sizes, sizes = (
+            columns
+        )
+        n_parts, n_moves = 0, 0
+        k0, k1, k2, k3, k4, k5, k6, k7 = keys[0], keys[1], keys[2], keys[3], keys[4], keys[5], keys[6], keys[7]
+        of_content = np.uint64(_OF_CONTENT << 16)
+        for run in range(len(ranges) if len(frozen) else 0):
+            i, end = begins[run], begins[run + 1]
+            while i < end:
+                # One part: its sums stay in registers.
+                block, first, begin = offsets[i] >> bits, n_moves, i
+                low, high, others, against = np.uint64(0), np.uint64(0), np.int64(0), np.int64(0)
+                first_epoch, last_epoch = np.int32(_MOST), np.int32(NOTHING)
+                part = parts[n_parts]
+                _new_part(part, ranges[run], block)
+                while i < end and offsets[i] >> bits == block:
+                    offset, kind, outcome, producer = offsets[i], kinds[i], outcomes[i], producers[i]
+                    what = np.uint64(kind) | np.uint64(np.uint8(outcome)) << np.uint64(8)
+                    if kind == _RECORD:
+                        what |= np.uint64(np.uint32(producer_epochs[i])) << np.uint64(32) | of_content
+                        size = np.uint64(np.uint32(key_sizes[i])) << np.uint64(32) | np.uint64(np.uint32(sizes[i]))
+                        x, y = _add_product(np.uint64(his[i]) + k0, np.uint64(los[i]) + k1, k1, k0)
+                        x, y = _add_product(np.uint64(contents[i]) + k2, np.uint64(times[i]) + k3, x, y)
+                        x, y = _add_product(size + k4, what + k5, x, y)
+                    else:
+                        x, y = _add_product(k4, what + k5, k0, k1)
+                        others += 1
+                        _count(part, kind)
+                    x, y = _add_product(np.uint64(offset) + k6, np.uint64(producer) + k7, x, y)
+                    x, y = _mixed(x, y)
+                    low += x & mask[0]
+                    high += y & mask[1]
+                    epoch = epochs[i]
+                    if epoch >= 0:
+                        first_epoch, last_epoch = min(first_epoch, epoch), max(last_epoch, epoch)
+                    if outcome != _NONE and producer >= 0 and kind <= _ABORT:
+                        move, n_moves = _move_of(table, n_parts, producer, moves, first, n_moves)
+                        against += _moved(moves[move], kind, offset, outcome, his[i], los[i])
+                    i += 1
+                part.records, part.low, part.high, part.contradicted = i - begin - others, low, high, against
+                if last_epoch >= 0:
+                    part.first_epoch, part.last_epoch = first_epoch, last_epoch
+                n_parts += 1
+        return n_parts, n_moves
+
+    return add_up
+
+
+_SAMPLE = (
+    np.empty(0, np.int64),
+    np.empty(0, np.int32),
+    tuple(np.empty(0, dtype) for dtype in COLUMNS.values()),
+    *(np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)),
+    *(np.empty(0, PART), np.empty(0, MOVE)),
+)
+
+
+_FROZEN = (_RECORD, _COMMIT, _ABORT, _LISTED, _NONE, _COMMITTED, _ABORTED, _UNDECIDED, _OF_CONTENT)
+
+
+def _read_only(sample: Any) -> Any:
+    kind = typeof(sample)
+    return types.Array(kind.dtype, 1, "C", readonly=True)
+
+
+_add_up = njit(
+    [
+        types.UniTuple(types.int64, 2)(
+            _read_only(_SAMPLE[0]),
+            _read_only(_SAMPLE[1]),
+            types.Tuple([_read_only(one) for one in _SAMPLE[2]]),
+            _read_only(_SAMPLE[3]),
+            _read_only(_SAMPLE[4]),
+            *(typeof(one) for one in _SAMPLE[5:]),
+            types.int64,
+        )
+    ],
+    cache=True,
+    nogil=True,
+)(_kernel(_FROZEN))
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """What rows add up to.
+
+    Attributes:
+        parts: `PART`, in the order of the rows; the next ones of the same block are added, wherever they were cut.
+        moves: `MOVE`, in the order of the parts; those of a part in no order.
+    """
+
+    parts: Array
+    moves: Array
+
+    @classmethod
+    def none(cls) -> Digests:
+        """What no rows add up to."""
+        return cls(np.empty(0, PART), np.empty(0, MOVE))
+
+    @classmethod
+    def concat(cls, several: list[Digests]) -> Digests:
+        """The parts of several, one behind the other."""
+        if not several:
+            return cls.none()
+        moves = [one.moves.copy() for one in several]
+        begin = 0
+        for one, its in zip(several, moves, strict=True):
+            its["part"] += begin
+            begin += len(one.parts)
+        return cls(np.concatenate([one.parts for one in several]), np.concatenate(moves))
+
+
+class Digester:
+    """Adds rows up, batch by batch; one for each thread.
+
+    Args:
+        key: 16 secret bytes, those of the hashes: sums are comparable only where both were made with the same.
+        bits: of the fingerprint's 128; fewer are for tests of what a collision does.
+        block_bits: of the length of a block; fewer are for tests with few rows.
+
+    Raises:
+        ValueError: the key is not 16 bytes long.
+    """
+
+    def __init__(self, key: bytes, bits: int = 128, block_bits: int = BLOCK_BITS) -> None:
+        if len(key) != 16:
+            raise ValueError(f"the hash key must be 16 bytes (128 bits), not {len(key)}")
+        derived = hashlib.blake2b(key=key, person=b"parallax blocks", digest_size=8 * _WORDS).digest()
+        self._keys = np.frombuffer(derived, np.uint64)
+        self._bits = block_bits
+        kept = (1 << bits) - 1
+        self._mask = np.array([kept & (2**64 - 1), kept >> 64], np.uint64)
+        self._table = np.full(_SLOTS, NOTHING, np.int64)
+        self._parts, self._moves = np.empty(0, PART), np.empty(0, MOVE)
+
+    def add_up(self, begins: Array, ranges: Array, columns: Mapping[str, Array]) -> Digests:
+        """The parts of some rows.
+
+        Args:
+            begins: int64[m + 1]: where each run of rows of one range begins, and where the last one ends.
+            ranges: int32[m], of each run: the number that the caller gives it, as `PART` has it.
+            columns: by name, `COLUMNS`; rows of one reader in offset order, none of them a position row.
+        """
+        n = len(columns["offset"])
+        if len(self._parts) < n:
+            self._parts, self._moves = np.empty(n, PART), np.empty(n, MOVE)
+        given = tuple(np.ascontiguousarray(columns[name], dtype) for name, dtype in COLUMNS.items())
+        where = np.ascontiguousarray(begins, np.int64), np.ascontiguousarray(ranges, np.int32)
+        counts = _add_up(*where, given, self._keys, self._mask, self._table, self._parts, self._moves, self._bits)
+        self._table[:] = NOTHING
+        return Digests(self._parts[: counts[0]].copy(), self._moves[: counts[1]].copy())
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A transaction that goes on.
+
+    Attributes:
+        start: its first record, as the reader showed it.
+        outcome: what the reader makes of its records, an `Outcome`.
+        key_hash_hi: of the key of that record; 0 where it is null. So ``key_hash_lo``.
+        key_hash_lo: the other half.
+    """
+
+    start: int
+    outcome: int
+    key_hash_hi: int
+    key_hash_lo: int
+
+
+def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
+    """Follow a reader's transactions over one part.
+
+    Args:
+        before: what went on where the part begins, by producer id.
+        moves: `MOVE` of the part.
+
+    Returns:
+        What goes on where it ends; how many of the transactions that went on over its beginning are shown otherwise
+        behind it than before it.
+    """
+    after, against = dict(before), 0
+    for move in moves:
+        producer = int(move["producer_id"])
+        known = after.get(producer)
+        if known is not None:
+            against += _differs(known.outcome, move)
+            if move["end"] >= 0:
+                del after[producer]
+        if move["start"] >= 0 and producer not in after:
+            after[producer] = Open(*(int(move[name]) for name in ("start", "outcome", "key_hash_hi", "key_hash_lo")))
+    return after, against
+
+
+def _differs(outcome: int, move: Any) -> bool:
+    """Whether a part goes on otherwise with a transaction that was shown with an outcome."""
+    if move["shown"] >= 0:
+        return bool(move["shown"] != outcome)  # And what it shows is held against its own end marker.
+    if move["end"] < 0 or outcome == _UNDECIDED:
+        return False
+    return bool(outcome != (_COMMITTED if move["end_kind"] == _COMMIT else _ABORTED))
+
+
+__all__ = [
+    "BLOCK",
+    "BLOCK_BITS",
+    "COLUMNS",
+    "KINDS",
+    "MOVE",
+    "NOTHING",
+    "PART",
+    "Digester",
+    "Digests",
+    "Open",
+    "carried",
+]

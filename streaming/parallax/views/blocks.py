@@ -1,0 +1,239 @@
+"""What the rows of a file of the views add up to, block by block: it lies in the file's footer.
+
+So it is committed with the rows, and goes where they go: what was written twice or by a task that failed is in no
+commit, compaction joins it as it joins the rows, and retention drops it with them. A file that another version wrote
+tells nothing: of its rows there are no blocks, only the rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from parallax.model import CONTENT_VERSION, UNKNOWN, IsolationLevel, ReadEvent, TopicPartition
+from parallax.replica.digests import BLOCK_BITS, COLUMNS, MOVE, PART, Array, Digester, Digests
+from parallax.source.planning import Piece
+from parallax.views import order
+from parallax.views.commits import TableLog
+from parallax.views.parquet import BROKER
+from parallax.views.positions import open_table
+
+RANGE = np.dtype(
+    [("place", "<i4"), ("start", "<i8"), ("end", "<i8"), ("epoch", "<i4"), ("topic_id", "<i4"), ("whole", "?")]
+)
+"""What one reader read in one micro-batch: from ``start`` to ``end``, which is left out. ``epoch``: leader epoch of the
+last batch below the end, -1 where it is not known. ``topic_id``: index of it, -1 where it is not known. ``whole``: it
+shows all that the replica holds there, and nothing was reported but that."""
+
+_QUIET = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
+_KEY = "parallax.blocks"
+_FORMAT = {"format": 1, "block_bits": BLOCK_BITS, "content": int(CONTENT_VERSION)}
+_TABLES = (RANGE, PART, MOVE)
+_AT_A_TIME = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Of rows of one broker and one isolation level.
+
+    Attributes:
+        places: the partitions; ``place`` is an index of these.
+        topic_ids: the same of ``topic_id``.
+        ranges: `RANGE`, those of one partition in the order in which they were recorded.
+        digests: of the rows; the ``range`` of a part is an index of the ranges.
+    """
+
+    places: tuple[TopicPartition, ...]
+    topic_ids: tuple[str, ...]
+    ranges: Array
+    digests: Digests
+
+    @classmethod
+    def none(cls) -> Blocks:
+        """Of no rows."""
+        return cls((), (), np.empty(0, RANGE), Digests.none())
+
+    @classmethod
+    def concat(cls, several: Sequence[Blocks]) -> Blocks:
+        """What several files tell, in their order; of one broker and one isolation level."""
+        places = tuple(dict.fromkeys(place for one in several for place in one.places))
+        ids = tuple(dict.fromkeys(topic_id for one in several for topic_id in one.topic_ids))
+        ranges, digests, begin = [np.empty(0, RANGE)], [], 0
+        for one in several:
+            place = np.array([places.index(known) for known in one.places], np.int32)
+            topic_id = np.array([*(ids.index(known) for known in one.topic_ids), UNKNOWN], np.int32)
+            its, parts = one.ranges.copy(), one.digests.parts.copy()
+            its["place"], its["topic_id"] = place[its["place"]], topic_id[its["topic_id"]]
+            parts["range"] += begin
+            begin += len(its)
+            ranges.append(its)
+            digests.append(Digests(parts, one.digests.moves))
+        return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
+
+    def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
+        """What is of one partition: its ranges, their topic ids, and the digests of the rows in these."""
+        number = self.places.index(place) if place in self.places else UNKNOWN
+        at = np.flatnonzero(self.ranges["place"] == number)
+        ids = [*self.topic_ids, ""]
+        topic_ids = [ids[n] for n in self.ranges["topic_id"][at].tolist()]
+        mine = np.flatnonzero(np.isin(self.digests.parts["range"], at))
+        parts, moves = self.digests.parts[mine], self.digests.moves
+        moves = moves[np.isin(moves["part"], mine)]
+        parts["range"] = np.searchsorted(at, parts["range"])
+        moves["part"] = np.searchsorted(mine, moves["part"])
+        return self.ranges[at], topic_ids, Digests(parts, moves)
+
+    def told(self) -> dict[str, str]:
+        """What the footer of the file tells of it, by key; nothing of no rows."""
+        if not self.places:
+            return {}
+        tables = self.ranges, self.digests.parts, self.digests.moves
+        head = {**_FORMAT, "places": self.places, "topic_ids": self.topic_ids, "rows": [len(one) for one in tables]}
+        raw = json.dumps(head).encode() + b"\n" + b"".join(one.tobytes() for one in tables)
+        return {_KEY: base64.b64encode(zlib.compress(raw)).decode()}
+
+
+def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
+    """What the rows of a file add up to; nothing where its footer tells nothing that this version adds up alike.
+
+    Args:
+        footer: its key-value metadata.
+
+    Raises:
+        ValueError: the footer is garbled.
+    """
+    packed = (footer or {}).get(_KEY.encode())
+    if packed is None:
+        return Blocks.none()
+    try:
+        head, _, raw = zlib.decompress(base64.b64decode(packed)).partition(b"\n")
+    except zlib.error as error:
+        raise ValueError(f"a footer is garbled ({error})") from error
+    told = json.loads(head)
+    if any(told.get(name) != value for name, value in _FORMAT.items()):
+        return Blocks.none()
+    tables, at = [], 0
+    for dtype, count in zip(_TABLES, told["rows"], strict=True):
+        tables.append(np.frombuffer(raw, dtype, count, at))
+        at += count * dtype.itemsize
+    ranges, parts, moves = tables
+    places = tuple(TopicPartition(*place) for place in told["places"])
+    return Blocks(places, tuple(told["topic_ids"]), ranges, Digests(parts, moves))
+
+
+def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
+    """What the rows of a view add up to, as it stands; by broker.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the table cannot be read.
+        OSError: a file cannot be read, or upkeep has removed it since.
+        ValueError: a footer is garbled.
+    """
+    log = TableLog(storage, isolation.option)
+    files = order.files_of(open_table(storage, isolation.option)).to_pylist()
+
+    def read(row: Mapping[str, Any]) -> Blocks:
+        with log.files.open_input_file(unquote(row[order.PATH])) as source:
+            return blocks_of(pq.read_metadata(source).metadata)
+
+    found: dict[int, list[Blocks]] = {}
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        for row, blocks in zip(files, pool.map(read, files), strict=True):
+            found.setdefault(int(row[f"partition.{BROKER}"]), []).append(blocks)
+    return {broker: Blocks.concat(several) for broker, several in found.items()}
+
+
+class AddingUp:
+    """Adds up the rows of a file under way.
+
+    Args:
+        key: 16 secret bytes, those of the hashes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._digester = _digester(key)
+        self._numbers: dict[TopicPartition, int] = {}
+        self._made: list[Digests] = []
+        self._positions: list[pa.RecordBatch] = []
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take in rows with the columns of a view, in the order of the file; no position row is among them."""
+        begins, places = self._runs(batch)
+        columns = {name: _numbers(batch.column(name)) for name in COLUMNS}
+        self._made.append(self._digester.add_up(begins, places, columns))
+
+    def take_positions(self, batch: pa.RecordBatch) -> None:
+        """Take in position rows."""
+        self._positions.append(batch)
+
+    def blocks(self, pieces: Sequence[Piece]) -> Blocks:
+        """All that was taken in.
+
+        Args:
+            pieces: of the same isolation level; what was to be read, one range of each partition.
+        """
+        told: dict[TopicPartition, list[Mapping[str, Any]]] = {}
+        columns = ["topic", "partition", "offset", "leader_epoch", "position"]
+        for batch in self._positions:
+            for row in batch.select(columns).to_pylist():
+                told.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
+        ids: dict[str, int] = {}
+        read = {piece.reader.place: piece for piece in pieces}
+        for place in read:
+            self._number(place)
+        ranges = [
+            (n, *self._range(read[place], told.get(place, []), ids))
+            for n, place in enumerate(self._numbers)
+            if place in read
+        ]
+        return Blocks(tuple(self._numbers), tuple(ids), np.array(ranges, RANGE), Digests.concat(self._made))
+
+    def _range(self, piece: Piece, told: Sequence[Mapping[str, Any]], ids: dict[str, int]) -> tuple[Any, ...]:
+        span = piece.span
+        topic_id = ids.setdefault(span.topic_id, len(ids)) if span.topic_id else UNKNOWN
+        if not piece.last or not told:
+            return span.start, span.end, UNKNOWN, topic_id, False
+        whole = all(ReadEvent(row["position"]["event"]) in _QUIET for row in told)
+        last = told[-1]
+        return span.start, last["offset"], last["leader_epoch"], topic_id, whole
+
+    def _number(self, place: TopicPartition) -> int:
+        return self._numbers.setdefault(place, len(self._numbers))
+
+    def _runs(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """Where the rows of one partition begin, and the last ones end; and the numbers of the partitions."""
+        topics, partitions = batch.column("topic"), _numbers(batch.column("partition"))
+        n = len(partitions)
+        changes = partitions[1:] != partitions[:-1]
+        # A log's rows lie together: where the last row is of the topic of the first, all of that partition are.
+        if topics[0].as_py() != topics[n - 1].as_py() or changes.any():
+            codes = _numbers(topics.dictionary_encode().indices)
+            changes = changes | (codes[1:] != codes[:-1])
+        begins = np.concatenate([[0], np.flatnonzero(changes) + 1])
+        places = [TopicPartition(topics[at].as_py(), int(partitions[at])) for at in begins.tolist()]
+        return np.append(begins, n), np.array([self._number(place) for place in places], np.int32)
+
+
+def _numbers(column: Any) -> Array:
+    if pa.types.is_timestamp(column.type):
+        column = column.view(pa.int64())
+    return np.asarray(column.to_numpy())
+
+
+@lru_cache(maxsize=1)
+def _digester(key: bytes) -> Digester:
+    return Digester(key)
+
+
+__all__ = ["RANGE", "AddingUp", "Blocks", "blocks_of", "recorded"]

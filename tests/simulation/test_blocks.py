@@ -1,0 +1,33 @@
+"""Every micro-batch judged by blocks says what it says judged by rows; where sums are not looked at, it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from parallax.compare import blocks
+from tests.simulation.blocks import both_ways
+from tests.simulation.world import Violation
+
+SEEDS = range(1000, 1010)
+
+
+def judged(seeds: range) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        for healthy in (True, False):
+            counts += both_ways(seed, healthy).tally()
+    return counts
+
+
+@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(range(1010, 2000), marks=pytest.mark.release)])
+def test_histories_are_judged_by_blocks_as_they_are_by_rows(seeds: range) -> None:
+    counts = judged(seeds)
+    assert counts["ran rows by blocks: that nobody looked at"] > 0
+
+
+def test_sums_that_are_not_looked_at_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks.Sums, "_is_same", staticmethod(lambda *_: True))
+    with pytest.raises(Violation, match="blocks: other"):
+        both_ways(1005, healthy=False)

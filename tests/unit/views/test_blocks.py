@@ -1,0 +1,173 @@
+"""Blocks: the footer of each file of the views tells what its rows add up to, and of which ranges."""
+
+from __future__ import annotations
+
+import base64
+import random
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from parallax.model import CONTENT_VERSION, ReadEvent, RowKind, TopicPartition
+from parallax.source import reading
+from parallax.source.columns import Position, position_batch
+from parallax.source.offsets import Range, Reader
+from parallax.source.options import replica_options
+from parallax.source.planning import Piece
+from parallax.source.schema import VIEW, VIEW_WITH_ISOLATION
+from parallax.views import recording
+from parallax.views.appending import Appender
+from parallax.views.blocks import AddingUp, Blocks, blocks_of
+from parallax.views.compaction import compact
+from parallax.views.tables import create_tables
+
+KEY = bytes(range(16))
+OPTIONS = replace(
+    replica_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "t", "feedback.path": "unused"}), hash_key=KEY
+)
+
+
+def rows(topic: str, partition: int, offsets: range, isolation: int = 0) -> pa.RecordBatch:
+    same = {"topic": topic, "partition": partition, "broker": 1, "kind": 0, "leader_epoch": 3, "producer_id": -1}
+    same |= {"producer_epoch": -1, "outcome": 0, "key_size": 4, "value_size": 9, "isolation": isolation}
+    same |= {"content_version": CONTENT_VERSION}
+    of = [
+        {**same, "offset": n, "timestamp": n * 1000, "key_hash_hi": n, "key_hash_lo": -n, "content_hash": 7 * n}
+        for n in offsets
+    ]
+    return pa.RecordBatch.from_pylist(of, schema=VIEW_WITH_ISOLATION)
+
+
+def piece(topic: str, partition: int, start: int, end: int, isolation: int = 0, **more: Any) -> Piece:
+    return Piece(Reader(isolation, 1, topic, partition), Range(start, end, f"id of {topic}"), **more)
+
+
+def position(of: Piece, offset: int, event: ReadEvent = ReadEvent.OK) -> pa.RecordBatch:
+    told = [Position(of.reader, offset, 1, event, "", of.span.topic_id, 9, 9, 0, epoch=3)]
+    return position_batch(told, with_isolation=True)
+
+
+def recorded(
+    storage: Path | str, monkeypatch: pytest.MonkeyPatch, pieces: list[Piece], batches: list[pa.RecordBatch]
+) -> list[recording.Recorded]:
+    """What a task writes of rows that it reads."""
+    monkeypatch.setattr(reading, "read_pieces", lambda *_: iter(batches))
+    create_tables(str(storage))
+    return recording._write(replace(OPTIONS, with_isolation=True), str(storage), pieces)
+
+
+def told(storage: Path | str, file: recording.Recorded) -> Blocks:
+    view = ("read_uncommitted", "read_committed")[file.isolation]
+    return blocks_of(pq.read_metadata(f"{storage}/{view}/{file.path}").metadata)
+
+
+def sums(blocks: Blocks) -> dict[tuple[TopicPartition, int], tuple[int, int, int]]:
+    found: dict[tuple[TopicPartition, int], tuple[int, int, int]] = {}
+    for part in blocks.digests.parts:
+        place = blocks.ranges["place"][part["range"]] if len(blocks.ranges) else part["range"]
+        name = blocks.places[place], int(part["block"])
+        count, low, high = found.get(name, (0, 0, 0))
+        more = int(part["records"]), int(part["low"]), int(part["high"])
+        found[name] = count + more[0], (low + more[1]) % 2**64, (high + more[2]) % 2**64
+    return found
+
+
+def of_rows(*batches: pa.RecordBatch) -> Blocks:
+    adding = AddingUp(KEY)
+    for batch in batches:
+        adding.take(batch)
+    return adding.blocks([])
+
+
+def test_a_file_tells_what_its_rows_add_up_to_and_the_ranges_that_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = [piece("t", 0, 4000, 4200), piece("t", 0, 4000, 4150, 1), piece("u", 0, 5, 9)]
+    batches = [rows("t", 0, range(4000, 4100)), rows("t", 0, range(4100, 4200)), rows("u", 0, range(5, 8))]
+    both = [*batches, rows("t", 0, range(4000, 4150), 1)]
+    ends = [position(pieces[0], 4200), position(pieces[2], 9), position(pieces[1], 4150)]
+    uncommitted, committed = recorded(tmp_path, monkeypatch, pieces, [*both, *ends])
+    found = told(tmp_path, uncommitted)
+    t, u = TopicPartition("t", 0), TopicPartition("u", 0)
+    assert {name: count for name, (count, _, _) in sums(found).items()} == {(t, 0): 96, (t, 1): 104, (u, 0): 3}
+    assert sums(found) == sums(of_rows(*batches))
+    names = [(found.places[r["place"]], *(int(r[n]) for n in ("start", "end", "epoch"))) for r in found.ranges]
+    assert names == [(t, 4000, 4200, 3), (u, 5, 9, 3)]
+    assert [found.topic_ids[r["topic_id"]] for r in found.ranges] == ["id of t", "id of u"]
+    assert found.ranges["whole"].all()
+    assert {name[1]: count for name, (count, _, _) in sums(told(tmp_path, committed)).items()} == {0: 96, 1: 54}
+
+
+@pytest.mark.parametrize("event", [ReadEvent.UNREACHABLE, ReadEvent.LOG_START_ADVANCED, ReadEvent.BATCH_SKIPPED])
+def test_a_range_that_was_not_read_whole_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: ReadEvent
+) -> None:
+    pieces = [piece("t", 0, 0, 9), piece("t", 1, 0, 9)]
+    ends = [position(pieces[0], 4, event), position(pieces[1], 9)]
+    (file,) = recorded(tmp_path, monkeypatch, pieces, [rows("t", 0, range(4)), rows("t", 1, range(9)), *ends])
+    found = told(tmp_path, file)
+    assert found.ranges["end"].tolist() == [4, 9]
+    assert found.ranges["whole"].tolist() == [False, True]
+
+
+def test_a_range_without_rows_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = piece("t", 0, 3, 9)
+    (file,) = recorded(tmp_path, monkeypatch, [one], [position(one, 9)])
+    found = told(tmp_path, file)
+    assert (found.places, len(found.digests.parts)) == ((TopicPartition("t", 0),), 0)
+    assert (found.ranges["start"][0], found.ranges["end"][0]) == (3, 9)
+
+
+def test_rows_of_several_partitions_in_one_record_batch_are_told_apart() -> None:
+    parts = [rows("t", 0, range(3)), rows("t", 1, range(2)), rows("u", 1, range(4)), rows("t", 2, range(1))]
+    whole = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    assert sums(of_rows(*whole)) == sums(of_rows(*parts))
+    assert len(sums(of_rows(*whole))) == 4
+
+
+def test_what_is_told_is_what_is_read() -> None:
+    before = of_rows(rows("t", 0, range(4000, 5000)), rows("ü", 1, range(3)))
+    told_as = {key.encode(): value.encode() for key, value in before.told().items()}
+    after = blocks_of(told_as)
+    assert after.places == before.places
+    assert np.array_equal(after.digests.parts, before.digests.parts)
+    assert Blocks.none().told() == {}
+
+
+def test_a_file_of_another_version_tells_nothing() -> None:
+    assert blocks_of(None).places == ()
+    assert blocks_of({b"parallax.commits": b"AAAA"}).places == ()
+    other = base64.b64encode(zlib.compress(b'{"format": 99}\n'))
+    assert blocks_of({b"parallax.blocks": other}).places == ()
+    with pytest.raises(ValueError, match="garbled"):
+        blocks_of({b"parallax.blocks": b"AAAA"})
+
+
+def test_compaction_joins_what_the_rows_of_its_files_add_up_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, made, at = random.Random(3), [], 0
+    for batch, size in enumerate((4900, 5000, 5100, 5200)):
+        topic = draw.choice(("t", "u"))
+        one = piece(topic, 0, at, at + size)
+        written = recorded(
+            tmp_path, monkeypatch, [one], [rows(topic, 0, range(at, at + size)), position(one, at + size)]
+        )
+        Appender(str(tmp_path), "read_uncommitted").append_files(written, "query", batch)
+        made.append(told(tmp_path, written[0]))
+        at += size
+    assert compact(str(tmp_path), "read_uncommitted") == 4
+    (file,) = set(tmp_path.glob("read_uncommitted/**/joined-*.parquet"))
+    found, before = blocks_of(pq.read_metadata(file).metadata), Blocks.concat(made)
+    assert sums(found) == sums(before)
+    assert [(r["start"], r["end"], found.places[r["place"]]) for r in found.ranges] == [
+        (r["start"], r["end"], before.places[r["place"]]) for r in before.ranges
+    ]
+    data = pq.read_table(file)
+    of_records: Any = pa.array([kind != RowKind.POSITION for kind in data["kind"].to_pylist()])
+    kept = data.filter(of_records)
+    assert sums(of_rows(*kept.select([n for n in VIEW.names if n != "broker"]).to_batches())) == sums(before)
