@@ -306,7 +306,7 @@ class Rules(Alerts):
             f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} is not being scraped",
             f"{{{{ with $labels.instance }}}}{{{{ . }}}} has not answered for {p.absent_for}; the replicas that it "
             "reads may be watched by nobody.{{ else }}No Parallax target has answered for "
-            f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts about findings stay as they were.",
+            f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts that were firing stay as they were.",
             (
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
                 f"It is scraped again, or is a target no longer, or nobody has heard of it for {p.remembered} and takes "
