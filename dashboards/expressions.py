@@ -2,7 +2,7 @@
 
 A series may be missing for two reasons, which count differently. Its job answers, and has no such series: then it is
 over. Or nobody has said anything: a scrape has failed, or the job is away or starting, which takes minutes until it has
-compared something. Then the last value counts for a while (`Expressions.known`).
+compared something. Then the last value counts for a while (`Expressions.known`), and what fires goes on (`Expressions.or_unheard`).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Expressions:
         return f"({STANDS} unless on ({FINDING}) {ends}) or {changes} or {over}"
 
     def in_state(self, state: str) -> str:
-        """The findings that have the alert of a state: 1, and a value of `ended` when they have it for the last time."""
+        """The findings that have the alert of a state: 1, and for the last time a value of `ended`."""
         return f'max by ({FINDING}) ({SHOWN}{{state="{state}"}})'
 
     def ended(self) -> str:

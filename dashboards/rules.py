@@ -309,8 +309,10 @@ class Rules(Alerts):
             f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts that were firing stay as they were.",
             (
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
-                f"It is scraped again, or is a target no longer, or nobody has heard of it for {p.remembered} and takes "
-                "it for removed. A job that is back compares what it finds still there.",
+                (
+                    f"It is scraped again, or is a target no longer, or nobody has heard of it for {p.remembered} and "
+                    "takes it for removed. A job that is back compares what it finds still there."
+                ),
             ),
             wait=p.absent_for,
         )

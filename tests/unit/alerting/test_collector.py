@@ -644,7 +644,9 @@ def test_of_very_many_one_that_is_listed_is_over_for_nobody_while_it_stands(
         state.update_findings(FindingsStatus(open=(*many, *graver)))
     found = samples(state)
     listed = {f.finding_id for f in (*many, *((known,) if is_acknowledged else graver))}
-    unlisted = {name for name in listed if ("finding_state", frozenset(("orders", "0", name, "confirmed"))) not in found}
+    unlisted = {
+        name for name in listed if ("finding_state", frozenset(("orders", "0", name, "confirmed"))) not in found
+    }
     assert len(unlisted) == found["findings_unlisted", ()] == (0 if is_acknowledged else 1)
     state_of_first = {one: found["finding_state", frozenset(("orders", "0", "f000", one))] for one in FindingState}
     assert sum(state_of_first.values()) == 1, "its alert would end"
