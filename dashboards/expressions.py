@@ -2,7 +2,8 @@
 
 A series may be missing for two reasons, which count differently. Its job answers, and has no such series: then it is
 over. Or nobody has said anything: a scrape has failed, or the job is away or starting, which takes minutes until it has
-compared something. Then the last value counts for a while (`Expressions.known`), and what fires goes on (`Expressions.or_unheard`).
+compared something. Then the last value counts for a while (`Expressions.known`), and what fires goes on
+(`Expressions.or_unheard`).
 """
 
 from __future__ import annotations
