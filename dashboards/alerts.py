@@ -18,6 +18,11 @@ FOR = "{{ with $labels.cluster }} of cluster {{ . }}{{ end }}"
 BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
 """The same behind a sentence."""
 
+NOBODY_KNOWS = "Nobody knows whether this is over: "
+"""Before what an alert was about that ends for want of news (annotation ``turn``)."""
+_UNHEARD, _ELSE, _END = "{{ if eq $value -1.0 }}", "{{ else }}", "{{ end }}"
+_SILENT = "That is the last that Parallax has said of it: it is not scraped, or has compared nothing since its start."
+
 Past = tuple[str, str]
 """What a resolved alert says: what was the matter, and what its end means or leaves open."""
 
@@ -42,12 +47,32 @@ class Alerts:
         past: Past | None = None,
         *,
         wait: str | None = None,
+    ) -> dict[str, Any]:
+        """An alert that goes on while its job says nothing (`Expressions.or_unheard`), and then says so.
+
+        What the job's own messages speak of as well says there what it was (`CONDITIONS`).
+        """
+        was, left = past or Of(name, self._p).past
+        past = f"{_UNHEARD}{NOBODY_KNOWS}{summary}{_ELSE}{was}{_END}", f"{_UNHEARD}{_SILENT}{_ELSE}{left}{_END}"
+        said = f"{_UNHEARD}{_SILENT}{_ELSE}{description}{_END}"
+        turn = f"{_UNHEARD}{NOBODY_KNOWS}{_END}"
+        return self._says(name, self._e.or_unheard(expr, name), severity, summary, said, past, wait=wait, turn=turn)
+
+    def _says(
+        self,
+        name: str,
+        expr: str,
+        severity: str,
+        summary: str,
+        description: str,
+        past: Past,
+        *,
+        wait: str | None = None,
         **more: str,
     ) -> dict[str, Any]:
-        """An alert; what the job's own messages speak of as well says there what it was (`CONDITIONS`)."""
-        was, left = past or Of(name, self._p).past
+        """An alert that fires while its expression is so, and no longer."""
         annotations = {"summary": summary, "description": description}
-        annotations |= {"resolved_summary": was, "resolved_description": left}
+        annotations |= {"resolved_summary": past[0], "resolved_description": past[1]}
         annotations |= {"runbook_url": f"{self._p.runbook}#{name.lower()}"} | more
         rule: dict[str, Any] = {"alert": name, "expr": expr, "labels": {"severity": severity}}
         return rule | ({"for": wait} if wait else {}) | {"annotations": annotations}
@@ -77,7 +102,8 @@ class Of:
         self._gap = parameters.gap
         if self._condition.about is not None:
             said = {
-                label: said_of(self._condition.about, label, parameters.gap, text) for label, text in UNSAID.items()
+                label: said_of(self._condition.about, label, parameters.remembered, text)
+                for label, text in UNSAID.items()
             }
             self._labels |= said
 
@@ -97,12 +123,12 @@ class Of:
         return f"{one.was.format_map(self._labels)}{BEHIND}", left
 
 
-def said_of(metric: str, label: str, gap: str, otherwise: str, where: str = "") -> str:
-    """What a label of the newest series says that has the broker of an alert; its value is the time.
+def said_of(metric: str, label: str, within: str, otherwise: str, where: str = "") -> str:
+    """What a label of the newest series of some time says that has the broker of an alert; its value is the time.
 
     Where there is no such series, what is to be said otherwise; ``where`` are more matchers of it.
     """
-    series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{gap}]"
+    series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{within}]"
     asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'
     found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
     return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

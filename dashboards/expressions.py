@@ -2,7 +2,8 @@
 
 A series may be missing for two reasons, which count differently. Its job answers, and has no such series: then it is
 over. Or nobody has said anything: a scrape has failed, or the job is away or starting, which takes minutes until it has
-compared something. Then the last value counts for a while (`Expressions.known`).
+compared something. Then the last value counts for a while (`Expressions.known`), and what fires goes on
+(`Expressions.or_unheard`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 
 from dashboards.parameters import Parameters
+from parallax.alerting.listing import FindingState
 
 FINDING = "cluster, topic, partition, finding_id"
 TARGET = "cluster, job, instance"
@@ -17,13 +19,27 @@ WORKS = "cluster:parallax_works:min"
 """1 where all jobs of a cluster are known to work, 0 where one is not; a day after the last of them, nothing."""
 HEARD = "storage:parallax_heard_timestamp_seconds:max"
 """When a storage was last heard of under the labels of a target, by a job that had loaded its findings."""
+STATES = "finding:parallax_states:max"
+"""The findings that stand, by each state that a job gives them: two jobs may say two of one."""
 STANDS = "finding:parallax_state:max"
-"""The findings that stand, each by its state."""
+"""The findings that stand, each by the gravest of its states."""
+SHOWN = "finding:parallax_shown"
+"""The alert that each finding has, by the state that it is of (`Expressions.shown`)."""
+ACKNOWLEDGED = "finding:parallax_acknowledged:max"
+"""The findings that stand and are acknowledged: since when."""
+SILENT = "target:parallax_silent:max"
+"""The targets that have said something in the last day and say nothing now (`Expressions.silent`)."""
+UNHEARD = "cluster:parallax_silent:max"
+"""The same, and once more each of their clusters, as alerts are labelled that name no target."""
 SAID = "finding:parallax_said"
 """What was said last of each finding, for a while after its end as well: the labels of ``parallax_finding_info``."""
+ABSENT = "ParallaxAbsent"
+"""The alert about a job, or a cluster, that says nothing."""
 FORMER = "storage:parallax_former:max"
 """The targets whose job has had other labels, or another address, since: it is known by the id of its storage."""
 
+_BEFORE = "offset 1s"
+"""Behind a series that is recorded: as the evaluation before has left it, wherever in its group it is recorded."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -36,11 +52,6 @@ def seconds(duration: str) -> int:
     if not re.fullmatch(r"(\d+[smhdw])+", duration):
         raise ValueError(f"{duration!r} is no duration such as 15m or 1h30m")
     return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", duration))
-
-
-def _before(*matchers: str) -> str:
-    """`STANDS` as the evaluation before has recorded it, wherever in its group it is recorded."""
-    return f"{STANDS}{{{', '.join(matchers)}}} offset 1s"
 
 
 class Expressions:
@@ -65,47 +76,107 @@ class Expressions:
         settled = f"{self.of('start_time_seconds')} < time() - {seconds(held)}"
         return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"
 
-    def stands(self, metric: str, *matchers: str, by: str = FINDING) -> str:
+    def stands(self, metric: str, by: str = FINDING) -> str:
         """The findings of which a metric is above 0; of a job that is away, or has not loaded them, its last word.
 
         A job says all states of each finding that it lists, so once it has loaded them under other labels it has said
-        all that there is to say under the former.
+        all that there is to say under the former. Nor does a last word count of a finding of which another job speaks,
+        or has said that it is over.
         """
-        series = self.of(metric, *matchers)
+        series = self.of(metric)
         now = f"max by ({by}) ({series}) > 0"
-        away = f"({self._remembered(series)} > 0) unless on ({TARGET}) {self.of('findings_loaded')}"
-        return f"({now}) or max by ({by}) ({away} unless on ({TARGET}) {FORMER})"
+        said = self._remembered(series)
+        not_there = f"unless on ({TARGET}) {FORMER}"
+        over = f"(max by ({FINDING}, job, instance) ({said}) == 0 {not_there})"
+        away = f"({said} > 0) unless on ({TARGET}) {self.of('findings_loaded')} {not_there}"
+        return f"({now}) or max by ({by}) ({away} unless on ({FINDING}) {series} unless on ({FINDING}) {over})"
+
+    def states(self) -> str:
+        """What `STATES` records."""
+        return self.stands("finding_state", by=f"{FINDING}, state")
+
+    def state(self) -> str:
+        """What `STANDS` records."""
+        return f" or on ({FINDING}) ".join(f'{STATES}{{state="{state}"}}' for state in FindingState)
+
+    def shown(self) -> str:
+        """What `SHOWN` records: 1 for a finding by its state, and once more for the one whose alert ends (`ended`).
+
+        Another state is shown an evaluation later, when the alert of the former ends, so that the end of the one and
+        the begin of the other are one message. A state that was over by then had no alert, and ends none: the former
+        one says what came of the finding.
+        """
+        last = f"{SHOWN} {_BEFORE}"
+        ends = f"({last} > 0 unless {STANDS})"
+        changes = f"0 * ({ends} and on ({FINDING}) {STANDS})"
+        over = f"0 * {last} + on ({FINDING}) group_left () {self.ended()}"
+        return f"({STANDS} unless on ({FINDING}) {ends}) or {changes} or {over}"
 
     def in_state(self, state: str) -> str:
-        """The findings that stand in a state: 1; and those that no longer do, for one more evaluation (`ended`).
+        """The findings that have the alert of a state: 1, and for the last time a value of `ended`."""
+        return f'max by ({FINDING}) ({SHOWN}{{state="{state}"}})'
 
-        One that had another state at the last evaluation comes with the next, when that one's alert ends: so the end of
-        the one and the begin of the other are one message.
-        """
-        mine, other = f'state="{state}"', f'state!="{state}"'
-        now = f"max by ({FINDING}) ({STANDS}{{{mine}}})"
-        return f"({now} unless on ({FINDING}) {_before(other)}) or ({self.ended(mine)})"
-
-    def ended(self, *matchers: str) -> str:
+    def ended(self) -> str:
         """The findings that stood at the last evaluation and do not now: 0 where a job says what came of it, else -1.
 
         The alert fires once more by that. Prometheus sends what is resolved with the annotations of its last firing:
         this is the evaluation in which they say in the past what it was.
         """
-        was, still = _before(*matchers), f"{STANDS}{{{', '.join(matchers)}}}"
-        said = f"0 * max by ({FINDING}) ({self.of('finding_state')}) or -1 * max by ({FINDING}) ({was})"
-        return f"({said}) and on ({FINDING}) {was} unless on ({FINDING}) {still}"
+        was = f"max by ({FINDING}) ({STANDS} {_BEFORE})"
+        said = f"0 * max by ({FINDING}) ({self.of('finding_state')}) or -1 * {was}"
+        return f"(({said}) and {was} unless on ({FINDING}) {STANDS})"
 
-    def state(self) -> str:
-        """What `STANDS` records."""
-        return self.stands("finding_state", by=f"{FINDING}, state")
+    def acknowledged(self) -> str:
+        """What `ACKNOWLEDGED` records."""
+        return self.stands("finding_acknowledged")
+
+    def outgrown(self, name: str) -> str:
+        """The alerts of a name about findings that stand and have become worse than was acknowledged.
+
+        By the time of that acknowledgement. Each begins when the finding is acknowledged no more, and fires once more
+        when it is acknowledged again, so that it never ends before it is suppressed. What somebody acknowledged before
+        the finding was over, and began anew, counts no more.
+        """
+        begins = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
+        begins = f'count_values by ({FINDING}) ("outgrown", {begins})'
+        fires = f'max by ({FINDING}, outgrown) (ALERTS{{alertname="{name}", alertstate="firing"}})'
+        goes_on = f"{fires} unless on ({FINDING}) ({ACKNOWLEDGED} {_BEFORE})"
+        over = f"0 * {fires} + on ({FINDING}) group_left () {self.ended()}"
+        return f"(({begins} or {goes_on}) and on ({FINDING}) {STANDS}) or {over}"
 
     def said(self) -> str:
         """What `SAID` records."""
-        return f"topk by (finding_id) (1, {self._remembered(self.of('finding_info'))})"
+        series, newest = self.of("finding_info"), "topk by (finding_id) (1, "
+        return f"{newest}{series}) or on (finding_id) {newest}{self._remembered(series)})"
 
     def _remembered(self, series: str) -> str:
         return f"last_over_time({series}[{self._p.remembered}])"
+
+    def silent(self) -> str:
+        """What `SILENT` records: jobs that are away, or were started and have compared nothing yet.
+
+        Where no other job of the cluster answers, for a day; else until ParallaxAbsent names the target.
+        """
+        there = self.of("build_info")
+        everybody = f"{self._remembered(there)} unless on (cluster) {there} unless on ({TARGET}) {FORMER}"
+        named = f'ALERTS{{alertname="{ABSENT}", alertstate="firing"}}'
+        settled = f"{self.of('start_time_seconds')} < time() - {seconds(self._p.gap)}"
+        settled = f"({settled} and on ({TARGET}) {self.of('heartbeat_timestamp_seconds')})"
+        starting = f"max by ({TARGET}) ({there} unless on ({TARGET}) {settled})"
+        return f"max by ({TARGET}) ({everybody}) or ({self._gone()} unless on ({TARGET}) {named}) or {starting}"
+
+    def unheard(self) -> str:
+        """What `UNHEARD` records."""
+        return f"{SILENT} or max by (cluster) ({SILENT})"
+
+    def or_unheard(self, expr: str, name: str) -> str:
+        """What fires, and -1 for what has fired and is not said to be over: its job says nothing.
+
+        It needs no value that lies back, and begins nothing: what a job that is away has seen only for a moment, or
+        not at all, is no alert.
+        """
+        fires = f'ALERTS{{alertname="{name}", alertstate="firing"}} and on ({TARGET}) {UNHEARD}'
+        return f"({expr}) or -1 * max without (alertname, alertstate, severity) ({fires})"
 
     def heard(self) -> str:
         """What `HEARD` records."""

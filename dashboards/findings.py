@@ -6,18 +6,19 @@ alerts are about the same thing. While a job is away, or has not loaded its find
 that is down resolves nothing, whatever other jobs there are.
 
 An alert that ends fires once more, in words of the past. A message that it is resolved has the annotations of that last
-time, so that nobody reads there that the replicas differ.
+time, so that nobody reads there that the replicas differ. Where nobody has said that it is over, they say that.
 
 One that somebody has acknowledged keeps its alert, and has a second one, by which Alertmanager suppresses the first
-(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved.
+(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved. One that becomes worse than what
+was acknowledged has another one, which suppresses the first as well: it is one message.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import BEHIND, FOR, WHERE, Alerts
-from dashboards.expressions import FINDING, FORMER, HEARD, SAID, STANDS
+from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts
+from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS
 
@@ -36,17 +37,18 @@ class FindingAlerts(Alerts):
     def rules(self) -> list[dict[str, Any]]:
         """All of them, as Prometheus loads them."""
         return [
-            # In this group, and first: the alerts below go by what was recorded a moment ago.
-            {"record": HEARD, "expr": self._e.heard()},
-            {"record": FORMER, "expr": self._e.former()},
+            {"record": STATES, "expr": self._e.states()},
             {"record": STANDS, "expr": self._e.state()},
+            {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
+            {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
             *(
                 self._about(alarm.name, self._e.in_state(state), alarm.severity.value)
                 for state, alarm in ALARMS.items()
             ),
+            # Before the alert that it takes over from, so that nothing between them is suppressed by neither.
+            self._about(WORSE, self._e.outgrown(WORSE), "critical", "Worse than was acknowledged: "),
             self._acknowledged(),
-            self._about(WORSE, self._worse(), "critical", "Worse than was acknowledged: "),
             self._alert(
                 "ParallaxFindingsUnlisted",
                 f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
@@ -84,14 +86,17 @@ class FindingAlerts(Alerts):
         name = "ParallaxFindingAcknowledged"
         was, ask = f"A finding of {WHERE}{FOR} was acknowledged", f"It is over, or is worse than was known. {_ASK}"
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
+        stands = _said(
+            "Acknowledged, and stands: {{ .Labels.headline }}", f"A finding of {WHERE} is acknowledged; it stands"
+        )
         series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"
         asked = f'query (printf "topk(1, last_over_time({series}))" $labels.finding_id)'
-        return self._alert(
+        return self._says(
             name,
-            f"({self._e.stands('finding_acknowledged')}) or ({self._e.ended()} and on ({FINDING}) {stood})",
+            f"{ACKNOWLEDGED} or ({self._e.ended()} and on ({FINDING}) {stood})",
             "info",
-            f"{{{{ if {_ENDS} }}}}{was}{{{{ else }}}}A finding of {WHERE}{FOR} is acknowledged; it stands{{{{ end }}}}",
-            f"{{{{ with {asked} }}}}{{{{ with first . }}}}{{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
+            f"{{{{ if {_ENDS} }}}}{was}{{{{ else }}}}{stands}{{{{ end }}}}{BEHIND}",
+            f"{{{{ with {asked} }}}}{{{{ with first . }}}}By {{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
             "{{ end }}{{ end }}",
             (was, _said("{{ .Labels.summary }}", ask, when=_ENDS)),
             **self._leads(),
@@ -108,37 +113,22 @@ class FindingAlerts(Alerts):
         more = {label: _said(f"{{{{ .Labels.{label} }}}}") for label in ("kind", "broker_id", "record_offset")}
         more["kind_runbook_url"] = f"{self._p.runbook}#{_said('{{ .Labels.runbook }}')}"
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
-        more["turn"] = _said(turn, when=_ENDS)
-        left = f"It is over, or has changed and has another alert. {_ASK}"
-        return self._alert(
+        # Where neither its end nor a change was said, it ends for want of news, or alerting has stopped.
+        more["turn"] = _said(turn, NOBODY_KNOWS, when=_ENDS)
+        left = f"Nothing was said of it for {self._p.remembered}, or since a start. {_ASK}"
+        return self._says(
             name,
             expr,
             severity,
             f"{_said(f'{before or turn}{headline}', f'Divergence of {WHERE}', when=_IS_KNOWN)}{BEHIND}",
             _said(summary, left, when=_IS_KNOWN),
             (
-                f"{_said(f'{turn}{headline}', f'Replicas of {WHERE} differed', when=_ENDS)}{BEHIND}",
+                f"{_said(f'{turn}{headline}', f'{NOBODY_KNOWS}replicas of {WHERE} differed', when=_ENDS)}{BEHIND}",
                 _said(summary, left, when=_ENDS),
             ),
             **more,
             **self._leads(),
         )
-
-    def _worse(self) -> str:
-        """Findings that stand, and were acknowledged and are not any more; from then on, for as long as they stand.
-
-        Alertmanager does not send an alert again that it has sent before it suppressed it: this one is another alert,
-        and another one for each acknowledgement that the finding has outgrown.
-        """
-        acknowledged = self._e.of("finding_acknowledged")
-        was = f"(max by ({FINDING}) (max_over_time({acknowledged}[{self._p.remembered}])) > 0)"
-        ended = f"{was} unless on ({FINDING}) ({self._e.stands('finding_acknowledged')})"
-        ended = f'count_values by ({FINDING}) ("outgrown", {ended})'
-        alerts = f'ALERTS{{alertname="{WORSE}", alertstate="firing"}}'
-        said = f"max by ({FINDING}, outgrown) (last_over_time({alerts}[{self._p.remembered}]))"
-        now = f"(({ended}) or ({said} unless on ({FINDING}) {was})) and on ({FINDING}) {STANDS}"
-        over = f"max by ({FINDING}, outgrown) ({alerts}) * on ({FINDING}) group_left () ({self._e.ended()})"
-        return f"({now}) or {over}"
 
 
 def _said(template: str, otherwise: str = "", *, when: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.expressions import TARGET
+from dashboards.expressions import ABSENT, TARGET
 from dashboards.findings import WORSE
 from dashboards.written import written
 from parallax.alerting.conditions import OUTAGE
@@ -45,12 +45,19 @@ def routes() -> str:
     """The text of the configuration of Alertmanager."""
     place = ["cluster", "topic", "partition"]
     target = TARGET.split(", ")
-    watchdog = {"receiver": "dead-man", "matchers": ["alertname = ParallaxWatchdog"], "repeat_interval": "1m"}
+    watchdog = {
+        "receiver": "dead-man",
+        "matchers": ["alertname = ParallaxWatchdog"],
+        # A group is looked at in steps: these make one message a minute.
+        "group_interval": "20s",
+        "repeat_interval": "50s",
+    }
     tickets = {"receiver": "ticket", "matchers": ["severity = warning"]}
     notes = {"receiver": "note", "matchers": ["severity = info"]}
-    absent = "alertname = ParallaxAbsent"
+    absent = f"alertname = {ABSENT}"
     health = "alertname =~ ParallaxStalled|ParallaxQuery.*|ParallaxFindingsNotWritable"
-    findings = "|".join([*(alarm.name for alarm in ALARMS.values()), WORSE])
+    by_state = "|".join(alarm.name for alarm in ALARMS.values())
+    finding = ["cluster", "finding_id"]
     return written(
         _HEAD,
         {
@@ -73,9 +80,9 @@ def routes() -> str:
                 # An outage that has become worse is one story: it is not told again that it goes on.
                 _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
                 # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
-                _inhibit(
-                    ["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {findings}", ["cluster", "finding_id"]
-                ),
+                _inhibit(["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {by_state}|{WORSE}", finding),
+                # It says the same, and more.
+                _inhibit([f"alertname = {WORSE}"], f"alertname =~ {by_state}", finding),
             ],
             "receivers": [
                 *(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import FOR, WHERE, Alerts, Known, Of
-from dashboards.expressions import TARGET, WORKS
+from dashboards.expressions import ABSENT, FORMER, HEARD, SILENT, TARGET, UNHEARD, WORKS
 from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
 from dashboards.written import written
@@ -40,15 +40,23 @@ class Rules(Alerts):
 
     def document(self) -> dict[str, Any]:
         """The file of rules, as Prometheus loads it."""
-        groups = {
-            "parallax-works": [{"record": WORKS, "expr": self._e.works()}],
-            "parallax-findings": FindingAlerts(self._p).rules(),
-            "parallax-coverage": self._coverage(),
-            "parallax-absences": self._absences(),
-            "parallax-guard": self._guard(),
-            "parallax-health": self._health(),
+        recorded = {
+            HEARD: self._e.heard(),
+            FORMER: self._e.former(),
+            SILENT: self._e.silent(),
+            UNHEARD: self._e.unheard(),
+            WORKS: self._e.works(),
         }
-        return {"groups": [{"name": name, "rules": rules} for name, rules in groups.items()]}
+        # One group: its rules go one after another, each by what was recorded a moment ago.
+        rules = [
+            *({"record": record, "expr": expr} for record, expr in recorded.items()),
+            *FindingAlerts(self._p).rules(),
+            *self._coverage(),
+            *self._absences(),
+            *self._guard(),
+            *self._health(),
+        ]
+        return {"groups": [{"name": "parallax", "rules": rules}]}
 
     def _coverage(self) -> list[dict[str, Any]]:
         p = self._p
@@ -292,19 +300,22 @@ class Rules(Alerts):
 
     def _absent(self) -> dict[str, Any]:
         p = self._p
-        return self._alert(
-            "ParallaxAbsent",
+        return self._says(
+            ABSENT,
             self._e.absent(),
             "critical",
             f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} is not being scraped",
             f"{{{{ with $labels.instance }}}}{{{{ . }}}} has not answered for {p.absent_for}; the replicas that it "
             "reads may be watched by nobody.{{ else }}No Parallax target has answered for "
-            f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts about findings stay as they were.",
-            wait=p.absent_for,
-            past=(
+            f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts that were firing stay as they were.",
+            (
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
-                "It is scraped again, or is a target no longer. A job that is back compares what it finds still there.",
+                (
+                    f"It is scraped again, or is a target no longer, or nobody has heard of it for {p.remembered} and "
+                    "takes it for removed. A job that is back compares what it finds still there."
+                ),
             ),
+            wait=p.absent_for,
         )
 
     def _health(self) -> list[dict[str, Any]]:
@@ -314,13 +325,13 @@ class Rules(Alerts):
         progress = f"max by ({TARGET}, query) ({self._e.known('query_last_progress_timestamp_seconds')})"
         restarts = self._e.of("query_restarts_total")
         return [
-            self._alert(
+            self._says(
                 "ParallaxWatchdog",
                 "vector(1)",
                 "none",
                 "Alerting works from Prometheus to the receiver",
                 "Always fires. Route it to a receiver that raises an alarm when it stops.",
-                past=(
+                (
                     "Alerting stopped for a time",
                     "Prometheus was stopped, or its rules were changed.",
                 ),

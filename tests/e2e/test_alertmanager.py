@@ -30,13 +30,16 @@ from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.model import FindingKind, FindingStatus, Severity, TopicPartition
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
+from tests.pages import coverage
 from tests.receiver import Message, Receiver
 from tests.samples import finding as sample
 
 Labels = Mapping[str, str]
 
+UNHEARD = re.compile(r"^\{\{ if eq \$value -1\.0 \}\}.*?\{\{ else \}\}(.*)\{\{ end \}\}$", re.DOTALL)
+"""An annotation that says something else while the job says nothing; the group is what it says while it speaks."""
 RULES: Mapping[str, Mapping[str, Any]] = {
-    rule["alert"]: rule
+    rule["alert"]: rule | {"annotations": {k: UNHEARD.sub(r"\1", text) for k, text in rule["annotations"].items()}}
     for group in yaml.safe_load((ROOT / "deploy/prometheus/parallax-rules.yaml").read_text())["groups"]
     for rule in group["rules"]
     if "alert" in rule
@@ -68,7 +71,8 @@ OF_A_JOB = ("ParallaxStalled", "ParallaxQueryStalled", "ParallaxQueryRestarting"
 """What a job that is away cannot know about itself."""
 
 
-OF_A_FINDING = [*(alarm.name for alarm in ALARMS.values()), "ParallaxFindingWorse"]
+OF_A_STATE = [alarm.name for alarm in ALARMS.values()]
+OF_A_FINDING = [*OF_A_STATE, "ParallaxFindingWorse"]
 
 
 def job(cluster: str, instance: str = "a", name: str = "parallax") -> dict[str, str]:
@@ -159,8 +163,16 @@ INCIDENTS = {
         finding("known", alertname="ParallaxFindingAcknowledged"),
         [finding("known", alertname=name) for name in OF_A_FINDING],
         [
-            *(finding("known", name="another", alertname=name) for name in OF_A_FINDING),
-            *(finding("near-known", alertname=name) for name in OF_A_FINDING),
+            *(finding("known", name=f"another, {name}", alertname=name) for name in OF_A_FINDING),
+            *(finding(f"near-known, {name}", alertname=name) for name in OF_A_FINDING),
+        ],
+    ),
+    "a finding is worse than was acknowledged": Incident(
+        finding("worse", alertname="ParallaxFindingWorse"),
+        [finding("worse", alertname=name) for name in OF_A_STATE],
+        [
+            *(finding("worse", name="another", alertname=name) for name in OF_A_STATE),
+            *(finding("near-worse", alertname=name) for name in OF_A_STATE),
         ],
     ),
 }
@@ -318,6 +330,8 @@ if INSTALLED:
                 def states() -> list[str]:
                     return [alert["status"]["state"] for alert in alertmanager.alerts([f"alertname = {name}"])]
 
+                by = ["alertname = ParallaxFindingAcknowledged"]
+                until(lambda: bool(alertmanager.alerts(by)), "the acknowledgement to be known", timeout=60)
                 until(lambda: states() == ["suppressed"], "it to be suppressed", timeout=60)
 
             def outgrown() -> set[str]:
@@ -335,15 +349,24 @@ if INSTALLED:
             assert "known since March" in json.dumps(note.body["alerts"][0]["annotations"])
             exposed = replace(wrong, exposed=True)
             state.update_findings(FindingsStatus(open=(exposed,)))
-            until(lambda: sent("/page", "ParallaxDivergenceExposed"), "it to page again", timeout=60)
-            until(lambda: len(outgrown()) == 1, "it to say that it is worse", timeout=60)
+            until(lambda: len(outgrown()) == 1, "it to page again, and say that it is worse", timeout=60)
             known(exposed)
             state.update_findings(FindingsStatus(open=(exposed,)))
             until(lambda: len(outgrown()) == 2, "it to page once more, though its state is the same", timeout=60)
-            assert {m.body["status"] for m in receiver.messages if m.path == "/page"} == {"firing"}
+            pages = [m.body for m in receiver.messages if m.path == "/page"]
+            assert {page["status"] for page in pages} == {"firing"}
+            firing = [[one for one in page["alerts"] if one["status"] == "firing"] for page in pages]
+            names = [[one["labels"]["alertname"] for one in alerts] for alerts in firing]
+            assert names == [["ParallaxDivergenceConfirmed"], *[["ParallaxFindingWorse"]] * 2], "one message of each"
+            said = firing[1][0]["annotations"]["summary"]
+            assert said.startswith("Worse than was acknowledged: ")
+            assert "; consumers meet it now" in said, "of the new state"
             state.update_findings(FindingsStatus())
-            until(lambda: sent("/page", "ParallaxDivergenceExposed", "resolved"), "the end to be said", timeout=60)
-            assert [m.body["status"] for m in receiver.messages if m.path == "/page"].count("resolved") == 1
+
+            def ends() -> int:
+                return [m.body["status"] for m in receiver.messages if m.path == "/page"].count("resolved")
+
+            until(lambda: ends() == 1, "the end to be said", timeout=60)
             (end,) = (m.body["alerts"] for m in receiver.messages if m.body["status"] == "resolved")
             was = {one["annotations"]["resolved_summary"] for one in end}
             assert was == {f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"}
@@ -353,8 +376,9 @@ if INSTALLED:
         registry = CollectorRegistry()
         registry.register(OfCluster(ParallaxCollector(state), "lab"))
         known = Outages()
-        # A job that has just been started says nothing yet: its last word would count for two minutes.
+        # A job that has just been started, or has compared nothing yet, says nothing: its last word would count.
         state._started_at -= 600
+        state.update_coverage([replace(coverage(), compared_at=int(time.time() * 1000))])
         with (
             Receiver() as receiver,
             Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True) as alertmanager,

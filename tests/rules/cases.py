@@ -211,7 +211,7 @@ def _others() -> Iterator[Case]:
         BEGAN,
         200,
     )
-    for name, again, ends in (("then it is over", 220, 221), ("then it is again", 150, 150)):
+    for name, again, ends in (("then it is over", 220, 221), ("then it is again", 150, 151)):
         yield Case(
             "ParallaxFindingWorse",
             f"it is not acknowledged any more, {name}",

@@ -464,7 +464,8 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "findings_unlisted",
-        f"Findings that stand beyond the first {MOST}, which alone are listed one by one; acknowledged ones come last.",
+        f"Findings that stand beyond the first {MOST}, which are listed one by one for as long as they stand; "
+        "acknowledged ones come last.",
         (),
         [([], snapshot.left_out)],
     )

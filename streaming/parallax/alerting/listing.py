@@ -15,7 +15,7 @@ from parallax.kinds import KINDS
 from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 
 MOST = 500
-"""Findings that are listed; of more, the first by state are, and the others are counted."""
+"""Findings that are listed; of more, the first by state are, and those that have been, and the others are counted."""
 OVER_FOR_S = 3600.0
 """For how long a finding that is over is listed in no state, so that each scrape that comes late sees it end."""
 
@@ -106,26 +106,29 @@ class Listed(NamedTuple):
 
     Attributes:
         finding: its last event that is known.
-        state: None where it is over, or stands and is not listed any more.
+        state: None where it is over.
         turn: `turn_of` the last change of its state; empty before that.
-        is_over: whether it does not stand any more.
         is_ended: whether the event is the one that says how it ended.
     """
 
     finding: Finding
     state: FindingState | None
     turn: str = ""
-    is_over: bool = False
     is_ended: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it does not stand any more."""
+        return self.state is None
 
     @property
     def headline(self) -> str:
         """What it is in one line, or was."""
         finding = self.finding
         place = f"{finding.topic}-{finding.partition}"
-        if self.is_over:
+        if self.state is None:
             return over_in_words(place, finding.kind)
-        return headline(self.state or state_of(finding), finding.kind, broker_label(finding.broker), place)
+        return headline(self.state, finding.kind, broker_label(finding.broker), place)
 
 
 def state_of(finding: Finding) -> FindingState:
@@ -152,24 +155,23 @@ class Listing:
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> None:
         """Take in all findings that stand at a moment; those that nobody has acknowledged come first.
 
+        One that is listed stays so for as long as it stands: what is not listed any more is over for who reads it.
+
         Args:
             standing: these findings.
             now: the moment, in seconds.
             ended: the last events of findings that are over: what is said of their end.
         """
         order = list(FindingState)
-        first = sorted(standing, key=lambda f: (not f.is_open, order.index(state_of(f)), f.decided_at, f.finding_id))[
-            :MOST
-        ]
+        ranked = sorted(standing, key=lambda f: (not f.is_open, order.index(state_of(f)), f.decided_at, f.finding_id))
+        first = [f for rank, f in enumerate(ranked) if rank < MOST or f.finding_id in self._open]
         self.left_out = len(standing) - len(first)
         listed = {finding.finding_id: self._listed(finding) for finding in first}
-        stands = {finding.finding_id for finding in standing}
         events = {finding.finding_id: finding for finding in ended}
         for name, one in self._open.items():
             if name not in listed:
-                event = None if name in stands else events.get(name)
-                gone = Listed(event or one.finding, None, one.turn, name not in stands, event is not None)
-                self._over[name] = gone, now
+                event = events.get(name)
+                self._over[name] = Listed(event or one.finding, None, one.turn, event is not None), now
         self._over = {
             name: (one, since)
             for name, (one, since) in self._over.items()

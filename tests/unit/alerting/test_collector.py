@@ -632,6 +632,28 @@ def test_an_acknowledged_finding_is_counted_apart_keeps_its_state_and_says_who_k
     assert "finding_acknowledgement_info" not in {name for name, _ in values}
 
 
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+def test_of_very_many_one_that_is_listed_is_over_for_nobody_while_it_stands(
+    state: MonitorState, is_acknowledged: bool
+) -> None:
+    many = [replace(FINDING, finding_id=f"f{i:03}", exposed=False) for i in range(MOST + 1)]
+    state.update_findings(FindingsStatus(open=tuple(many)))
+    if is_acknowledged:
+        known = replace(many.pop(0), status=FindingStatus.ACKNOWLEDGED)
+        state.update_findings(FindingsStatus(open=tuple(many), acknowledged=(known,)))
+    else:
+        graver = [replace(FINDING, finding_id=f"g{i}") for i in range(2)]
+        state.update_findings(FindingsStatus(open=(*many, *graver)))
+    found = samples(state)
+    listed = {f.finding_id for f in (*many, *((known,) if is_acknowledged else graver))}
+    unlisted = {
+        name for name in listed if ("finding_state", frozenset(("orders", "0", name, "confirmed"))) not in found
+    }
+    assert len(unlisted) == found["findings_unlisted", ()] == (0 if is_acknowledged else 1)
+    state_of_first = {one: found["finding_state", frozenset(("orders", "0", "f000", one))] for one in FindingState}
+    assert sum(state_of_first.values()) == 1, "its alert would end"
+
+
 def test_of_very_many_those_that_somebody_knows_of_are_left_out_first(state: MonitorState) -> None:
     known = tuple(replace(FINDING, finding_id=f"k{i}", status=FindingStatus.ACKNOWLEDGED) for i in range(3))
     many = tuple(replace(FINDING, finding_id=f"f{i}", exposed=False) for i in range(MOST - 1))
