@@ -67,7 +67,7 @@ def acknowledge_all(
             of a newer version.
     """
     said = printable(" ".join(reason.split()))
-    if not said or len(said) > _REASON_CHARACTERS or not is_text(said):
+    if not said or len(said) > _REASON_CHARACTERS or not is_text(reason):
         raise AcknowledgeError(f"--reason: say in 1 to {_REASON_CHARACTERS} characters why no more alarm is wanted")
     table = FindingsTable(storage, create=False, strict=True)
     events = table.load()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from parallax.counts import counted
 from parallax.errors import one_line
 from parallax.findings.pace import BrokerPace
 from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition, hash_text
@@ -78,7 +79,7 @@ class ProducerLog:
             self._go_on(marks, most, since, progress)
         except ReplicaError as error:
             return self._log(one_line(error.problem))
-        return self._log(f"more than {_MOST_ROWS} records of it" if len(self._rows) > _MOST_ROWS else "")
+        return self._log(f"more than {counted(_MOST_ROWS, 'record')} of it" if len(self._rows) > _MOST_ROWS else "")
 
     def _log(self, error: str) -> Log:
         return Log(tuple(row for _, row in sorted(self._rows.items())), error)
