@@ -6,7 +6,7 @@ import numpy as np
 
 from parallax.compare import unread
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array
-from parallax.compare.replicas import common_position, furthest_position, read_at
+from parallax.compare.replicas import common_position, furthest_position, read_at, unmark
 from parallax.compare.rules.arrays import latest_of_keys
 from parallax.compare.state import DEFERRED, EARLY, INTERVAL, MARKER, NEVER, NULL_KEY, TOMBSTONE, PartitionState
 from parallax.model import UNKNOWN, UnknownReason
@@ -52,8 +52,7 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
     The first one that it holds after a record need not be the one that ended the transaction there.
     """
     if len(offsets):
-        first, end = state.partition["unmarked"][0]
-        state.partition["unmarked"] = min(first, offsets.min()), max(end, offsets.max() + 1)
+        unmark(state, int(offsets.min()), int(offsets.max()) + 1)
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:

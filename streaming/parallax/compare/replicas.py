@@ -229,6 +229,12 @@ def raise_floor(state: PartitionState, view: int, offset: int) -> None:
     state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
 
 
+def unmark(state: PartitionState, start: int, end: int) -> None:
+    """Remember a range in which end markers may lie that the state does not hold: nobody was shown them, or the cap."""
+    first, last = state.partition["unmarked"][0]
+    state.partition["unmarked"] = min(first, start), max(last, end)
+
+
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
     """Where readers start at the log end: compare from where the last of them started.
 
@@ -241,6 +247,9 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
                 start, first = int(mine.min()), int(state.partition["begun_from"][0, view])
                 state.partition["begun_from"][0, view] = start if first == UNKNOWN else min(start, first)
                 raise_floor(state, view, start)
+                if view == READ_UNCOMMITTED:
+                    # The other reader may begin below, and be given records that ended by a marker in between.
+                    unmark(state, 0, start)
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:

@@ -57,7 +57,8 @@ more when they were to be read; what else was left without verdict is in `UNREAD
 ``passed_at``: when the last position of read_committed was read, in milliseconds.
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
-``unmarked``: the range of offsets, its end left out, in which end markers were shown that the cap kept out.
+``unmarked``: the range of offsets, its end left out, in which end markers may lie that the state does not hold: the cap
+kept them out, or a reader of read_uncommitted began behind them.
 ``hidden_to``: below it an end marker may have been cleaned everywhere before any replica was read to show it.
 ``retention_ms``: the topic's ``delete.retention.ms``, as reported last. ``read_to`` by view: where any replica has been
 read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
