@@ -11,7 +11,7 @@ from parallax.evidence.atoms import End, Fact, Place
 from parallax.evidence.room import Span
 from parallax.judge.case import Case
 from parallax.judge.transactions import Group
-from parallax.judge.verdicts import NOBODY_ELSE, Proof
+from parallax.judge.verdicts import NOBODY_ELSE, Proof, World
 from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord, worlds_of
 from parallax.model import IsolationLevel
 
@@ -147,8 +147,22 @@ class _Key:
         missing += [(0, one.lost_below) for one in self.shown if one.lost_below >= 0]
         missing += [(0, self.case.start)] if self.case.start else []
         judged = [one.broker for one in self.shown]
-        proof = Proof.of(worlds.distinct, judged, atoms, missing, count=worlds.choices * same)
+        misled = frozenset(one.broker for one in self.shown if self._may_have_taken_a_value(one))
+        distinct = [World(one.wrong, one.unsaid | (misled - one.wrong)) for one in worlds.distinct]
+        proof = Proof.of(distinct, judged, atoms, missing, count=worlds.choices * same)
         return Judged(proof, worlds.explained, newest)
+
+    def _may_have_taken_a_value(self, one: _Shown) -> bool:
+        """Whether a replica's cleaner may have taken a true value that nobody was shown: for one that was rolled back.
+
+        A cleaner goes by what the replica shows. A value that others have lost by a copy of it, too, is in no atom.
+        """
+        return self.is_committed and any(
+            outcome is End.COMMIT
+            and self.end_or_choice.get(fact.offset) is End.ABORT
+            and self.case.room.between(-1, fact.offset)
+            for fact, outcome in zip(one.records, one.outcomes, strict=True)
+        )
 
     # -- where a deletion may be that nobody was shown -----------------------------------------------------------------
 
