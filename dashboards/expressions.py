@@ -109,7 +109,7 @@ class Expressions:
         last = f"{SHOWN} {_BEFORE}"
         ends = f"({last} > 0 unless {STANDS})"
         changes = f"0 * ({ends} and on ({FINDING}) {STANDS})"
-        over = f"0 * {last} + on ({FINDING}) group_left () {self.ended()}"
+        over = self._once_more(last)
         return f"({STANDS} unless on ({FINDING}) {ends}) or {changes} or {over}"
 
     def in_state(self, state: str) -> str:
@@ -126,6 +126,10 @@ class Expressions:
         said = f"0 * max by ({FINDING}) ({self.of('finding_state')}) or -1 * {was}"
         return f"(({said}) and {was} unless on ({FINDING}) {STANDS})"
 
+    def _once_more(self, series: str) -> str:
+        """Series of findings by a value of `ended`, where they have ended."""
+        return f"0 * {series} + on ({FINDING}) group_left () {self.ended()}"
+
     def acknowledged(self) -> str:
         """What `ACKNOWLEDGED` records."""
         return self.stands("finding_acknowledged")
@@ -141,7 +145,7 @@ class Expressions:
         begins = f'count_values by ({FINDING}) ("outgrown", {begins})'
         fires = f'max by ({FINDING}, outgrown) (ALERTS{{alertname="{name}", alertstate="firing"}})'
         goes_on = f"{fires} unless on ({FINDING}) ({ACKNOWLEDGED} {_BEFORE})"
-        over = f"0 * {fires} + on ({FINDING}) group_left () {self.ended()}"
+        over = self._once_more(fires)
         return f"(({begins} or {goes_on}) and on ({FINDING}) {STANDS}) or {over}"
 
     def said(self) -> str:

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from parallax.commands import audit, findings, guard, init, job, lab, record, repair, storage
 from parallax.commands.shared import say
-from parallax.errors import one_line
+from parallax.errors import one_line, plain
 from parallax.output import error_line
 
 _Misused: type[Any] = typer.BadParameter.__mro__[1]
@@ -45,9 +45,8 @@ class _OneLine(TyperGroup):
                 error.show()
             else:
                 is_json = "--format=json" in words or ("--format", "json") in pairwise(words)
-                # "Value error" is the word of a library that converts values.
-                text = one_line(error.format_message()).replace(": Value error, ", ": ")
-                say(error_line(text, "json" if is_json else "text"))
+                error.message = plain(error.message)
+                say(error_line(one_line(error.format_message()), "json" if is_json else "text"))
             sys.exit(error.exit_code)
         sys.exit(ended or 0)
 

@@ -37,7 +37,7 @@ from pydantic_settings import (
 )
 
 from parallax.addresses import NO_ADDRESS, brokers, is_address, names_a_user, shown
-from parallax.errors import is_text, one_line, option_name
+from parallax.errors import is_text, one_line, option_name, plain
 from parallax.shipped import REPOSITORY
 from parallax.stores import STORES, is_remote
 
@@ -828,7 +828,7 @@ def _wrong(item: Any) -> str:
     """What is wrong with one option, and the environment variable that it came from."""
     option = _shown(item["loc"]) or "settings"
     unknown = item["type"] == "extra_forbidden"
-    reason = "unknown setting; remove it or correct its name" if unknown else item["msg"].removeprefix("Value error, ")
+    reason = "unknown setting; remove it or correct its name" if unknown else plain(item["msg"])
     variable = _variable(item["loc"])
     if variable is None:
         return one_line(f"{option}: {reason}")

@@ -24,6 +24,11 @@ def option_name(text: object) -> str:
     return _NOT_OF_A_NAME.sub("...", str(text))
 
 
+def plain(message: str) -> str:
+    """What pydantic says of a value, without its word for the kind of error. Typer reads its options by it, too."""
+    return message.removeprefix("Value error, ")
+
+
 def is_text(value: str) -> bool:
     """Whether it can be written as UTF-8: half a surrogate pair, as of bytes that were no UTF-8, cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in value)

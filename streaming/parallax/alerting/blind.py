@@ -182,7 +182,7 @@ def _held_up(snapshot: Snapshot) -> HeldUp:
 def _blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
     found = [
         *_of_the_comparison(snapshot),
-        *_of_queries(snapshot),
+        *of_queries(snapshot),
         *_of_findings(snapshot),
         *_of_storage_and_cluster(snapshot),
         *_of_brokers(snapshot),
@@ -213,7 +213,8 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
         yield _all(Cause.NOTHING_WATCHED, snapshot.nothing_since, phrase)
 
 
-def _of_queries(snapshot: Snapshot) -> Iterator[Blind]:
+def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
+    """The queries that do not look."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         if not query.up:
@@ -303,4 +304,5 @@ __all__ = [
     "held_up",
     "hiding",
     "is_read",
+    "of_queries",
 ]

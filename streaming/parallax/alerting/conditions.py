@@ -426,9 +426,11 @@ class Watch:
             self._wrong_at[one.name] = now
         for alertname, condition in CONDITIONS.items():
             for labels in condition.lasts(samples) if condition.lasts is not None else ():
-                if (seen := self._seen.get(name_of(alertname, labels))) is not None:
-                    self._seen[name_of(alertname, labels)] = *seen[:2], now
-                    self._wrong_at[seen[0].name] = now
+                key = name_of(alertname, labels)
+                if key in self._seen:
+                    one, since, _ = self._seen[key]
+                    self._seen[key] = one, since, now
+                    self._wrong_at[one.name] = now
         self._wrong_at = {name: at for name, at in self._wrong_at.items() if now - at < OVER_S}
         waited = {
             key: (one, since, last)

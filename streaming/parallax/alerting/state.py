@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from parallax.alerting.blind import STALLED_S, held_up, is_read
+from parallax.alerting.blind import held_up, is_read, of_queries
 from parallax.alerting.catching_up import CatchingUp
 from parallax.alerting.deleted import Deleted
 from parallax.alerting.initial import InitialReading
@@ -498,8 +498,8 @@ class MonitorState:
 
 def _all_look(found: Snapshot) -> bool:
     """Whether all queries make progress: of one that hangs nothing is said, and that is no news of what is there."""
-    last = [query.last_progress if query.up else None for query in found.queries.values()]
-    return bool(last) and all(at is not None and found.taken_at - at <= STALLED_S for at in last)
+    have_begun = all(query.last_progress is not None for query in found.queries.values())
+    return bool(found.queries) and have_begun and next(of_queries(found), None) is None
 
 
 __all__ = [

@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 from parallax.audit.plan import PartitionPlan
 from parallax.compare.blocks import Agreed, Sums
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.views.blocks import Blocks, recorded
+from parallax.views.blocks import Blocks, ByPlace, recorded
 
 log = structlog.get_logger(__name__)
 
@@ -42,12 +42,12 @@ def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPart
         plans: of the partitions.
     """
     made = {}
+    readers = {(int(i), broker): ByPlace(its) for i, of_view in blocks.items() for broker, its in of_view.items()}
     for one in plans:
         sums = Sums(fresh=True)
-        for isolation, of_view in blocks.items():
-            for broker in one.replicas:
-                if broker in of_view:
-                    sums.take((int(isolation), broker), *of_view[broker].of(one.place))
+        for reader, its in readers.items():
+            if reader[1] in one.replicas:
+                sums.take(reader, *its.of(one.place))
         agreed = sums.agreed(one.replicas, {})
         if agreed is not None and agreed.end <= min(one.ends):
             made[one.place] = agreed

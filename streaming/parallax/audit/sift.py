@@ -12,7 +12,7 @@ from parallax.compare.suspect import Suspect
 from parallax.findings.answers import RecordShown
 from parallax.findings.keys import Key, KeyScan
 from parallax.model import FindingKind, IsolationLevel, TopicPartition
-from parallax.replica.client import ReplicaClient
+from parallax.replica.client import ReplicaClient, watermarks_of
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
 from parallax.replica.reader import Pacing, read_range
@@ -66,9 +66,7 @@ def shown_live(
         ReplicaError: the log cannot be read to its last stable offset.
     """
     (topic, partition), broker = replica
-    marks = client.watermarks(broker, [replica[0]])[replica[0]]
-    if isinstance(marks, ReplicaError):
-        raise marks
+    marks = watermarks_of(client, broker, replica[0])
     scan = KeyScan(keys)
     reached = marks.log_start_offset
     for chunk in read_range(

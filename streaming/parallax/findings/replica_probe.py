@@ -31,7 +31,7 @@ from parallax.findings.requests import (
 )
 from parallax.findings.scan import LogScans
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.replica.client import FetchPosition, ReplicaClient
+from parallax.replica.client import FetchPosition, ReplicaClient, watermarks_of
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import BrokerTooOld, ReplicaError
 from parallax.replica.reader import Pacing, read_range
@@ -145,10 +145,7 @@ class ReplicaProbe:
         return self._around.settings.probe_timeout_ms
 
     def _ends(self, _: Ends) -> Marks:
-        place = self._wants.place
-        marks = self._around.client.watermarks(self._broker, [place], timeout_ms=self._timeout_ms)[place]
-        if isinstance(marks, ReplicaError):
-            raise marks
+        marks = watermarks_of(self._around.client, self._broker, self._wants.place, timeout_ms=self._timeout_ms)
         return Marks(marks.high_watermark, marks.last_stable_offset, marks.log_start_offset, marks.log_end_offset)
 
     def _producers(self, _: Producers) -> tuple[OpenTransaction, ...] | str:

@@ -14,7 +14,8 @@ from uuid import uuid4
 from pydantic import TypeAdapter, ValidationError
 
 from parallax.config import Settings
-from parallax.errors import one_line
+from parallax.counts import agreed
+from parallax.errors import one_line, plain
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
 from parallax.findings.table import read_events
@@ -23,7 +24,7 @@ from parallax.repair.decide import Asked, Put, Wait, Write, following, outdated
 from parallax.repair.looking import Lookout
 from parallax.repair.owner import in_words, is_at_work, myself
 from parallax.repair.plan import FORMAT, Plan, make
-from parallax.repair.record import Event, EventKind, Record, Repair
+from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -101,7 +102,9 @@ def _plan_of(text: str, what: str) -> Plan:
     try:
         made = _PLAN.validate_json(text)
     except ValidationError as error:
-        raise RepairCommandError(f"{what}: this is no plan ({one_line(error.errors()[0]['msg'])}); {again}") from error
+        raise RepairCommandError(
+            f"{what}: this is no plan ({one_line(plain(error.errors()[0]['msg']))}); {again}"
+        ) from error
     if made.format != FORMAT:
         raise RepairCommandError(f"{what}: this plan is of another version of Parallax; {again}")
     return made
@@ -187,7 +190,7 @@ def undo(settings: Settings, wanted: str) -> Repair:
     done = sorted(known.intended)
     stays = "nothing was changed"
     if done:
-        steps = f"step{'s' if len(done) > 1 else ''} {', '.join(map(str, done))}"
+        steps = f"{agreed(len(done), 'step', 'steps')} {', '.join(map(str, done))}"
         stays = f"nothing is put back: the end markers of {steps}, where they were written, stay in the log"
     closed = Event(EventKind.CLOSED, known.repair_id, *known.place, _now_ms(), myself(), reason=stays)
     _append(table, record, closed, lambda: _check_idle(record.repairs[known.repair_id], "undo"))
@@ -195,21 +198,22 @@ def undo(settings: Settings, wanted: str) -> Repair:
 
 
 def _known(settings: Settings, wanted: str, command: str) -> tuple[RepairTable, Record, Repair]:
-    record = read_record(settings.storage.path)
+    table = RepairTable(settings.storage.path, create=False) if RepairTable.is_there(settings.storage.path) else None
+    record = Record()
+    if table is not None:
+        record.take_in(table.news())
     found = [one for one in record.repairs.values() if one.repair_id.startswith(wanted.strip().lower() or "-")]
-    if len(found) != 1:
+    if table is None or len(found) != 1:
         problem = "names several repairs" if found else "is the id of no repair"
         raise RepairCommandError(f"repair {command}: {wanted!r} {problem}; `parallax repair status` lists them")
     _check_idle(found[0], command)
-    table, record = RepairTable(settings.storage.path, create=False), Record()
-    record.take_in(table.news())
     return table, record, found[0]
 
 
 def _check_idle(known: Repair, command: str) -> None:
     if not known.is_open:
         raise RepairCommandError(f"repair {command}: this repair is {known.phase}; nothing of it is left to do")
-    if str(known.phase) == "running" and is_at_work(known.owner, known.at_ms, _now_ms()):
+    if known.phase is Phase.RUNNING and is_at_work(known.owner, known.at_ms, _now_ms()):
         raise RepairCommandError(
             f"repair {command}: {in_words(known.owner)} is at work on it; wait until that process has ended"
         )

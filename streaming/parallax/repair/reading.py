@@ -9,7 +9,7 @@ from parallax.errors import one_line
 from parallax.findings.pace import BrokerPace
 from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition, hash_text
 from parallax.repair.seen import END_MARKERS, Log, Row
-from parallax.replica.client import ReplicaClient
+from parallax.replica.client import ReplicaClient, watermarks_of
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
 from parallax.replica.reader import Chunk, read_range
@@ -70,9 +70,7 @@ class ProducerLog:
             progress: told how far it is.
         """
         try:
-            marks = self._client.watermarks(self._broker, [self._place])[self._place]
-            if isinstance(marks, ReplicaError):
-                raise marks
+            marks = watermarks_of(self._client, self._broker, self._place)
             if marks.log_end_offset < self._position:
                 self._forget()  # it was truncated
             self._decide(marks)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition
-from parallax.replica.client import ReplicaClient
+from parallax.replica.client import ReplicaClient, watermarks_of
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import OffsetOutOfRange, ReplicaError
 from parallax.replica.reader import read_range
@@ -99,11 +99,9 @@ def at_offset(client: ReplicaClient, broker: int, place: TopicPartition, offset:
     """
     unknown = dict.fromkeys(IsolationLevel, Served.UNKNOWN)
     try:
-        marks = client.watermarks(broker, [place])[place]
+        marks = watermarks_of(client, broker, place)
     except ReplicaError as error:
         return AtOffset(Held.SILENT, None, error.problem, None, unknown)
-    if isinstance(marks, ReplicaError):
-        return AtOffset(Held.SILENT, None, marks.problem, None, unknown)
     if (outside := _outside(marks, offset)) is not None:
         return AtOffset(outside, marks, None, None, dict.fromkeys(IsolationLevel, Served.NOT_SHOWN))
     try:

@@ -445,6 +445,20 @@ def _listed(
     }
 
 
+def watermarks_of(
+    client: ReplicaClient, broker: int, place: TopicPartition, *, timeout_ms: float | None = None
+) -> Watermarks:
+    """How far one replica goes; arguments as of `ReplicaClient.watermarks`.
+
+    Raises:
+        ReplicaError: the broker does not say.
+    """
+    marks = client.watermarks(broker, [place], timeout_ms=timeout_ms)[place]
+    if isinstance(marks, ReplicaError):
+        raise marks
+    return marks
+
+
 __all__ = [
     "FetchPosition",
     "FetchedPartition",
@@ -456,4 +470,5 @@ __all__ = [
     "TransactionListing",
     "TransactionListings",
     "Watermarks",
+    "watermarks_of",
 ]

@@ -69,10 +69,12 @@ class Blocks:
         """What several files tell, in their order; of one broker and one isolation level."""
         places = tuple(dict.fromkeys(place for one in several for place in one.places))
         ids = tuple(dict.fromkeys(topic_id for one in several for topic_id in one.topic_ids))
+        number = {place: n for n, place in enumerate(places)}
+        number_of_id = {topic_id: n for n, topic_id in enumerate(ids)}
         ranges, digests, begin = [np.empty(0, RANGE)], [], 0
         for one in several:
-            place = np.array([places.index(known) for known in one.places], np.int32)
-            topic_id = np.array([*(ids.index(known) for known in one.topic_ids), UNKNOWN], np.int32)
+            place = np.array([number[known] for known in one.places], np.int32)
+            topic_id = np.array([*(number_of_id[known] for known in one.topic_ids), UNKNOWN], np.int32)
             its, parts = one.ranges.copy(), one.digests.parts.copy()
             its["place"], its["topic_id"] = place[its["place"]], topic_id[its["topic_id"]]
             parts["range"] += begin
@@ -80,19 +82,6 @@ class Blocks:
             ranges.append(its)
             digests.append(Digests(parts, one.digests.moves))
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
-
-    def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
-        """What is of one partition: its ranges, their topic ids, and the digests of the rows in these."""
-        number = self.places.index(place) if place in self.places else UNKNOWN
-        at = np.flatnonzero(self.ranges["place"] == number)
-        ids = [*self.topic_ids, ""]
-        topic_ids = [ids[n] for n in self.ranges["topic_id"][at].tolist()]
-        mine = np.flatnonzero(np.isin(self.digests.parts["range"], at))
-        parts, moves = self.digests.parts[mine], self.digests.moves
-        moves = moves[np.isin(moves["part"], mine)]
-        parts["range"] = np.searchsorted(at, parts["range"])
-        moves["part"] = np.searchsorted(mine, moves["part"])
-        return self.ranges[at], topic_ids, Digests(parts, moves)
 
     def told(self) -> dict[str, str]:
         """What the footer of the file tells of it, by key; nothing of no rows."""
@@ -102,6 +91,46 @@ class Blocks:
         head = {**_FORMAT, "places": self.places, "topic_ids": self.topic_ids, "rows": [len(one) for one in tables]}
         raw = json.dumps(head).encode() + b"\n" + b"".join(one.tobytes() for one in tables)
         return {_KEY: base64.b64encode(zlib.compress(raw)).decode()}
+
+
+class ByPlace:
+    """What is of each partition of some blocks: sorted once, however many partitions are asked for."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._ids = [*blocks.topic_ids, ""]
+        self._numbers = {place: n for n, place in enumerate(blocks.places)}
+        place = blocks.ranges["place"]
+        of_part = place[blocks.digests.parts["range"]]
+        of_move = of_part[blocks.digests.moves["part"]]
+        self._ranges, self._range_at, of_range = self._sorted(blocks.ranges, place)
+        self._parts, self._part_at, moved = self._sorted(blocks.digests.parts, of_part)
+        self._moves, self._move_at, _ = self._sorted(blocks.digests.moves, of_move)
+        self._parts["range"] = of_range[self._parts["range"]]
+        self._moves["part"] = moved[self._moves["part"]]
+
+    def _sorted(self, table: Array, place: Array) -> tuple[Array, Array, Array]:
+        """A table by its partitions, where those of each begin, and where each row has come to."""
+        order = np.argsort(place, kind="stable")
+        to = np.empty(len(order), np.int64)
+        to[order] = np.arange(len(order))
+        return table[order], np.searchsorted(place[order], np.arange(len(self._numbers) + 1)), to
+
+    def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
+        """What is of one partition: its ranges, their topic ids, and the digests of the rows in these."""
+        n = self._numbers.get(place)
+        if n is None:
+            return self._ranges[:0], [], Digests(self._parts[:0], self._moves[:0])
+        ranges, parts, moves = (
+            table[at[n] : at[n + 1]].copy()
+            for table, at in (
+                (self._ranges, self._range_at),
+                (self._parts, self._part_at),
+                (self._moves, self._move_at),
+            )
+        )
+        parts["range"] -= self._range_at[n]
+        moves["part"] -= self._part_at[n]
+        return ranges, [self._ids[one] for one in ranges["topic_id"].tolist()], Digests(parts, moves)
 
 
 def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
@@ -236,4 +265,4 @@ def _digester(key: bytes) -> Digester:
     return Digester(key)
 
 
-__all__ = ["RANGE", "AddingUp", "Blocks", "blocks_of", "recorded"]
+__all__ = ["RANGE", "AddingUp", "Blocks", "ByPlace", "blocks_of", "recorded"]

@@ -38,7 +38,7 @@ class Broker:
         self.fails = False
         self.pace = BrokerPace(1e12, lambda: 0.0, lambda _: None)
 
-    def watermarks(self, _: int, places: list[TopicPartition]) -> dict[TopicPartition, Watermarks]:
+    def watermarks(self, broker: int, places: list[TopicPartition], **_: Any) -> dict[TopicPartition, Watermarks]:
         if self.fails:
             raise Unreachable("away")
         return {places[0]: self.marks}

@@ -31,7 +31,7 @@ class Replica:
     failure: ReplicaError | None = None
     throttle_ms: int = 0
 
-    def watermarks(self, broker: int, partitions: Any) -> Any:
+    def watermarks(self, broker: int, partitions: Any, **_: Any) -> Any:
         if isinstance(self.marks, Unreachable):
             raise self.marks
         return {PLACE: self.marks}
