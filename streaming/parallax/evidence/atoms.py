@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -57,6 +57,16 @@ class Fact:
     def offset(self) -> int:
         """The offset of its place."""
         return self.place.offset
+
+    def joined(self, other: Fact) -> Fact | None:
+        """The fuller of two tellings of one place; None where they contradict each other.
+
+        One without its producer's epoch leaves open whether its producer wrote it in a transaction, too.
+        """
+        full, part = (self, other) if self.producer_epoch != UNKNOWN else (other, self)
+        if part.producer_epoch == UNKNOWN:
+            part = replace(part, producer_epoch=full.producer_epoch, transactional=full.transactional)
+        return full if part == full else None
 
 
 class EpochEnd(NamedTuple):

@@ -68,11 +68,14 @@ class Ledger:
 
     def fact(self, fact: Fact, broker: int, at: int) -> None:
         """A broker was read to show a fact at a time."""
-        if self.facts.setdefault(fact.place, fact) != fact:
+        known = self.facts.setdefault(fact.place, fact)
+        if (joined := known.joined(fact)) is not None:
+            self.facts[fact.place] = joined
+        else:
             self.unlike.add(fact.place)
         self.holders[fact.place].add(broker)
         self.at[fact.place.offset].add(fact.place.epoch)
-        if fact.transactional:
+        if self.facts[fact.place].transactional:
             self.begun[broker][fact.place] = at
 
     def read(self, broker: int, reading: Reading) -> None:

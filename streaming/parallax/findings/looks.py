@@ -44,7 +44,7 @@ def case_of(
         deletes: records may be deleted from the head of the log.
     """
     _recorded(claim, ledger)
-    looks = looks_of(claim, answers, ledger, asked)
+    looks = looks_of(claim, answers, asked)
     for broker, look in looks.items():
         ledger.look(look, leads=broker == answers.leader)
     partition = Partition(
@@ -82,23 +82,22 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
             ledger.fact(Fact(end, claim.producer_id, end=End.COMMIT), NOBODY, UNKNOWN)
 
 
-def looks_of(claim: Claim, answers: Answers, ledger: Ledger, asked: Collection[int]) -> dict[int, Look]:
+def looks_of(claim: Claim, answers: Answers, asked: Collection[int]) -> dict[int, Look]:
     """The looks at the replicas that answered about a claim, by broker; keys are the two halves of their hash.
 
     Args:
         claim: what was asked about.
         answers: to the probe.
-        ledger: what is known already. An end marker is said there with its producer's epoch, which a probe leaves out.
         asked: the offsets that were asked for for its sake; of a page of claims each is given its own part.
     """
-    found = {b: _look(claim, answers, answer, asked, ledger) for b, answer in sorted(answers.replicas.items())}
+    found = {b: _look(claim, answers, answer, asked) for b, answer in sorted(answers.replicas.items())}
     return {broker: look for broker, look in found.items() if look is not None}
 
 
-def _look(claim: Claim, answers: Answers, answer: ReplicaAnswer, asked: Collection[int], ledger: Ledger) -> Look | None:
+def _look(claim: Claim, answers: Answers, answer: ReplicaAnswer, asked: Collection[int]) -> Look | None:
     if answer.error is not None:
         return None
-    facts = {fact.place: fact for fact in _facts(answer, ledger)}
+    facts = {fact.place: fact for fact in _facts(answer)}
     given = {record.offset: record for record in _given(answer)}
     held = {Place(offset, epoch) for offset, epoch in answer.epochs_at.items() if epoch >= 0}
     tops = tuple(sorted({*held, *(place for place in facts if place.epoch >= 0)}))
@@ -148,11 +147,11 @@ def _given(answer: ReplicaAnswer) -> Iterator[RecordShown]:
         yield answer.key.visible
 
 
-def _facts(answer: ReplicaAnswer, ledger: Ledger) -> Iterator[Fact]:
+def _facts(answer: ReplicaAnswer) -> Iterator[Fact]:
     for record in (*answer.uncommitted.values(), *_given(answer)):
         yield _record(record)
     for marker in answer.markers:
-        yield _marker(marker, ledger)
+        yield _marker(marker)
 
 
 def _record(record: RecordShown) -> Fact:
@@ -177,9 +176,5 @@ def key_of(record: RecordShown) -> Key | None:
     return hash_halves(record.key_hash) if record.key_hash else None
 
 
-def _marker(marker: MarkerShown, ledger: Ledger) -> Fact:
-    end = _ENDS[marker.type]
-    known = ledger.facts.get(Place(marker.offset, marker.leader_epoch))
-    if known is not None and (known.producer, known.end) == (marker.producer_id, end):
-        return known
-    return Fact(Place(marker.offset, marker.leader_epoch), marker.producer_id, end=end)
+def _marker(marker: MarkerShown) -> Fact:
+    return Fact(Place(marker.offset, marker.leader_epoch), marker.producer_id, end=_ENDS[marker.type])
