@@ -59,9 +59,6 @@ class Case:
     def __post_init__(self) -> None:
         ledger, p = self.ledger, self.partition
         self.lineage = Lineage(ledger, self.looks, p.leader, p.in_sync, p.replicas)
-        self._standing = frozenset({p.leader, *p.in_sync})
-        leading = self.looks.get(p.leader)
-        self._led_to = None if leading is None else leading.high_watermark
         self.top = max((look.high_watermark for look in self.looks.values()), default=0)
         """The furthest high watermark: what all is judged below."""
         self.room = Room(ledger, self.lineage, self.top, compacted=p.compacted)
@@ -140,13 +137,10 @@ class Case:
     def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
         """Whether what a replica shows is the log that stands, up to an offset; False beyond its high watermark.
 
-        What no consumer is shown may be the rest of a log that others have left behind. What those in sync show at
-        the very end of what the leader shows is one log (`Lineage`).
+        What no consumer is shown may be the rest of a log that others have left behind.
         """
         if offset >= look.high_watermark:
             return False
-        if look.broker in self._standing and look.log_end == look.high_watermark == self._led_to:
-            return True
         held = next((top for top in look.tops if top.offset >= offset), None)
         if held is not None:
             return self.lineage.of(Place(offset, held.epoch)) is Belongs.YES

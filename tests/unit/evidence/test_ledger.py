@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from parallax.evidence.atoms import NEVER, End, Ended, Place, Reading, Stable
@@ -16,6 +18,21 @@ def test_two_contents_at_one_place_are_unlike() -> None:
     assert ledger.unlike == set()
     ledger.fact(record(4, "b"), 3, 0)
     assert ledger.unlike == {Place(4, 0)}
+
+
+def test_a_telling_without_the_producers_epoch_is_of_the_same_fact_unless_it_says_otherwise() -> None:
+    full = replace(commit(7), producer_epoch=6)
+    for tellings in ((full, commit(7)), (commit(7), full)):
+        ledger = Ledger(1_000)
+        for broker, told in enumerate(tellings):
+            ledger.fact(told, broker, 0)
+        assert (ledger.facts[Place(7, 0)], ledger.unlike) == (full, set())
+        assert ledger.holders[Place(7, 0)] == {0, 1}
+    for other in (replace(commit(7), end=End.ABORT), replace(commit(7), producer=8), replace(full, producer_epoch=5)):
+        ledger = Ledger(1_000)
+        for told in (full, other):
+            ledger.fact(told, 1, 0)
+        assert (ledger.facts[Place(7, 0)], ledger.unlike) == (full, {Place(7, 0)})
 
 
 def test_two_contents_in_two_epochs_are_two_places() -> None:

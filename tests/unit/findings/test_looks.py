@@ -24,7 +24,7 @@ def test_records_and_end_markers_are_facts_at_their_places() -> None:
     held = record(10, "committed", leader_epoch=2, key_hash=hash_text(*KEY), content_hash=hash_text(-7))
     marker = MarkerShown(20, PID, "abort", 3)
     one = replica(1, committed={10: held}, uncommitted={10: replace(held, outcome="undecided")}, markers=(marker,))
-    (look,) = looks_of(CLAIM, answers(one), Ledger(0), ASKED).values()
+    (look,) = looks_of(CLAIM, answers(one), ASKED).values()
     assert look.facts == {
         Place(10, 2): Fact(Place(10, 2), PID, True, None, KEY, -7),
         Place(20, 3): Fact(Place(20, 3), PID, end=End.ABORT),
@@ -35,14 +35,14 @@ def test_records_and_end_markers_are_facts_at_their_places() -> None:
 
 def test_a_tombstone_has_no_value_and_a_plain_record_no_outcome() -> None:
     plain = record(10, "none", leader_epoch=2, value_size=-1, content_hash=hash_text(9))
-    (look,) = looks_of(CLAIM, answers(replica(1, committed={10: plain})), Ledger(0), ASKED).values()
+    (look,) = looks_of(CLAIM, answers(replica(1, committed={10: plain})), ASKED).values()
     assert (look.facts[Place(10, 2)].value, look.facts[Place(10, 2)].transactional) == (None, False)
     assert look.outcomes == {}
 
 
 def test_only_what_was_asked_for_the_claim_counts_as_asked() -> None:
     one = replica(1, asked_uncommitted=frozenset({10, 20, 50}))
-    (look,) = looks_of(CLAIM, answers(one), Ledger(0), ASKED).values()
+    (look,) = looks_of(CLAIM, answers(one), ASKED).values()
     assert look.asked == ASKED
     assert look.lacks(Place(10, 0))
     assert not look.lacks(Place(50, 0))
@@ -52,7 +52,7 @@ def test_a_key_is_told_of_where_nothing_newer_can_be_overlooked() -> None:
     for complete in (True, False):
         shown = record(10, "none", leader_epoch=0, key_hash=hash_text(*KEY))
         one = replica(1, key=KeyShown(shown, complete, 10))
-        (look,) = looks_of(OF_A_KEY, answers(one), Ledger(0), ASKED).values()
+        (look,) = looks_of(OF_A_KEY, answers(one), ASKED).values()
         assert look.tells_of(KEY) is complete
         assert not look.tells_of((1, 1))
 
@@ -60,7 +60,7 @@ def test_a_key_is_told_of_where_nothing_newer_can_be_overlooked() -> None:
 def test_there_is_no_look_at_one_that_did_not_answer_and_one_that_is_stable_holds_nothing_open() -> None:
     behind = replica(2, open_transactions=None, last_stable_offset=9)
     stable = replica(3, open_transactions=None)
-    found = looks_of(CLAIM, answers(silent(1), behind, stable, replica(4, open_transactions=OPEN)), Ledger(0), ASKED)
+    found = looks_of(CLAIM, answers(silent(1), behind, stable, replica(4, open_transactions=OPEN)), ASKED)
     assert {broker: look.open for broker, look in found.items()} == {2: None, 3: {}, 4: {PID: 10}}
     assert [found[broker].has_ended(PID, 10) for broker in (2, 3, 4)] == [None, True, False]
     assert found[2].has_ended(PID, 8)
@@ -68,28 +68,16 @@ def test_there_is_no_look_at_one_that_did_not_answer_and_one_that_is_stable_hold
 
 def test_the_leader_leads_in_the_newest_epoch_of_its_log_and_another_log_has_one_behind_each_that_ends_in_it() -> None:
     one = replica(1, epoch_ends={4: 60, 5: 100}, epochs_known=frozenset({4}))
-    found = looks_of(CLAIM, answers(one, replace(one, broker=2), leader_epoch=7), Ledger(0), ASKED)
+    found = looks_of(CLAIM, answers(one, replace(one, broker=2), leader_epoch=7), ASKED)
     assert {broker: look.latest_epoch for broker, look in found.items()} == {1: 7, 2: 5}
     assert found[1].ends == {4: EpochEnd(4, 60), 5: EpochEnd(-1, 100)}
     assert found[1].knows(4)
     assert not found[1].knows(5)
 
 
-def test_an_end_marker_that_is_known_with_its_producers_epoch_is_that_one() -> None:
-    known = Fact(Place(20, 3), PID, end=End.ABORT, producer_epoch=6)
-    ledger = Ledger(0)
-    ledger.fact(known, 1, 0)
-    one = replica(1, markers=(MarkerShown(20, PID, "abort", 3),))
-    (look,) = looks_of(CLAIM, answers(one), ledger, ASKED).values()
-    assert look.facts[Place(20, 3)] == known
-    other = replica(1, markers=(MarkerShown(20, PID, "commit", 3),))
-    (look,) = looks_of(CLAIM, answers(other), ledger, ASKED).values()
-    assert look.facts[Place(20, 3)].end is End.COMMIT
-
-
 def test_a_log_that_grew_while_its_transactions_were_listed_says_so() -> None:
     for after, has_grown in ((-1, False), (100, False), (101, True)):
-        (look,) = looks_of(CLAIM, answers(replica(1, log_end_after=after)), Ledger(0), ASKED).values()
+        (look,) = looks_of(CLAIM, answers(replica(1, log_end_after=after)), ASKED).values()
         assert look.has_grown is has_grown
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from parallax.evidence.atoms import Stable
+from dataclasses import replace
+from typing import Any
+
+from parallax.evidence.atoms import Place, Stable
 from tests.unit.evidence.scene import PRODUCER, Scene, commit, record, written
 
 OPEN = {"open": {PRODUCER: 4}}
@@ -93,3 +96,16 @@ def test_one_that_is_not_in_sync_is_no_witness() -> None:
     )
     scene.ledger.stable.clear()
     assert frozen(scene) == {}
+
+
+def test_the_leaders_log_is_the_one_that_stands_whatever_was_asked_of_it() -> None:
+    part: dict[str, Any] = {"asked": frozenset({4}), "epochs": ((0, 0),)}
+    scene = Scene(9).shows(1, **part).shows(2, written(4), **OPEN, **part).shows(3, written(4), **OPEN, **part)
+    scene.ledger.stable.clear()
+    unasked = {broker: replace(look, ends={}, tops=(Place(4, 0),)) for broker, look in scene.looks.items()}
+    scene.looks.update(unasked)
+    assert set(frozen(scene)) == {2, 3}
+    scene.leader = 2
+    assert frozen(scene) == {}, "1 may hold the rest of another log"
+    scene.leader, scene.in_sync = 1, frozenset({1, 3})
+    assert set(frozen(scene)) == {3}
