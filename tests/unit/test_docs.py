@@ -20,7 +20,7 @@ def test_the_map_of_the_files_names_every_module_and_what_it_is_for() -> None:
 
 
 def test_every_link_between_the_documents_leads_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
