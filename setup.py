@@ -18,7 +18,9 @@ SHIPPED = (
     "deploy/alertmanager/*",
     "dashboards/*.json",
     "docs/*.md",
+    "docs/*/*.md",
     "docs/*.png",
+    "docs/pictures/*",
 )
 
 
