@@ -416,7 +416,9 @@ class WebhookSettings(_Section):
     format: Literal["alertmanager", "slack", "pagerduty"] = "alertmanager"
     url: SecretStr | None = Field(None, description="http:// or https://; PagerDuty's own by default.")
     url_file: str | None = None
-    secret: SecretStr | None = Field(None, description="Signs each message: X-Parallax-Signature (docs/security.md).")
+    secret: SecretStr | None = Field(
+        None, description="Signs each message: X-Parallax-Signature (docs/operate/security.md)."
+    )
     secret_file: str | None = None
     routing_key: SecretStr | None = Field(None, description="PagerDuty's integration key.")
     routing_key_file: str | None = None
