@@ -1,4 +1,4 @@
-"""Hooks of ``mkdocs build``: links into the repository, and what a browser would show wrongly or fetch from elsewhere."""
+"""Hooks of ``mkdocs build``: links into the repository, and what a browser would show wrongly or not at all."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_each_has_a_stable_id_of_its_own() -> None:
 
 
 def test_every_metric_stands_in_the_reference(page: dict[str, Any]) -> None:
-    reference = set(re.findall(r"^\| `(parallax_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    reference = set(re.findall(r"^\| `(parallax_\w+)`", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE))
     used = set(re.findall(r"\bparallax_\w+(?=\{)", json.dumps(page)))
     assert len(used) > 10
     assert used <= reference
