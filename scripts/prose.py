@@ -28,6 +28,7 @@ MOST_PARAGRAPH: int = RULES["bounds"]["paragraph_lines"] * WIDTH
 BUDGETS: dict[str, int] = RULES["lines"]
 FORBIDDEN = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): better for words, better in RULES["forbidden"].items()}
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[A-Z0-9`\"'(])|(?<=:)\s*\n")
+_CODE = re.compile(r"`[^`]*`")
 _WORD = re.compile(r"\S*\w\S*")
 _PARSER = MarkdownIt("commonmark").enable("table")
 
@@ -49,7 +50,7 @@ def passages(text: str) -> Iterator[Passage]:
         if token.type != "inline" or before.type == "heading_open":
             continue
         parts = (
-            re.sub(r"\s+", "_", part.content) if part.type == "code_inline" else part.content or " "
+            f"`{re.sub(r'\s+', '_', part.content)}`" if part.type == "code_inline" else part.content or " "
             for part in token.children or ()
             if part.type in ("text", "code_inline", "softbreak", "hardbreak")
         )
@@ -71,7 +72,7 @@ def faults(page: str, text: str) -> list[str]:
         if len(said) > MOST_PARAGRAPH:
             found.append(f"{page}:{line}: a paragraph of {len(said)} characters (at most {MOST_PARAGRAPH})")
         for wrong, better in FORBIDDEN.items():
-            found += [f'{page}:{line}: "{one}"; write: {better}' for one in wrong.findall(said)]
+            found += [f'{page}:{line}: "{one}"; write: {better}' for one in wrong.findall(_CODE.sub("`", said))]
     if counts and median(counts) > MEDIAN_WORDS:
         found.append(f"{page}: the median sentence has {median(counts):g} words (at most {MEDIAN_WORDS})")
     return found
