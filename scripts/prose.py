@@ -50,7 +50,7 @@ def passages(text: str) -> Iterator[Passage]:
         if token.type != "inline" or before.type == "heading_open":
             continue
         parts = (
-            f"`{re.sub(r'\s+', '_', part.content)}`" if part.type == "code_inline" else part.content or " "
+            re.sub(r"\s+", "_", f"`{part.content}`") if part.type == "code_inline" else part.content or " "
             for part in token.children or ()
             if part.type in ("text", "code_inline", "softbreak", "hardbreak")
         )
