@@ -16,7 +16,6 @@ from playwright.sync_api import ViewportSize, sync_playwright
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 DESK = ViewportSize(width=1100, height=1250)
-PHONE = ViewportSize(width=390, height=844)
 
 
 def main() -> int:
@@ -62,9 +61,6 @@ def take(address: str) -> None:
         dark.get_by_role("heading", level=1).get_by_role("link").click()
         dark.locator("p.lane.stuck").wait_for(timeout=180_000)
         dark.locator("figure.over-time").screenshot(path=PICTURES / "page-lanes.png")
-        phone = browser.new_context(base_url=address, viewport=PHONE).new_page()
-        phone.goto("/")
-        phone.screenshot(path=PICTURES / "page-phone.png")
         browser.close()
 
 
