@@ -66,7 +66,7 @@ FIELDS: Mapping[str, str] = {
     "took_s": "seconds that it lasted",
     "what": "what it means, and what to do",
     "why": "what speaks against it, or is in the way",
-    "missing_right": "the right that Kafka refuses (docs/security.md)",
+    "missing_right": "the right that Kafka refuses (docs/operate/security.md)",
 }
 """What each field of an event says, with its unit; an event has no other. ``exception`` is a traceback."""
 

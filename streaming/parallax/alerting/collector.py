@@ -611,7 +611,7 @@ def _absences(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "replica_removal_bound_unknown",
-        "1 for such a replica of which that is not known, by reason (docs/guard.md).",
+        "1 for such a replica of which that is not known, by reason (docs/operate/guard.md).",
         (*_REPLICA, "reason"),
         [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear and not one.is_held],
     )
@@ -661,7 +661,7 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
     holds = sorted(status.holds, key=lambda hold: hold.topic) if status is not None else []
     yield _gauge(
         "guard_hold",
-        "1 for a topic whose settings the guard has changed or is changing, by how far it is (docs/guard.md).",
+        "1 for a topic whose settings the guard has changed or is changing, by how far it is (docs/operate/guard.md).",
         ("topic", "phase", "level"),
         [([hold.topic, str(hold.phase), str(hold.level)], 1.0) for hold in holds],
     )
