@@ -241,7 +241,7 @@ def _comparison(
     )
     yield _gauge(
         "unknown_offsets",
-        "Offsets that have no verdict, by reason (docs/theory.md, What is unknown).",
+        "Offsets that have no verdict, by reason (docs/contribute/theory.md, What is unknown).",
         (*labels, "reason"),
         [
             ([topic, str(partition), isolation.option, str(reason)], n)
