@@ -436,9 +436,9 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "finding_info",
         "What alerts say of an open finding and, for an hour after it is over, how it ended. The value is the "
-        "number of the event: of two series of one finding, the larger is the newer. record_offset is the "
-        "offset of the record that is wrong or missing. turn says what its last change of state was. runbook "
-        "is a section of docs/runbook.md.",
+        "number of the event: of two series of one finding, the larger is the newer. The label record_offset is "
+        "the offset of the record that is wrong or missing. The label turn says what the last change of its state "
+        "was. The label runbook names a section of docs/runbook.md.",
         (*labels, "kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
         [
             ([*names, *_said(one)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
