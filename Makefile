@@ -11,7 +11,7 @@ ARGS ?=
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit simulate mutation soak lint release bench lock map screenshots reference site dashboards format clean
+.PHONY: help setup demo test test-all unit simulate mutation soak lint release bench lock screenshots reference site dashboards format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ unit: setup  ## The tests that need no broker
 simulate: setup  ## Generated histories, HISTORIES (200000) of them from SEED (0) on; hours rather than minutes
 	@$(BIN)/python -m tests.simulation --histories $(HISTORIES) --jobs 2 $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-mutation: setup  ## Mutation score of compare/ and findings/: how many changes of what judges the tests notice (docs/reliability.md)
+mutation: setup  ## Mutation score of compare/ and findings/: how many changes of what judges the tests notice (docs/contribute/proven.md)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --target build/mutation -r tests/mutation/requirements.txt
 	@PYTHONPATH=build/mutation $(BIN)/python -m tests.mutation $(ARGS)
 
@@ -52,7 +52,6 @@ lint:  ## ruff, mypy --strict, import-linter, generated documents, prose, the si
 	$(BIN)/lint-imports
 	$(BIN)/python -m dashboards --check
 	$(BIN)/python scripts/reference.py --check
-	$(BIN)/python scripts/file_map.py --check
 	$(BIN)/python scripts/prose.py
 	$(SITE)
 	$(BIN)/python scripts/audit_packages.py
@@ -77,9 +76,6 @@ site: setup  ## The documents as a site, in build/site
 
 dashboards:  ## Write the Grafana dashboards again
 	@$(BIN)/python -m dashboards
-
-map:  ## Renew the map of the files in docs/design.md
-	@$(BIN)/python scripts/file_map.py
 
 lock:  ## Pin the dependencies of pyproject.toml again
 	@$(BIN)/python -m pip install -q uv

@@ -19,7 +19,6 @@ SHIPPED = (
     "dashboards/*.json",
     "docs/*.md",
     "docs/*/*.md",
-    "docs/*.png",
     "docs/pictures/*",
 )
 

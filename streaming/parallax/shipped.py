@@ -21,7 +21,6 @@ PLACES: Mapping[str, str] = {
     "dashboards/*.json": "grafana",
     "docs/*.md": "docs",
     "docs/*/*.md": "docs",
-    "docs/*.png": "docs",
     "docs/pictures/*": "docs/pictures",
 }
 """Where Parallax's files are in the wheel and in the repository, and the file or folder that they become.
