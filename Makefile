@@ -8,7 +8,7 @@ SEED ?=
 WORKERS ?= 3
 BIN := .venv/bin
 ARGS ?=
-SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all unit simulate mutation soak lint release bench lock screenshots reference site dashboards format clean
