@@ -136,7 +136,7 @@ def acknowledge(
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Record that findings are known: each stands, and its alert goes on, suppressed, until it is over or worse."""
+    """Record that findings are known: each stays open, its alert suppressed, until it is over or worse."""
     from parallax.findings.acknowledge import acknowledge_all
     from parallax.findings.report import as_document
 

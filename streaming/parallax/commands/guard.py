@@ -51,7 +51,7 @@ def guard_hold(
     config: Config,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Hold a topic until it is let go of, or for guard.max_hold_hours: nothing of it is cleaned."""
+    """Hold a topic until it is released, or for guard.max_hold_hours: Kafka cleans nothing of it."""
     _guard_asked(config, [topic], hold=True, output=output)
 
 
@@ -60,7 +60,7 @@ def guard_hold(
 def guard_release(
     config: Config,
     topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that are held, or asked for.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All topics that are held, or asked for.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Put the settings of a topic back now; it is not held again for the same absence."""

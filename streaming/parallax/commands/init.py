@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @one_line_errors
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to; this folder by default.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Folder to write into. Default: this folder.")
+    ] = Path(),
     servers: Annotated[
         str, typer.Option("--bootstrap-servers", metavar="HOST:PORT,...", help="The cluster's brokers.")
     ] = "127.0.0.1:9092",

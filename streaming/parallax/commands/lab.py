@@ -41,7 +41,7 @@ def demo(
     picture: Annotated[Path | None, typer.Option(help="Write what the terminal showed as an SVG picture.")] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Stay up until Ctrl+C: look at the status page.")] = False,
     guard: Annotated[
-        bool, typer.Option("--guard", help="Five topics that a guard holds beside five that it does not.")
+        bool, typer.Option("--guard", help="Five topics that a guard holds, and five that it does not.")
     ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -53,7 +53,7 @@ def demo(
     )
 
 
-LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]
+LabName = Annotated[str, typer.Option("--name", help="Which lab; several may run at the same time.")]
 
 
 def _show_lab(status: LabStatus, output: Format) -> None:
