@@ -77,7 +77,7 @@ def step(
 
     Deterministic; rows that were taken in before change nothing; how rows are cut into batches, and in which order
     those of different brokers and views arrive, changes when a suspect is raised, not which causes are found
-    (docs/contribute/theory.md, "Order").
+    (docs/contribute/theory.md, "Order and clocks").
 
     Args:
         state: of the step before; not written to.
