@@ -79,7 +79,9 @@ def faults(page: str, text: str) -> list[str]:
 
 
 def too_long(page: str, text: str) -> list[str]:
-    """The lines of a page that are too long; tables, links and code may be."""
+    """The lines of a page that are too long; tables, links, code and generated pages may be."""
+    if page.startswith(GENERATED):
+        return []
     tokens = _PARSER.parse(text)
     free = {n for t in tokens if t.map and t.type in ("table_open", "fence", "code_block") for n in range(*t.map)}
     lines = enumerate(text.splitlines())
@@ -93,6 +95,7 @@ def too_long(page: str, text: str) -> list[str]:
 def over_budget(texts: Mapping[str, str]) -> list[str]:
     """Which pages have more lines together than they may, by path and text."""
     sizes = {page: sum(1 + max(len(one) - 1, 0) // WIDTH for one in text.splitlines()) for page, text in texts.items()}
+    sizes = {page: n for page, n in sizes.items() if not page.startswith(GENERATED)}
     counted = {pages: sum(n for page, n in sizes.items() if page.startswith(tuple(pages.split()))) for pages in BUDGETS}
     return [
         f"{pages}: {counted[pages]} lines (at most {most})" for pages, most in BUDGETS.items() if counted[pages] > most
@@ -100,10 +103,9 @@ def over_budget(texts: Mapping[str, str]) -> list[str]:
 
 
 def documents(top: Path = TOP) -> dict[str, str]:
-    """The pages by path; those that are generated are none."""
+    """The pages by path."""
     files = sorted(file for pattern in PAGES for file in top.glob(pattern))
-    texts = {file.relative_to(top).as_posix(): file.read_text(encoding="utf-8") for file in files}
-    return {page: text for page, text in texts.items() if not page.startswith(GENERATED)}
+    return {file.relative_to(top).as_posix(): file.read_text(encoding="utf-8") for file in files}
 
 
 def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:

@@ -200,7 +200,7 @@ own: see `kafka_files`, and the settings whose names end in `_file`. `parallax c
 
 {kafka}
 
-`kafka_files` is a section beside it. {files}
+`kafka_files` is a section of its own. {files}
 
 These options are known:
 """,

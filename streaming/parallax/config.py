@@ -687,7 +687,7 @@ class AlertingSettings(_Section):
     )
     heartbeat_url_file: str | None = Field(
         None,
-        description="File that holds the address. Whoever knows it can fake the heartbeat.",
+        description="File that holds the address. Who knows the address can fake the heartbeat.",
     )
     heartbeat_interval_s: float = Field(
         60.0,

@@ -57,7 +57,7 @@ def test_every_name_of_the_code_in_a_page_for_contributors_exists(page: Path) ->
             assert any((folder / name).exists() for folder in (ROOT, PACKAGE)), f"{page.name} names {name}"
         elif name.split(".")[0] in PARTS and name not in settings:
             assert is_in_the_code(name.removeprefix("parallax.")), f"{page.name} names {name}"
-    for name in re.findall(r"`((?:[a-z_]\w*/)+(?:\w+\.\w+)?)`", page.read_text()):
+    for name in re.findall(r"`((?:[a-z_]\w*/)+(?:(?!test_)\w+\.\w+)?)`", page.read_text()):
         assert any((folder / name).exists() for folder in (ROOT, PACKAGE, ROOT / "tests")), f"{page.name} names {name}"
 
 

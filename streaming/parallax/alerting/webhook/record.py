@@ -53,7 +53,9 @@ TABLE = Table(
         Column("starts_at", _TIME, "When the alert began."),
         Column("ends_at", _TIME, "When it was over. Null: it is not."),
         Column(
-            "delivered_at", pa.float64(), "When the receiver was last told, in seconds since 1970 UTC. Null: never."
+            "delivered_at",
+            pa.float64(),
+            "When the receiver last got a message about it, in seconds since 1970 UTC. Null: never.",
         ),
         Column("labels", pa.string(), "JSON: the alert's labels."),
         Column("annotations", pa.string(), "JSON: the alert's annotations."),
