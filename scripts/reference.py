@@ -174,7 +174,7 @@ def _doc(of: Any) -> str:
 def _rows(prefix: str, section: type[BaseModel]) -> Iterator[Sequence[str]]:
     for name, field in section.model_fields.items():
         default = default_of(field)
-        shown = f"`{default}`" if default and default != "null" else ""
+        shown = "required" if field.is_required() else "" if default == "null" else f"`{default}`"
         yield f"`{prefix}{name}`", kind_of(name, field), shown, field.description or ""
 
 

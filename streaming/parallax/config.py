@@ -662,8 +662,8 @@ class AlertingSettings(_Section):
     )
     webhooks: list[WebhookSettings] = Field(
         default_factory=list,
-        description="Receivers of messages about findings and about the job, without an Alertmanager. Each has these "
-        "settings:",
+        description="Receivers of messages about findings and about the job, without an Alertmanager. Each "
+        "has a name of its own.",
     )
     repeat_hours: float = Field(
         4.0,

@@ -17,7 +17,7 @@ app = typer.Typer(help="Show, place or release the guard's holds on topics.")
 @app.command("status")
 @one_line_errors
 def guard_status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
-    """Show which topics are held, what was changed, and what puts it back by hand."""
+    """Show which topics are held, what was changed, and how to put it back by hand."""
     from parallax.config import load
     from parallax.guard.command import addressed, document, in_words, read_record, refused_in_words
     from parallax.guard.holds import Record, open_holds, stranded
@@ -63,7 +63,7 @@ def guard_release(
     everything: Annotated[bool, typer.Option("--all", help="All topics that are held, or asked for.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Put the settings of a topic back now; it is not held again for the same absence."""
+    """Put the settings of a topic back now. The guard does not hold it again for the same absence."""
     from parallax.config import ConfigError, load
     from parallax.guard.command import read_record
     from parallax.guard.holds import open_holds

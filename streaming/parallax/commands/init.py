@@ -36,7 +36,7 @@ def init(
 ) -> None:
     """Write a configuration, alert rules, dashboards and the runbook into a folder.
 
-    A file that is there already is never replaced: then nothing is written.
+    If one of the files exists, nothing is written.
     """
     import yaml
 

@@ -45,7 +45,7 @@ def demo(
     ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Start three brokers, make five replicas diverge, and watch them being found."""
+    """Start three brokers, make five replicas diverge, and watch Parallax find them."""
     from parallax.demo import run_demo
 
     raise typer.Exit(
@@ -97,7 +97,7 @@ def lab_stop(
     name: LabName = "default",
     output: OutputFormat = Format.text,
 ) -> None:
-    """Stop brokers in good order; what they hold stays, and `restart` starts them again."""
+    """Stop brokers cleanly. Their data stays; `restart` starts them again."""
     from parallax.lab import commands
 
     _show_lab(commands.stop(broker, name=name), output)
@@ -110,7 +110,7 @@ def lab_restart(
     name: LabName = "default",
     output: OutputFormat = Format.text,
 ) -> None:
-    """Stop brokers in good order and start them again, one after the other; one that is down is only started."""
+    """Restart brokers one after the other. One that is down is only started."""
     from parallax.lab import commands
 
     _show_lab(commands.restart(broker or (), name=name), output)
@@ -151,8 +151,8 @@ def lab_scenario(
 ) -> None:
     """Play a scenario on a lab that is up.
 
-    What it deletes is gone for good after seconds. A job that is to see it has to have recorded it by then: name its
-    settings file, and the scenario waits for it.
+    Kafka cleans what a scenario deletes within seconds. A job has to record it before that: name the job's
+    settings file with --watched-by, and the scenario waits for the job.
     """
     from parallax.lab import commands
     from parallax.lab.watched import recorded_by

@@ -54,7 +54,8 @@ POSITION: Any = pa.struct(
 VIEWS = Table(
     "read_uncommitted, read_committed",
     "What each replica showed to consumers of one isolation level. One row for each record or end marker, and one "
-    "position row for each range that was read. Append-only; rows older than storage.retention_hours go.",
+    "position row for each range that was read. Append-only; rows older than storage.retention_hours go. "
+    "Partitioned by recorded_on, the UTC date of the recording.",
     (
         Column("topic", pa.string(), "Topic."),
         Column("partition", pa.int32(), "Number of the partition."),
@@ -130,7 +131,8 @@ def _nullable_list(item: Any) -> Any:
 TICKS = Table(
     "replica_progress",
     "What each replica said of its log at one moment. Of a run of equal answers only the first and the last are "
-    "recorded. Append-only; rows older than storage.retention_hours go.",
+    "recorded. Append-only; rows older than storage.retention_hours go. "
+    "Partitioned by recorded_on, the UTC date of the recording.",
     (
         Column("topic", pa.string(), "Topic."),
         Column("partition", pa.int32(), "Number of the partition."),
