@@ -60,7 +60,7 @@ TABLE = Table(
         Column("labels", pa.string(), "JSON: the alert's labels."),
         Column("annotations", pa.string(), "JSON: the alert's annotations."),
         Column("is_acknowledged", pa.bool_(), "Whether somebody acknowledged it."),
-        Column("turns", pa.int32(), "Number of the last message that was tried."),
+        Column("turns", pa.int32(), "How often it turned from firing to acknowledged and back."),
     ),
 )
 _SCHEMA = TABLE.schema
