@@ -8,9 +8,10 @@ SEED ?=
 WORKERS ?= 3
 BIN := .venv/bin
 ARGS ?=
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit simulate mutation soak lint release bench lock map screenshots metrics dashboards format clean
+.PHONY: help setup demo test test-all unit simulate mutation soak lint release bench lock screenshots reference site dashboards format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,14 +36,14 @@ unit: setup  ## The tests that need no broker
 simulate: setup  ## Generated histories, HISTORIES (200000) of them from SEED (0) on; hours rather than minutes
 	@$(BIN)/python -m tests.simulation --histories $(HISTORIES) --jobs 2 $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-mutation: setup  ## Mutation score of compare/ and findings/: how many changes of what judges the tests notice (docs/reliability.md)
+mutation: setup  ## Mutation score of compare/ and findings/: how many changes of what judges the tests notice (docs/contribute/proven.md)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --target build/mutation -r tests/mutation/requirements.txt
 	@PYTHONPATH=build/mutation $(BIN)/python -m tests.mutation $(ARGS)
 
 soak: setup  ## A cluster under traffic and blows, watched for MINUTES (10); SEED repeats a plan
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --kafka-version $(KAFKA_VERSION) $(ARGS)
 
-lint:  ## ruff, mypy --strict, import-linter, pip-audit
+lint:  ## ruff, mypy --strict, import-linter, generated documents, prose, the site, pip-audit
 	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
 	@$(PYTHON) scripts/bootstrap.py --packages-only
 	$(BIN)/ruff format --check .
@@ -50,8 +51,9 @@ lint:  ## ruff, mypy --strict, import-linter, pip-audit
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m dashboards --check
-	$(BIN)/python scripts/metrics_reference.py --check
-	$(BIN)/python scripts/file_map.py --check
+	$(BIN)/python scripts/reference.py --check
+	$(BIN)/python scripts/prose.py
+	$(SITE)
 	$(BIN)/python scripts/audit_packages.py
 
 release: lint test-all  ## The release checklist: these, and a wheel that is the same when built again, SBOM, third-party notices
@@ -66,14 +68,14 @@ format:  ## Format the code
 screenshots: setup  ## Pictures of the status page for the documents, by the demo and Chromium
 	@$(BIN)/python scripts/screenshots.py
 
-metrics:  ## Renew docs/metrics.md
-	@$(BIN)/python scripts/metrics_reference.py
+reference:  ## Write docs/reference/ and conf/parallax.yaml again
+	@$(BIN)/python scripts/reference.py
+
+site: setup  ## The documents as a site, in build/site
+	@$(SITE)
 
 dashboards:  ## Write the Grafana dashboards again
 	@$(BIN)/python -m dashboards
-
-map:  ## Renew the map of the files in docs/design.md
-	@$(BIN)/python scripts/file_map.py
 
 lock:  ## Pin the dependencies of pyproject.toml again
 	@$(BIN)/python -m pip install -q uv

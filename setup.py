@@ -18,7 +18,8 @@ SHIPPED = (
     "deploy/alertmanager/*",
     "dashboards/*.json",
     "docs/*.md",
-    "docs/*.png",
+    "docs/*/*.md",
+    "docs/pictures/*",
 )
 
 

@@ -1,4 +1,6 @@
-"""Write the dashboards, the alert rules and Alertmanager's routing; ``--check`` says whether they are up to date.
+"""Write the dashboards, the alert rules, Alertmanager's routing and what the runbook says of the rules.
+
+``--check`` says whether they are up to date.
 
 ``python -m dashboards --out FOLDER --grafana URL --selector 'namespace="kafka"' ...``: every one of `Parameters` is an
 option.
@@ -21,6 +23,7 @@ from dashboards.parameters import Parameters
 from dashboards.partition import partition
 from dashboards.routes import routes
 from dashboards.rules import rules
+from dashboards.runbook import with_alerts
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,9 +32,11 @@ def generated(parameters: Parameters) -> dict[str, str]:
     """The text of each file, by its path in the project."""
     pages = [_plain(make(parameters.runbook)) for make in (overview, partition, job)]
     files = {f"dashboards/{page['uid']}.json": f"{json.dumps(page, indent=2)}\n" for page in pages}
+    of_prometheus = rules(parameters)
     return files | {
-        "deploy/prometheus/parallax-rules.yaml": rules(parameters),
+        "deploy/prometheus/parallax-rules.yaml": of_prometheus,
         "deploy/alertmanager/alertmanager.yaml": routes(),
+        "docs/runbook.md": with_alerts((ROOT / "docs/runbook.md").read_text(encoding="utf-8"), of_prometheus),
     }
 
 

@@ -204,7 +204,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             lines(
                 "Unknown offsets by reason",
-                "The reasons are those of docs/theory.md, What is unknown.",
+                "The reasons are those of docs/contribute/theory.md, What is unknown.",
                 (f"sum by (reason) ({unknown}) > 0", "{{reason}}"),
                 stacked=True,
                 span=8,

@@ -120,7 +120,7 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             lines(
                 "Offsets without a verdict, by reason",
-                "The reasons are those of docs/theory.md, What is unknown.",
+                "The reasons are those of docs/contribute/theory.md, What is unknown.",
                 (
                     f"sum by (isolation_level, reason) ({_here('unknown_offsets')}) > 0",
                     "{{isolation_level}}: {{reason}}",

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from playwright.sync_api import ViewportSize, sync_playwright
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 DESK = ViewportSize(width=1100, height=1250)
-PHONE = ViewportSize(width=390, height=844)
 
 
 def main() -> int:
@@ -47,24 +46,21 @@ def take(address: str) -> None:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         desk = browser.new_context(base_url=address, viewport=DESK).new_page()
         desk.goto("/")
-        desk.screenshot(path=DOCS / "page-overview.png")
+        desk.screenshot(path=PICTURES / "page-overview.png")
         of_topics = desk.get_by_role("heading", name="Topics", exact=True)
-        desk.locator("section").filter(has=of_topics).screenshot(path=DOCS / "page-map.png")
+        desk.locator("section").filter(has=of_topics).screenshot(path=PICTURES / "page-map.png")
         desk.get_by_role("link", name=re.compile("deleted record resurrected")).first.click()
-        desk.screenshot(path=DOCS / "page-finding.png")
+        desk.screenshot(path=PICTURES / "page-finding.png")
         record = desk.locator("section").filter(
             has=desk.get_by_role("heading", name="The record on each broker", exact=True)
         )
-        record.screenshot(path=DOCS / "page-record.png")
+        record.screenshot(path=PICTURES / "page-record.png")
         dark = browser.new_context(base_url=address, viewport=DESK, color_scheme="dark").new_page()
         dark.goto("/")
         dark.get_by_role("link", name=re.compile("read committed frozen")).first.click()
         dark.get_by_role("heading", level=1).get_by_role("link").click()
         dark.locator("p.lane.stuck").wait_for(timeout=180_000)
-        dark.locator("figure.over-time").screenshot(path=DOCS / "page-lanes.png")
-        phone = browser.new_context(base_url=address, viewport=PHONE).new_page()
-        phone.goto("/")
-        phone.screenshot(path=DOCS / "page-phone.png")
+        dark.locator("figure.over-time").screenshot(path=PICTURES / "page-lanes.png")
         browser.close()
 
 

@@ -1,4 +1,4 @@
-"""What was tried on which version of Kafka. The README shows it as a table; `tests/e2e/test_versions.py` tries it."""
+"""What was tried on which version of Kafka: tests/e2e/test_versions.py tries it, docs/operate/install.md shows it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 #!/bin/sh
-# The job on a standalone Spark cluster, by spark-submit in client mode. docs/cluster.md says what each option is for.
+# The job on a standalone Spark cluster, by spark-submit in client mode (docs/operate/install.md).
 #   MASTER=spark://spark.example.org:7077 deploy/spark/submit.sh /etc/parallax/parallax.yaml
-# SPARK_HOME: Spark 4.2 on this host. ENVIRONMENT: the archive that holds Parallax (docs/cluster.md makes one).
+# SPARK_HOME: Spark 4.2 on this host. ENVIRONMENT: the archive that holds Parallax, a .tar.gz, made by
+#   python3.11 -m venv parallax && parallax/bin/pip install kafka-parallax venv-pack
+#   parallax/bin/python -c "import parallax.replica.kernels, parallax.compare.quiet"     # compiles them once
+#   parallax/bin/venv-pack -p parallax -o environment.tar.gz --exclude '*/pyspark/jars/*'
 set -eu
 config=$(readlink -f "$1")
 here=$(dirname "$(readlink -f "$0")")

@@ -132,7 +132,7 @@ def _store(objects: Objects) -> Line:
         objects.below("lease")
         objects.delete([probe])
     except StoreError as error:
-        problem = f"{error}; correct the address, the credentials or their rights (docs/security.md)."
+        problem = f"{error}; correct the address, the credentials or their rights (docs/operate/security.md)."
         return Line("storage", Result.WRONG, problem)
     if not is_refused:
         return Line("storage", Result.WRONG, f"{objects.uri}: {NOT_HONOURED}.")

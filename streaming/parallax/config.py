@@ -151,14 +151,20 @@ class _Section(BaseModel):
 
 
 class TopicSettings(_Section):
-    """Which partitions are watched."""
+    """Which topics and brokers are watched."""
 
-    include: list[_Name] = Field(default_factory=list, description="Topic names to watch.")
-    pattern: str | None = Field(None, description="Regular expression; topics that match whole are watched too.")
+    include: list[_Name] = Field(
+        default_factory=list,
+        description="Names of the topics to watch. Give names, a pattern, or both.",
+    )
+    pattern: str | None = Field(
+        None,
+        description="Regular expression. Topics whose whole name matches are watched too.",
+    )
     brokers: list[int] | None = Field(
         None,
-        description="Broker ids to read; all that host a replica by default. What these hold is compared; the others' "
-        "replicas are waited for by nobody.",
+        description="Ids of the brokers to read. By default Parallax reads every broker that hosts a replica. It "
+        "never waits for the replicas of other brokers.",
     )
 
     @field_validator("include")
@@ -197,35 +203,73 @@ class TopicSettings(_Section):
 class ReadSettings(_Section):
     """How the replicas are read."""
 
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    starting_offsets: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Where the first run begins on each replica: at its log start, or at its end.",
+    )
     max_bytes_per_trigger: int = Field(
         64 << 20,
         ge=1 << 16,
         le=MAX_BYTES,
-        description="Bytes per broker and micro-batch; a record counts for at least 100.",
+        description="What one micro-batch reads from each broker at most. A record counts for at least 100 bytes.",
     )
     max_bytes_per_second: int = Field(
         0,
         ge=0,
         le=MAX_BYTES,
-        description="Read from each broker at most, in both isolation levels together; 0: no limit.",
+        description="What Parallax reads from each broker at most, for both isolation levels together. 0: no limit.",
     )
-    payload: Literal["hash", "key", "full"] = "hash"
-    hash_key: SecretStr | None = Field(None, description="32 hex digits; made and kept in the storage path when unset.")
-    hash_key_file: str | None = Field(None, description="Or the file that holds it.")
-    request_timeout_ms: int = Field(3000, ge=100, le=_MAX_MS)
-    metadata_refresh_ms: int = Field(5000, ge=100, le=_MAX_MS)
+    payload: Literal["hash", "key", "full"] = Field(
+        "hash",
+        description="What the tables hold of records. hash: only keyed hashes, so no key or value leaves the cluster. "
+        "key: keys too. full: values and headers too.",
+    )
+    hash_key: SecretStr | None = Field(
+        None,
+        description="Key of the hashes, 32 hexadecimal digits. By default Parallax makes one and keeps it in "
+        "storage.path. Where storage.path is a URI, a key or its file is required.",
+    )
+    hash_key_file: str | None = Field(
+        None,
+        description="File that holds the hash key. Keep it apart from the tables: who has both can test guesses of "
+        "values.",
+    )
+    request_timeout_ms: int = Field(
+        3000,
+        ge=100,
+        le=_MAX_MS,
+        description="Deadline of each request to a broker.",
+    )
+    metadata_refresh_ms: int = Field(
+        5000,
+        ge=100,
+        le=_MAX_MS,
+        description="How often Parallax looks for new topics and partitions.",
+    )
     grouping: Literal["all", "isolation", "broker", "reader"] = Field(
         "isolation",
-        description="Which readers share a streaming query: all, one query per isolation level, per broker, or per "
-        "both. By broker or reader, a broker that joins the cluster later is read from the job's next start on.",
+        description="Which readers share a streaming query. all: one query. isolation: one for each isolation level. "
+        "broker: one for each broker. reader: one for each broker and isolation level. More queries "
+        "isolate better and cost more for each micro-batch. With broker or reader, a broker that joins "
+        "the cluster is read from the next start of the job.",
     )
     fetch: Literal["separate", "shared"] = Field(
         "separate",
-        description="shared: one Fetch serves both isolation levels, up to the last stable offset; half the bytes.",
+        description="Whether each isolation level fetches for itself (separate), or one Fetch serves both up to the "
+        "last stable offset (shared). shared reads half the bytes. It needs grouping all or broker.",
     )
-    trigger_ms: int = Field(1000, ge=0, le=_MAX_MS)
-    progress_interval_ms: int = Field(2000, ge=100, le=_MAX_MS)
+    trigger_ms: int = Field(
+        1000,
+        ge=0,
+        le=_MAX_MS,
+        description="Time from the start of one micro-batch of reading to the next.",
+    )
+    progress_interval_ms: int = Field(
+        2000,
+        ge=100,
+        le=_MAX_MS,
+        description="How often Parallax asks each replica for its offsets and open transactions.",
+    )
 
     @field_validator("hash_key")
     @classmethod
@@ -261,54 +305,94 @@ class StorageSettings(_Section):
     """Where the Delta tables and the checkpoints live."""
 
     path: Annotated[str, AfterValidator(storage_path)] = Field(
-        ".parallax/data", description="Folder or URI of the tables and checkpoints."
+        ".parallax/data",
+        description="Folder or URI of the Delta tables and checkpoints, such as s3a://bucket/prefix. A bucket is "
+        "reached as AWS's own tools reach it (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, a role), "
+        "or by spark.conf.",
     )
     retention_hours: float = Field(
         168.0,
         gt=0,
         le=_MAX_HOURS,
-        description="Rows of the views older than this are deleted, and suspects that had their verdict.",
+        description="Parallax deletes recorded rows that are older, and suspects that had their verdict.",
     )
     maintenance_interval_s: float = Field(
-        900.0, gt=0, le=_MAX_S, description="How often files are compacted and vacuumed."
+        900.0,
+        gt=0,
+        le=_MAX_S,
+        description="How often Parallax merges small files and removes old ones.",
     )
 
 
 class CompareSettings(_Section):
     """How the views are compared."""
 
-    trigger_ms: int = Field(500, ge=0, le=_MAX_MS)
+    trigger_ms: int = Field(
+        500,
+        ge=0,
+        le=_MAX_MS,
+        description="Time from the start of one micro-batch of comparing to the next.",
+    )
     max_rows_per_trigger: int = Field(
-        1_000_000, ge=1, le=MAX_BYTES, description="Recorded rows that a micro-batch compares."
+        1_000_000,
+        ge=1,
+        le=MAX_BYTES,
+        description="Recorded rows that one micro-batch compares at most. It bounds the memory that a backlog takes.",
     )
     grace_ms: int = Field(
-        3000, ge=0, le=_MAX_MS, description="How long a last stable offset may trail before it is a suspect."
+        3000,
+        ge=0,
+        le=_MAX_MS,
+        description="How long a replica's last stable offset may trail the others' before it is a suspect.",
     )
     state_cap_bytes: int = Field(
-        64 << 20, ge=1 << 16, le=MAX_BYTES, description="Cap of unmatched state per topic partition."
+        64 << 20,
+        ge=1 << 16,
+        le=MAX_BYTES,
+        description="Most unmatched state that Parallax keeps for a partition. What exceeds it is deferred and counts "
+        "as unknown.",
     )
 
 
 class FindingSettings(_Section):
     """How suspects are confirmed."""
 
-    probe_timeout_ms: int = Field(3000, ge=100, le=_MAX_MS)
-    probe_retry_ms: int = Field(1000, ge=10, le=_MAX_MS)
+    probe_timeout_ms: int = Field(
+        3000,
+        ge=100,
+        le=_MAX_MS,
+        description="Deadline of each request of a probe.",
+    )
+    probe_retry_ms: int = Field(
+        1000,
+        ge=10,
+        le=_MAX_MS,
+        description="First wait before an unanswered probe is repeated. It doubles up to a minute.",
+    )
     recheck_interval_s: float = Field(
-        30.0, gt=0, le=_MAX_S, description="How often findings that stand are probed again."
+        30.0,
+        gt=0,
+        le=_MAX_S,
+        description="How often Parallax probes open findings again, to see whether they are resolved.",
     )
     max_scan_bytes: int = Field(
-        64 << 20, ge=1 << 16, le=MAX_BYTES, description="Bytes that one probe may read from a replica."
+        64 << 20,
+        ge=1 << 16,
+        le=MAX_BYTES,
+        description="What one probe reads from a replica at most, to look for the records of keys.",
     )
     max_bytes_per_second: int = Field(
-        10 << 20, ge=1 << 16, le=1 << 34, description="Read from each broker by all probes together, at most."
+        10 << 20,
+        ge=1 << 16,
+        le=1 << 34,
+        description="What all probes together read from each broker at most.",
     )
     hanging_after_s: float = Field(
         60.0,
         ge=0,
         le=_MAX_S,
-        description="For how long a transaction holds back read_committed on all replicas before it is asked whether "
-        "it hangs; 0: never.",
+        description="How long a transaction may hold back read_committed on all replicas before Parallax asks the "
+        "coordinators whether it hangs. 0: never.",
     )
 
 
@@ -321,67 +405,114 @@ _AS_WORD = BeforeValidator(_as_word)
 
 
 class GuardSettings(_Section):
-    """What is said, and done, before an absent replica misses anything."""
+    """How the guard keeps what an absent replica still needs."""
 
     mode: Annotated[Literal["off", "advise", "act"], _AS_WORD] = Field(
-        "off", description="Whether settings of topics are changed: never, only said, or done."
+        "off",
+        description="off: the guard does nothing. advise: it says what it would do. act: it changes settings of "
+        "topics while a replica is absent.",
     )
     lead_s: float = Field(
         3600.0,
         gt=0,
         le=_MAX_S,
-        description="The guard acts, and horizons are read, when a bound comes nearer; at half of it it may pause.",
+        description="The guard acts when an absent replica may miss something within this time. At half of it, it may "
+        "pause cleaning.",
     )
-    max_hold_hours: float = Field(72.0, gt=0, le=_MAX_HOURS, description="For how long it holds a topic at most.")
+    max_hold_hours: float = Field(
+        72.0,
+        gt=0,
+        le=_MAX_HOURS,
+        description="How long the guard holds a topic at most.",
+    )
     min_free_percent: float = Field(
-        15.0, ge=0, le=100, description="Of a log directory, below which it holds nothing; 0: it does not look."
+        15.0,
+        ge=0,
+        le=100,
+        description="Free space that every log directory with a replica must have. With less, the guard holds nothing "
+        "and releases what it holds. 0: it does not look.",
     )
-    settle_s: float = Field(300.0, ge=0, le=_MAX_S, description="How long replicas are in sync before it lets go.")
-    stagger_s: float = Field(60.0, ge=0, le=_MAX_S, description="How long after one topic it lets go of the next.")
-    topics: list[_Name] = Field(default_factory=list, description="Topics that it looks after; all watched by default.")
-    internal_topics: bool = Field(False, description="Hold __consumer_offsets and __transaction_state as well.")
+    settle_s: float = Field(
+        300.0,
+        ge=0,
+        le=_MAX_S,
+        description="How long all replicas must be in sync before the guard releases a topic.",
+    )
+    stagger_s: float = Field(
+        60.0,
+        ge=0,
+        le=_MAX_S,
+        description="Time between the releases of two topics.",
+    )
+    topics: list[_Name] = Field(
+        default_factory=list,
+        description="Topics that the guard looks after. Empty: all watched topics.",
+    )
+    internal_topics: bool = Field(
+        False,
+        description="Whether the guard also holds __consumer_offsets and __transaction_state.",
+    )
     compaction_lag_topics: list[_Name] = Field(
-        default_factory=list, description="Topics whose finite max.compaction.lag.ms it may put off."
+        default_factory=list,
+        description="Topics whose finite max.compaction.lag.ms the guard may extend. That setting is often a promise "
+        "to delete.",
     )
     clock_skew_ms: int = Field(
         60_000,
         ge=0,
         le=_MAX_MS,
-        description="How far the brokers' clocks may be apart from this machine's: bounds are so much earlier.",
+        description="How far the brokers' clocks may differ from this machine's. The guard acts that much earlier.",
     )
 
 
 class RepairSettings(_Section):
-    """What a person may have done to a partition; the job itself never repairs."""
+    """Repairs that a person runs."""
 
     mode: Annotated[Literal["off", "on"], _AS_WORD] = Field(
-        "off", description="Whether parallax repair run may change anything on the cluster."
+        "off",
+        description="Whether parallax repair run may write into partitions. Plans can be made in both modes. The job "
+        "itself never repairs.",
     )
 
 
 class AuditSettings(_Section):
-    """The batch comparison, by the job and by ``parallax audit``."""
+    """Audits by the job, and the limits of ``parallax audit``."""
 
-    interval_s: float = Field(0.0, ge=0, le=_MAX_S, description="How often the job audits the brokers; 0: never.")
-    topics: list[_Name] = Field(default_factory=list, description="Topics that the job audits; all watched by default.")
+    interval_s: float = Field(
+        0.0,
+        ge=0,
+        le=_MAX_S,
+        description="How often the job audits everything that the brokers show. 0: never.",
+    )
+    topics: list[_Name] = Field(
+        default_factory=list,
+        description="Topics that this audit compares. Empty: all watched topics.",
+    )
     max_bytes_per_second: int = Field(
-        10 << 20, ge=0, le=MAX_BYTES, description="Read from each broker at most; 0: no limit."
+        10 << 20,
+        ge=0,
+        le=MAX_BYTES,
+        description="What an audit reads from each broker at most. 0: no limit.",
     )
     unread_delay_s: float = Field(
         60.0,
         ge=0,
         le=_MAX_S,
-        description="How long after it was noticed the job audits a partition with offsets that were not read, or "
-        "copied by a replica, in time; 0: never.",
+        description="How long the job waits before it audits a partition that it could not compare in full: offsets "
+        "were not read in time, or a replica copied them late. 0: it never does.",
     )
     spot_checks: int = Field(
         32,
         ge=0,
         le=1000,
-        description="How many aborted records of each partition a broker that is back is asked for again; 0: none.",
+        description="Aborted records of each partition that Parallax reads again on a broker that came back. They "
+        "show whether its index of aborted transactions is intact. 0: none.",
     )
     confirm_timeout_s: float = Field(
-        30.0, gt=0, le=_MAX_S, description="How long probes may take before a suspect is unknown."
+        30.0,
+        gt=0,
+        le=_MAX_S,
+        description="How long probes of an audit may take. A suspect without an answer by then is unknown.",
     )
 
 
@@ -408,20 +539,51 @@ def _file_of_address(value: str | None) -> str | None:
 
 
 class WebhookSettings(_Section):
-    """A receiver of messages about findings; a secret is given as it is, or as the path of a file that holds it."""
+    """A receiver of messages. Each secret is given as text, or as the path of a file that holds it."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="Of the receiver, for logs and metrics."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$",
+        description="Name of the receiver, for logs and metrics.",
     )
-    format: Literal["alertmanager", "slack", "pagerduty"] = "alertmanager"
-    url: SecretStr | None = Field(None, description="http:// or https://; PagerDuty's own by default.")
-    url_file: str | None = None
-    secret: SecretStr | None = Field(None, description="Signs each message: X-Parallax-Signature (docs/security.md).")
-    secret_file: str | None = None
-    routing_key: SecretStr | None = Field(None, description="PagerDuty's integration key.")
-    routing_key_file: str | None = None
-    ca_file: str | None = Field(None, description="Certificates that the receiver's is checked against, PEM.")
-    timeout_ms: int = Field(5000, ge=100, le=60_000)
+    format: Literal["alertmanager", "slack", "pagerduty"] = Field(
+        "alertmanager",
+        description="Shape of the messages: Alertmanager's webhook version 4, Slack, or PagerDuty's Events API v2.",
+    )
+    url: SecretStr | None = Field(
+        None,
+        description="Address of the receiver, http:// or https://. Only PagerDuty has a default.",
+    )
+    url_file: str | None = Field(
+        None,
+        description="File that holds the address.",
+    )
+    secret: SecretStr | None = Field(
+        None,
+        description="Signs each message, in the header X-Parallax-Signature.",
+    )
+    secret_file: str | None = Field(
+        None,
+        description="File that holds the secret.",
+    )
+    routing_key: SecretStr | None = Field(
+        None,
+        description="PagerDuty's integration key. Required with format pagerduty.",
+    )
+    routing_key_file: str | None = Field(
+        None,
+        description="File that holds the integration key.",
+    )
+    ca_file: str | None = Field(
+        None,
+        description="PEM file of certificates that the receiver's certificate is checked against. Default: the "
+        "system's.",
+    )
+    timeout_ms: int = Field(
+        5000,
+        ge=100,
+        le=60_000,
+        description="Deadline of each message.",
+    )
 
     @field_validator("url")
     @classmethod
@@ -464,33 +626,75 @@ class WebhookSettings(_Section):
 class AlertingSettings(_Section):
     """How findings are reported."""
 
-    cluster: _Label = Field("", description="What the cluster is called: a label of every metric and message.")
-    metrics_host: _Name = "127.0.0.1"
-    metrics_port: int = Field(9464, ge=0, le=65535)
+    cluster: _Label = Field(
+        "",
+        description="Name of the cluster: a label of every metric and message. Empty: no label.",
+    )
+    metrics_host: _Name = Field(
+        "127.0.0.1",
+        description="Address that the status page and /metrics listen on. Write 0.0.0.0 if Prometheus runs on another "
+        "host. There the page stays closed while alerting.users is empty.",
+    )
+    metrics_port: int = Field(
+        9464,
+        ge=0,
+        le=65535,
+        description="Port of the status page, /metrics, /livez and /readyz. 0: any free port.",
+    )
     users: dict[str, str] = Field(
         default_factory=dict,
         repr=False,
-        description="Who may see the page and the metrics, and acknowledge: by name, the bcrypt hash of the password.",
+        description="Who may see the page and the metrics, and acknowledge findings. By name, the bcrypt hash of the "
+        "password (htpasswd -nBC 10 NAME).",
     )
-    tls_certificate_file: str | None = Field(None, description="PEM; the page and the metrics are served by https.")
-    tls_key_file: str | None = Field(None, description="PEM, without a password.")
+    tls_certificate_file: str | None = Field(
+        None,
+        description="PEM file of the server's certificate. With it and its key, page and metrics use HTTPS.",
+    )
+    tls_key_file: str | None = Field(
+        None,
+        description="PEM file of the certificate's key, without a password.",
+    )
     series: Literal["all", "differing"] = Field(
         "all",
-        description="Of which partitions there are series of their own: of all, or of those with something to report.",
+        description="Which partitions have metrics of their own: all, or only those with something to report "
+        "(differing).",
     )
     webhooks: list[WebhookSettings] = Field(
-        default_factory=list, description="Who gets messages without an Alertmanager."
+        default_factory=list,
+        description="Receivers of messages about findings and about the job, without an Alertmanager. Each "
+        "has a name of its own.",
     )
     repeat_hours: float = Field(
-        4.0, ge=0.1, le=_MAX_HOURS, description="How often what still stands is reported to them."
+        4.0,
+        ge=0.1,
+        le=_MAX_HOURS,
+        description="How often receivers are reminded of what is still open.",
     )
-    runbook_url: str = Field(f"{PAGES}/runbook.md", description="Where messages say that the runbook is.")
-    external_url: str = Field("", description="Where the page is, seen from outside: messages link to it.")
+    runbook_url: str = Field(
+        f"{PAGES}/runbook.md",
+        description="Address of the runbook in messages.",
+    )
+    external_url: str = Field(
+        "",
+        description="Address of the page as people reach it, such as https://parallax.example.org. Messages link to "
+        "it.",
+    )
     heartbeat_url: SecretStr | None = Field(
-        None, description="Is asked for (GET) again and again while the job works: a dead man's switch."
+        None,
+        description="Address that Parallax requests (GET) while the job really compares: a dead man's switch, such as "
+        "healthchecks.io.",
     )
-    heartbeat_url_file: str | None = None
-    heartbeat_interval_s: float = Field(60.0, ge=1, le=_MAX_S, description="How often.")
+    heartbeat_url_file: str | None = Field(
+        None,
+        description="File that holds the address. Who knows the address can fake the heartbeat.",
+    )
+    heartbeat_interval_s: float = Field(
+        60.0,
+        ge=1,
+        le=_MAX_S,
+        description="Time between two heartbeats.",
+    )
 
     @field_validator("external_url")
     @classmethod
@@ -543,9 +747,24 @@ class AlertingSettings(_Section):
 class SupervisorSettings(_Section):
     """How the queries are kept alive."""
 
-    restart_backoff_ms: int = Field(1000, ge=0, le=_MAX_MS)
-    restart_backoff_max_ms: int = Field(60000, ge=0, le=_MAX_MS)
-    no_progress_deadline_s: float = Field(120.0, gt=0, le=_MAX_S)
+    restart_backoff_ms: int = Field(
+        1000,
+        ge=0,
+        le=_MAX_MS,
+        description="First wait before a failed query is restarted. It doubles with each failure.",
+    )
+    restart_backoff_max_ms: int = Field(
+        60000,
+        ge=0,
+        le=_MAX_MS,
+        description="Longest such wait.",
+    )
+    no_progress_deadline_s: float = Field(
+        120.0,
+        gt=0,
+        le=_MAX_S,
+        description="A query that makes no progress for so long is restarted.",
+    )
 
 
 _MASTER = re.compile(
@@ -567,19 +786,31 @@ def _memory(value: str) -> str:
 
 
 class SparkSettings(_Section):
-    """The local Spark session; ``conf`` is passed through."""
+    """The Spark session."""
 
-    master: Annotated[str, AfterValidator(_master)] = "local[4]"
-    driver_memory: Annotated[str, AfterValidator(_memory)] = "1g"
+    master: Annotated[str, AfterValidator(_master)] = Field(
+        "local[4]",
+        description="Spark's master. local[4] has more task slots than two cores: a task that waits for a broker "
+        "delays no other. Or spark://host:7077, yarn, k8s://...",
+    )
+    driver_memory: Annotated[str, AfterValidator(_memory)] = Field(
+        "1g",
+        description="Heap of Spark's JVM.",
+    )
     driver_java_options: str = Field(
         "-XX:+UseSerialGC -Xms128m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30 "
         "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=60000 "
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
-        description="Options of Spark's JVM; by default only what runs ten times as often as usual is compiled best, "
-        "and a heap that is not needed is given back.",
+        description="Options of Spark's JVM. By default it compiles fully only what runs very often, and returns "
+        "unused heap.",
     )
-    conf: dict[str, str] = Field(default_factory=dict, repr=False)  # may hold passwords
+    conf: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Options of Spark, passed on unchanged. On a cluster, spark.pyspark.python names a Python that "
+        "has Parallax.",
+    )  # may hold passwords
 
 
 class _Environment(EnvSettingsSource):
@@ -608,10 +839,15 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=_PREFIX, env_nested_delimiter="__")
 
     # Holds passwords, so it is left out where settings are printed.
-    kafka: dict[str, str] = Field(repr=False)
+    kafka: dict[str, str] = Field(
+        repr=False,
+        description="Kafka's own options, passed to every connection. Brokers must be reachable at the addresses that "
+        "they advertise.",
+    )
     kafka_files: dict[str, str] = Field(
         default_factory=dict,
-        description="Kafka's options whose values are in files of their own: passwords and secrets.",
+        description="Kafka's options whose values are in files, read at the start: {sasl.password: "
+        "/run/kafka-password}.",
     )
     topics: TopicSettings
     storage: StorageSettings = Field(default_factory=StorageSettings)

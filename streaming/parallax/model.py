@@ -125,7 +125,7 @@ class ReadEvent(StrEnum):
 
 
 class UnknownReason(StrEnum):
-    """Why offsets have no verdict (docs/theory.md, "What is unknown"): label ``reason`` of the unknown offsets."""
+    """Why offsets have no verdict (docs/contribute/theory.md): label ``reason`` of the unknown offsets."""
 
     NOT_READ_YET = "not_read_yet"
     """A replica that others have been read beyond is away, or behind."""
@@ -184,7 +184,7 @@ class MissingRight(StrEnum):
 
 
 class Rule(StrEnum):
-    """The four invariants of docs/theory.md."""
+    """The four invariants of docs/contribute/theory.md."""
 
     CONTENT = "I1"
     OUTCOME = "I2"

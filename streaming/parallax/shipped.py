@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from parallax.errors import SetupError
 
@@ -19,15 +20,22 @@ PLACES: Mapping[str, str] = {
     "deploy/alertmanager/*": "alertmanager",
     "dashboards/*.json": "grafana",
     "docs/*.md": "docs",
-    "docs/*.png": "docs",
+    "docs/*/*.md": "docs",
+    "docs/pictures/*": "docs/pictures",
 }
-"""By where files are in the wheel and in the repository: which file, or which folder, they become."""
+"""Where Parallax's files are in the wheel and in the repository, and the file or folder that they become.
+
+Folders below a pattern's first star are kept.
+"""
 REPOSITORY = "https://github.com/kafka-parallax/kafka-parallax/blob/main"
 """Where the files are that the documents name and nobody needs to run Parallax, as its tests."""
 _NAMED = re.compile(
     r"(?<![\w./-])(`?)((?:benchmarks|conf|dashboards|deploy|scripts|streaming|tests)(?:/[\w.-]*\w)+)(/?)((?:::\w+)?)(`?)"
 )
 """A file or folder of the repository in a text, and a test in it, in a code span of its own or not."""
+_LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+"""A Markdown link to a file, up to its anchor."""
+_PICTURES = (".png", ".svg")
 EVERY_TOPIC = "[^_].*"
 """All topics but Kafka's own."""
 
@@ -99,18 +107,40 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
 def _files(choices: Choices) -> dict[str, bytes]:
     source = root()
     places = {
-        file.relative_to(source).as_posix(): to if to == CONFIG else f"{to}/{file.name}"
+        file.relative_to(source).as_posix(): to if to == CONFIG else f"{to}/{_below(pattern, file, source)}"
         for pattern, to in PLACES.items()
         for file in sorted(source.glob(pattern))
     }
     found = {}
     for at, name in places.items():
-        if name.endswith(".png"):
+        if name.endswith(_PICTURES):
             found[name] = (source / at).read_bytes()
             continue
         text = configuration(choices) if name == CONFIG else (source / at).read_text(encoding="utf-8")
+        if name.endswith(".md"):
+            text = linked(text, at)
         found[name] = _as_installed(text, places, is_document=name.endswith(".md")).encode()
     return found
+
+
+def _below(pattern: str, file: Path, source: Path) -> str:
+    """A file's path below the folder that a pattern names before its first star."""
+    return file.relative_to(source / pattern.partition("*")[0]).as_posix()
+
+
+def linked(text: str, place: str) -> str:
+    """A document whose links to files outside ``docs/`` lead into the repository.
+
+    Args:
+        text: Markdown.
+        place: the document's path in the repository, ``docs/operate/page.md``.
+    """
+
+    def absolute(found: re.Match[str]) -> str:
+        target = normpath(f"{PurePosixPath(place).parent}/{found[1]}")
+        return found[0] if target.startswith("docs/") else f"]({REPOSITORY}/{target}"
+
+    return _LINK.sub(absolute, text)
 
 
 def _as_installed(text: str, places: Mapping[str, str], *, is_document: bool) -> str:
@@ -162,4 +192,4 @@ def _with(text: str, name: str, value: object) -> str:
     return f"{text[: found.start()]}{written}{text[found.end() :]}"
 
 
-__all__ = ["CONFIG", "EVERY_TOPIC", "Choices", "configuration", "root", "write_out"]
+__all__ = ["CONFIG", "EVERY_TOPIC", "Choices", "configuration", "linked", "root", "write_out"]

@@ -127,7 +127,7 @@ def test_without_history_it_proves_what_the_replicas_still_show(
         assert found[f"gone-legacy-{name}"]["result"] == "diverged"
     assert kinds(found["gone-legacy-frozen"]) == [("read_committed_frozen", 2)], found["gone-legacy-frozen"]
     assert found["gone-legacy-frozen"]["result"] == "diverged"
-    # The lost COMMIT left nothing behind that a replica could show: no audit can see it (docs/theory.md).
+    # The lost COMMIT left nothing behind that a replica could show: no audit can see it (docs/contribute/theory.md).
     assert found["gone-legacy-put"]["result"] == "consistent", found["gone-legacy-put"]
     assert all(f["evidence"]["replicas"] for one in found.values() for f in one["findings"])
 

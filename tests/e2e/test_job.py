@@ -109,7 +109,7 @@ def test_it_stops_in_good_order_on_sigterm(played: Played) -> None:
 def test_no_broker_was_ever_asked_by_it_for_a_change(played: Played) -> None:
     asked = witness.kinds(played.lab)
     assert {"FETCH", "METADATA", "DESCRIBE_CONFIGS", "LIST_OFFSETS"} <= asked <= witness.READING
-    assert witness.denied(played.lab) == [], "nor for anything else that docs/security.md does not name"
+    assert witness.denied(played.lab) == [], "nor for anything else that docs/operate/security.md does not name"
     # Both witnesses notice a single request that would change something.
     topic = played.well["legacy"].topics[0]
     with closing(ReplicaClient(witness.options(played.lab), timeout_ms=30_000)) as client, pytest.raises(Unauthorized):

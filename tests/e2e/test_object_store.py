@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.release, pytest.mark.timeout(1500)]
 HASH_KEY = "0123456789abcdef0123456789abcdef"
 
 TAKEN_OVER_WITHIN_S = 60
-"""From the start of the next job to its metrics, Python's own start included; docs/design.md states it."""
+"""From the start of the next job to its metrics, Python's own start included; docs/contribute/design.md states it."""
 
 TABLES = (*(level.option for level in IsolationLevel), "replica_progress", "suspects", "findings")
 

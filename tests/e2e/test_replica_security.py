@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -595,10 +594,10 @@ def test_the_check_names_each_right_that_is_missing_until_none_is(
 
 def _commands_of(document: str) -> str:
     """The block of a document that grants rights, as it is written there."""
-    page = Path(__file__).parents[2] / "docs" / document
-    blocks = re.findall(r"(?:^    .*\n)+", page.read_text(), re.MULTILINE)
+    page = Path(__file__).parents[2] / "docs" / "operate" / document
+    blocks: list[str] = re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     (block,) = [block for block in blocks if "kafka-acls.sh" in block]
-    return textwrap.dedent(block)
+    return block
 
 
 def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(

@@ -1,4 +1,4 @@
-"""What works on which version of Kafka: the README's table, row by row, on real brokers."""
+"""What works on which version of Kafka: the table of docs/operate/install.md, row by row, on real brokers."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_from_the_wheel_alone_init_writes_what_check_accepts(
     for file in write_out(of_the_checkout, Choices("h:1", (), "data"))[1:]:
         assert (installed.folder / file.relative_to(of_the_checkout)).read_bytes() == file.read_bytes()
     assert len(list((installed.folder / "grafana").glob("*.json"))) == 3
-    assert (installed.folder / "docs/page-finding.png").is_file()
+    assert (installed.folder / "docs/pictures/page-finding.png").is_file()
 
     looked = installed.run("parallax", "check", "-c", "parallax.yaml", "--format", "json")
     lines = json.loads(looked.stdout)

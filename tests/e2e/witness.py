@@ -59,7 +59,7 @@ def witnessed(version: str = DEFAULT_KAFKA_VERSION) -> Cluster:
 
 
 def options(cluster: Cluster) -> dict[str, str]:
-    """Options of the user who has the rights that docs/security.md asks for, and no other."""
+    """Options of the user who has the rights that docs/operate/security.md asks for, and no other."""
     ports = [broker.proxied.port for broker in cluster.brokers.values() if broker.proxied is not None]
     return {
         "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports),
@@ -71,7 +71,7 @@ def options(cluster: Cluster) -> dict[str, str]:
 
 
 def grant_reading(cluster: Cluster) -> None:
-    """Give the user the rights of docs/security.md, on all topics."""
+    """Give the user the rights of docs/operate/security.md, on all topics."""
     wanted = [
         (ResourceType.TOPIC, "*", AclOperation.READ),
         (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),

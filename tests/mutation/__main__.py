@@ -1,4 +1,4 @@
-"""Mutation score of what judges: ``python -m tests.mutation``; see docs/reliability.md.
+"""Mutation score of what judges: ``python -m tests.mutation``; see docs/contribute/proven.md.
 
 Every mutant is tried in a process forked from one that has everything imported: histories of the simulator with fixed
 seeds, the unit tests of the module's package, more histories; the first that notices ends the trial. Results are

@@ -151,7 +151,7 @@ class Monitor(Readers):
             fresh += [queue.popleft() for _ in range(count)]
         again = sorted(self.random.sample(range(len(self.delivered)), min(4, len(self.delivered)))) if repeat else []
         rows = [self.delivered[i] for i in again] + fresh
-        # A row that reports a truncated log is the one kind that may not come again: see docs/theory.md, Order.
+        # A row that reports a truncated log is the one kind that may not come again: docs/contribute/theory.md.
         self.delivered += [row for row in fresh if row.get("event") != ReadEvent.LOG_TRUNCATED]
         if rows:
             self._follow_members(fresh)

@@ -1,6 +1,6 @@
 """What a soak does, and the settings that make its first part healthy.
 
-Healthy means what docs/theory.md asks for: no replica is away for longer than ``delete.retention.ms`` of any topic
+Healthy means (docs/contribute/theory.md) that no replica is away for longer than ``delete.retention.ms`` of any topic
 under traffic. That is 60 s and outages last up to 20 s (in runs of under four minutes 45 s and 8 s), which leaves more
 than half a minute to bring a broker back on a machine that stalls. Coming back is waited for before the next outage,
 and how long each replica really was away is measured. The tombstones and markers of the first minutes are cleaned
@@ -71,7 +71,7 @@ BROKERS: Mapping[str, str] = {
 Idle producers are forgotten after longer than any outage. With the lab's 5 s all producers of a partition may have been
 forgotten when a broker comes back and cuts its log's unreplicated end off; Kafka then takes an older snapshot for the
 state of the producers without reading on from there (UnifiedLog.rebuildProducerState), and a transaction that ended
-since stays open on that replica: a divergence, see docs/reliability.md.
+since stays open on that replica: a divergence.
 """
 
 FAULT_BROKERS: Mapping[str, str] = {"producer.id.expiration.ms": "5000"}

@@ -17,6 +17,9 @@ from dashboards.__main__ import ROOT, generated, main
 from dashboards.expressions import seconds
 from dashboards.parameters import Parameters
 from dashboards.rules import rules
+from dashboards.runbook import with_alerts
+from parallax.alerting.conditions import CONDITIONS
+from parallax.alerting.listing import ALARMS
 
 FILES = sorted((ROOT / "dashboards").glob("*.json"))
 
@@ -34,6 +37,23 @@ def page(request: pytest.FixtureRequest) -> dict[str, Any]:
 def test_the_files_are_those_that_are_generated() -> None:
     for name, text in generated(Parameters()).items():
         assert (ROOT / name).read_text() == text, "run: make dashboards"
+
+
+def test_the_runbook_has_the_severity_and_the_time_of_each_rule() -> None:
+    page = "## ParallaxOne\n- **Meaning** (info): It is\n  so.\n- **Impact:** None.\n"
+    rule = {"alert": "ParallaxOne", "for": "15m", "labels": {"severity": "critical"}}
+    text = yaml.safe_dump({"groups": [{"rules": [rule, {"record": "one", "expr": "1"}]}]})
+    said = "## ParallaxOne\n- **Meaning** (critical, 15m): It is so.\n- **Impact:** None.\n"
+    assert with_alerts(page, text) == said
+    assert with_alerts(said, text) == said
+    with pytest.raises(ValueError, match="ParallaxOne is not both an alert and a section"):
+        with_alerts("## ParallaxOne\n\nIt is so.\n", text)
+
+
+def test_the_runbook_says_what_the_job_sends_by_itself() -> None:
+    page = (ROOT / "docs/runbook.md").read_text()
+    sent = set(re.findall(r"^## (Parallax\w+)\n- \*\*Meaning\*\* \([^)]*webhook\)", page, re.MULTILINE))
+    assert sent == {*CONDITIONS, *(alarm.name for alarm in ALARMS.values())}
 
 
 def test_alerts_about_findings_link_to_the_dashboard_where_grafana_is_named() -> None:
@@ -72,7 +92,7 @@ def test_each_has_a_stable_id_of_its_own() -> None:
 
 
 def test_every_metric_stands_in_the_reference(page: dict[str, Any]) -> None:
-    reference = set(re.findall(r"^\| `(parallax_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    reference = set(re.findall(r"^\| `(parallax_\w+)`", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE))
     used = set(re.findall(r"\bparallax_\w+(?=\{)", json.dumps(page)))
     assert len(used) > 10
     assert used <= reference

@@ -62,9 +62,9 @@ def test_the_user_of_the_unit_is_made_without_a_shell(tmp_path: Path) -> None:
 
 
 def test_strimzis_user_has_the_rights_of_the_document_and_no_more() -> None:
-    document = (ROOT / "docs" / "security.md").read_text()
+    document = (ROOT / "docs" / "operate" / "security.md").read_text()
     rights = set()
-    for command in re.findall(r"kafka-acls\.sh (?:[^\n]|\n {6})*", document.split("| without |")[0]):
+    for command in re.findall(r"kafka-acls\.sh (?:[^\n]|(?<=\\)\n)*", document.split("| without |")[0]):
         resource = "topic" if "--topic" in command else "transactionalId"
         rights |= {(resource, operation) for operation in re.findall(r"--operation (\w+)", command)}
     user = yaml.safe_load((DEPLOY / "strimzi" / "kafka-user.yaml").read_text())

@@ -126,17 +126,17 @@ def _counter(
 
 def _partitions(snapshot: Snapshot, shown: Snapshot) -> Iterator[Metric]:
     watched, detailed = ({replica[:2] for replica in one.replicas} for one in (snapshot, shown))
-    yield _gauge("partitions_watched", "Partitions of which replicas have reported.", (), [([], len(watched))])
+    yield _gauge("partitions_watched", "Partitions whose replicas have reported.", (), [([], len(watched))])
     yield _gauge(
         "partitions_detailed",
-        "Of these, those that have series of their own (alerting.series).",
+        "Watched partitions that have series of their own (alerting.series).",
         (),
         [([], len(detailed))],
     )
     initial = snapshot.initially_read.values()
     yield _gauge(
         "initial_readings_outstanding",
-        "Partitions of which a replica has not been read yet up to where it was when the job started; none while "
+        "Partitions with a replica that is not read yet up to where it was when the job started. 0 while "
         "nothing is known of any.",
         (),
         [([], sum(not read for read in initial))] if initial else [],
@@ -155,15 +155,15 @@ def _replicas(snapshot: Snapshot) -> Iterator[Metric]:
         yield _gauge(f"replica_{field}", text, _REPLICA, samples)
     yield _gauge(
         "replica_last_stable_offset_stalled_seconds",
-        "For how long the last stable offset has stood still below the replica's high watermark; 0 where it does not. "
-        "An open transaction does that as well.",
+        "How long the last stable offset has not moved while it is below the high watermark; else 0. An open "
+        "transaction does that too.",
         _REPLICA,
         [(_labels(r), _stalled(s, snapshot.taken_at)) for r, s in snapshot.replicas.items()],
     )
     yield _gauge(
         "replica_frozen_seconds",
-        "For how long the comparison has seen the last stable offset stand behind that of the other replicas, or all "
-        "of them behind where one has stood before.",
+        "How long the replica's last stable offset has trailed the other replicas'. Also when all trail where "
+        "one of them was before.",
         _REPLICA,
         [(_labels(r), s.frozen_for_s) for r, s in snapshot.replicas.items()],
     )
@@ -187,15 +187,15 @@ def _views(snapshot: Snapshot, lags: Mapping[_View, float | None]) -> Iterator[M
     )
     yield _gauge(
         "view_lag_offsets",
-        "Offsets between the view's position and what the replica shows to that isolation level: its high watermark, "
-        "or its last stable offset in read_committed. 0 when all is read, markers at the end included.",
+        "Offsets between the view's position and what the replica shows: its high watermark, or its last "
+        "stable offset in read_committed. 0: all is read.",
         _VIEW,
         [(labels, lags.get(key)) for key, labels in labelled.items()],
     )
     yield _gauge(
         "view_lag_seconds",
-        "How long ago the replica showed what the view has not read yet, by when that was first noticed since the job "
-        "started; 0 where nothing is unread. While the replica cannot be read or is not to be, that does not count.",
+        "How long the oldest unread record has been visible on the replica, as noticed since the job started. "
+        "0: nothing is unread. Time in which the replica cannot be read, or is paused, does not count.",
         _VIEW,
         [
             (
@@ -235,13 +235,13 @@ def _comparison(
     labels = (*_PARTITION, "isolation_level")
     yield _gauge(
         "compared_up_to_offset",
-        "Offset below which all replicas have been read; what is not judged there is in parallax_unknown_offsets.",
+        "Offset below which all replicas have been read. What has no verdict there is in parallax_unknown_offsets.",
         labels,
         [(names, c.compared_up_to[view] if c.compared_up_to[view] >= 0 else None) for names, c, view in by_view],
     )
     yield _gauge(
         "unknown_offsets",
-        "Offsets that have no verdict, by reason (docs/theory.md, What is unknown).",
+        "Offsets that have no verdict, by reason (docs/contribute/theory.md, What is unknown).",
         (*labels, "reason"),
         [
             ([topic, str(partition), isolation.option, str(reason)], n)
@@ -263,9 +263,9 @@ def _comparison(
     )
     yield _gauge(
         "verdict_waiting_seconds",
-        "For how long verdicts that should come by themselves have waited at the same offset; 0 where the comparison "
-        "gets on, or where what holds it up has a metric of its own: a replica that cannot be read or is not to be, a "
-        "transaction that hangs, a query that is down. They wait from when that ends.",
+        "How long verdicts have waited at the same offset without a known cause. 0: the comparison advances, "
+        "or another metric has the cause. Such causes are a replica that is not read, a hanging transaction "
+        "and a query that is down. The wait starts when such a cause ends.",
         _PARTITION,
         [(names, late.get(c.place, 0.0)) for names, c in partitions],
     )
@@ -278,7 +278,7 @@ def _comparison(
     )
     yield _gauge(
         "compared_timestamp_seconds",
-        "When the partition was last compared; every five minutes at least, be there nothing new.",
+        "When the partition was last compared. It advances at least every five minutes, also without new records.",
         _PARTITION,
         [(names, c.compared_at / 1000) for names, c in partitions],
     )
@@ -287,8 +287,8 @@ def _comparison(
 def _comparison_errors(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter(
         "comparison_partition_errors",
-        "How often a partition could not be compared since the job started, by a fault of Parallax: it begins anew "
-        "and is unknown until an audit of it has ended.",
+        "How often a fault of Parallax kept a partition from being compared, since the job started. The "
+        "comparison starts again, and the partition is unknown until an audit of it has ended.",
         _PARTITION,
         [([topic, str(partition)], n) for (topic, partition), n in sorted(snapshot.comparison_errors.items())],
     )
@@ -332,29 +332,27 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     status = snapshot.findings
     yield _gauge(
         "open_findings",
-        "Divergences that stand, but for those that are acknowledged: between replicas (confirmed), one that all "
-        "replicas share by now (spread), or one that is not seen any more, though nothing proves that all are right "
-        "(unsettled).",
+        "Open divergences without the acknowledged ones. confirmed: replicas differ. spread: all replicas are "
+        "wrong by now. unsettled: they agree by now, and nothing proves that they are right.",
         _OPEN,
         _by_status(status.open),
     )
     yield _gauge(
         "open_findings_exposed",
-        "Of these, those that consumers see: the accused replica leads the partition, or one that shows the same; or, "
-        "where nobody is accused, one of those that differ leads; or all replicas share it.",
+        "The open divergences that consumers see: the accused replica leads the partition, or one that shows "
+        "the same. Without an accused, one that differs leads. Or all replicas are wrong.",
         _OPEN,
         _by_status(status.open, lambda f: f.exposed),
     )
     yield _gauge(
         "acknowledged_findings",
-        "Divergences that stand and that somebody has acknowledged: nobody is called for them.",
+        "Open divergences that somebody has acknowledged: nobody is called for them.",
         _FINDING,
         _counted(status.acknowledged),
     )
     yield _gauge(
         "incident_keys",
-        "Of an open incident, which is one finding of a kind about a replica, the keys (or records without a key, or "
-        "transactions) that it counts.",
+        "Keys (or records without a key, or transactions) that an open incident counts.",
         _FINDING,
         _keys(status.open),
     )
@@ -364,11 +362,11 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         _FINDING,
         [([*map(str, k[:-1]), broker_label(k[-1])], n) for k, n in sorted(status.confirmed_total.items())],
     )
-    yield _counter("findings_resolved", "Findings seen to be gone.", (), [([], status.resolved_total)])
+    yield _counter("findings_resolved", "Findings that were seen to be over.", (), [([], status.resolved_total)])
     yield _gauge(
         "hanging_transaction_start_timestamp_seconds",
-        "Since when a transaction hangs on all replicas: no coordinator will end it, or it has been open for longer "
-        "than transaction.max.timeout.ms allows. By its coordinator's clock where one lists it, else since Parallax "
+        "Since when a transaction hangs on all replicas: no coordinator will end it, or it is open for longer "
+        "than transaction.max.timeout.ms. The start is its coordinator's if one lists it, else when Parallax "
         "first saw it open.",
         (*_PARTITION, "producer_id"),
         [
@@ -398,14 +396,14 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _counter(
         "second_opinions",
-        "Claims that a second judge, in shadow, has judged by the answers to a probe, by how the two stand to each "
-        "other: same, judge_knows_more, judge_knows_less, contradict or failed. Findings do not go by it.",
+        "Claims that a second judge has judged by the answers to a probe, by how the two compare: same, "
+        "judge_knows_more, judge_knows_less, contradict or failed. Findings ignore it.",
         ("result",),
         [([how], n) for how, n in sorted(status.second_opinions.items())],
     )
     yield _counter(
         "findings_judging_errors",
-        "Claims that could not be judged, by a fault of Parallax; each is put off and tried again.",
+        "Claims that a fault of Parallax kept from being judged. Each is tried again later.",
         (),
         [([], status.judging_errors_total)],
     )
@@ -418,7 +416,7 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "findings_skipped_rows",
-        "Rows of the tables findings and suspects that are left out, since a newer version of Parallax wrote them.",
+        "Rows of the tables findings and suspects that Parallax ignores: a newer version wrote them.",
         (),
         [([], status.skipped)],
     )
@@ -429,19 +427,18 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     named = [([one.finding.topic, str(one.finding.partition), one.finding.finding_id], one) for one in snapshot.listed]
     yield _gauge(
         "finding_state",
-        "1 for the state of a finding that stands, 0 for the others: spread to all replicas, unsettled, exposed to "
-        "consumers, else confirmed or (a kind that pages nobody) warning. One that is acknowledged keeps its state. "
-        "All are 0 for an hour once it is over.",
+        "1 for the state of an open finding, 0 for the others: spread to all replicas, unsettled, exposed to "
+        "consumers, else confirmed or (a kind that pages nobody) warning. An acknowledged finding keeps its "
+        "state. All are 0 for an hour after it is over.",
         (*labels, "state"),
         [([*names, str(state)], float(one.state is state)) for names, one in named for state in FindingState],
     )
     yield _gauge(
         "finding_info",
-        "What alerts say of a finding that stands and, for an hour once it is over, of what came of it. The value is "
-        "the sequence number of the event that it says: of two series of one finding, the one with the larger value is "
-        "the newer. The label record_offset is of the record that is shown wrongly, or is missing; turn says what the "
-        "last change of its state was; runbook is a section of "
-        "docs/runbook.md.",
+        "What alerts say of an open finding and, for an hour after it is over, how it ended. The value is the "
+        "number of the event: of two series of one finding, the larger is the newer. The label record_offset is "
+        "the offset of the record that is wrong or missing. The label turn says what the last change of its state "
+        "was. The label runbook names a section of docs/runbook.md.",
         (*labels, "kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
         [
             ([*names, *_said(one)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
@@ -451,27 +448,26 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     said_of = [(names, acknowledgement_of(one.finding) if one.state else None) for names, one in named]
     yield _gauge(
         "finding_acknowledged",
-        "When a finding that stands was acknowledged; 0 for one that was not, that has become worse since, or that is "
-        "over: said of each that is listed, so that the last word holds while the job is away.",
+        "When an open finding was acknowledged. 0: it was not, it has become worse since, or it is over. Each "
+        "listed finding has it, so that the last value holds while the job is down.",
         labels,
         [(names, said.at.timestamp() if said else 0.0) for names, said in said_of],
     )
     yield _gauge(
         "finding_acknowledgement_info",
-        "By whom, and why, a finding that stands was acknowledged. The value is when.",
+        "Who acknowledged an open finding, and why. The value is when.",
         (*labels, "by", "comment"),
         [([*names, said.by, said.reason], said.at.timestamp()) for names, said in said_of if said],
     )
     yield _gauge(
         "findings_unlisted",
-        f"Findings that stand beyond the first {MOST}, which are listed one by one for as long as they stand; "
-        "acknowledged ones come last.",
+        f"Open findings beyond the first {MOST}, which have series of their own. Acknowledged ones come last.",
         (),
         [([], snapshot.left_out)],
     )
     yield _gauge(
         "findings_loaded",
-        "1 once the findings have been read from their table since the job started; not there before.",
+        "1 after the job has read the findings from their table. Absent before.",
         (),
         [([], 1.0)] if snapshot.findings_loaded else [],
     )
@@ -546,8 +542,8 @@ def _audits(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("audit_runs", "Audits, by how they ended.", ("result",), [([r], n) for r, n in audits.runs.items()])
     yield _counter(
         "spot_checks",
-        "Aborted records that a broker which was back was asked for again, by how it shows them: aborted still, "
-        "committed now, gone from its log, or unknown.",
+        "Aborted records that Parallax read again on a broker that came back, by how it shows them: still "
+        "aborted, committed now, gone from its log, or unknown.",
         ("result",),
         [([result], n) for result, n in sorted(audits.spots.items())],
     )
@@ -562,7 +558,7 @@ def _audits(snapshot: Snapshot) -> Iterator[Metric]:
 def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "broker_reachable",
-        "1 where the broker answered when it was last asked for its offsets, if only to refuse; else 0.",
+        "1 if the broker answered when it was last asked for its offsets, if only to refuse; else 0.",
         ("broker_id",),
         [([str(b)], float(up)) for b, up in sorted(snapshot.reachable.items())],
     )
@@ -574,7 +570,7 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "reading_paused_timestamp_seconds",
-        "Since when an operator does not want the broker read; broker_id is all where that is said of all of them.",
+        "Since when reading from the broker is paused. broker_id all: from every broker.",
         ("broker_id",),
         [([called(broker)], pause.since) for broker, pause in sorted(snapshot.paused.items())],
     )
@@ -597,28 +593,29 @@ def _absences(snapshot: Snapshot) -> Iterator[Metric]:
     absent = sorted(snapshot.absences.absent, key=lambda one: one.replica)
     yield _gauge(
         "replica_absent_since_timestamp_seconds",
-        "When a replica that is away or behind was last known to lack nothing, or when one that copies its log was "
-        "first seen to; not there for a replica in sync.",
+        "When an absent replica was last known to lack nothing, or when a replica was first seen to copy its "
+        "log. Absent for a replica in sync.",
         (*_REPLICA, "presence"),
         [([*_labels(one.replica), str(one.presence)], one.since_ms / 1000) for one in absent],
     )
     yield _gauge(
         "replica_removal_bound_timestamp_seconds",
-        "From when on a tombstone or end marker that such a replica lacks may be gone from those that it copies; not "
-        "there where it is not known, +Inf as long as nothing is cleaned that it may copy.",
+        "When the first tombstone or end marker that an absent replica lacks may be gone from the replicas "
+        "that it copies. +Inf: nothing of that is cleaned. Absent: not known.",
         _REPLICA,
         [(_labels(one.replica), _bound(one)) for one in absent],
     )
     yield _gauge(
         "replica_removal_bound_unknown",
-        "1 for such a replica of which that is not known, by reason (docs/guard.md).",
+        "1 for an absent replica whose removal bound is not known, by reason (docs/operate/guard.md).",
         (*_REPLICA, "reason"),
         [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear and not one.is_held],
     )
     yield _gauge(
         "replica_late_timestamp_seconds",
-        "When a replica was last seen to have copied records that may have been cleaned before; until an audit has "
-        "compared the partition. The reason is passed where the bound had passed, else why none was known.",
+        "When a replica was last seen to have copied records that may have been cleaned before. It goes when "
+        "an audit has compared the partition. reason is passed if the bound had passed, else why no bound was "
+        "known.",
         (*_REPLICA, "reason"),
         [
             ([*_labels(one.replica), str(one.absence.unclear or "passed")], one.at_ms / 1000)
@@ -632,8 +629,8 @@ def _outages(snapshot: Snapshot) -> Iterator[Metric]:
     said, now = snapshot.absences, snapshot.taken_at
     yield _gauge(
         "replica_outage_info",
-        "What is said of the outage of a broker, from the first absent replica until all are back, and audited where "
-        "they were late; and of one that ended within three minutes, with its outcome. The value is the time.",
+        "What alerts say of a broker's outage, until all replicas are back and late ones are audited. For "
+        "three minutes after that, its outcome. The value is the time.",
         ("broker_id", "headline", "now", "outcome"),
         [
             (
@@ -650,7 +647,7 @@ def _outages(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "replica_outage_end_timestamp_seconds",
-        "When the outage of a broker ended, for three minutes afterwards: its alerts say what came of it.",
+        "When the outage of a broker ended, for three minutes afterwards. Its alerts say how it ended.",
         ("broker_id",),
         [([str(one.broker)], one.ended_ms / 1000) for one in said.outages if one.ended_ms is not None],
     )
@@ -661,7 +658,8 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
     holds = sorted(status.holds, key=lambda hold: hold.topic) if status is not None else []
     yield _gauge(
         "guard_hold",
-        "1 for a topic whose settings the guard has changed or is changing, by how far it is (docs/guard.md).",
+        "1 for a topic whose settings the guard has changed or is changing, by phase and level "
+        "(docs/operate/guard.md).",
         ("topic", "phase", "level"),
         [([hold.topic, str(hold.phase), str(hold.level)], 1.0) for hold in holds],
     )
@@ -673,14 +671,14 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "guard_hold_bytes",
-        "Size of a topic that is held, by the largest replica of each partition: what it has grown by since is what "
-        "the hold costs.",
+        "Size of a held topic, by the largest replica of each partition. Its growth since the hold began is "
+        "what the hold costs.",
         ("topic",),
         [([topic], size) for topic, size in sorted(status.sizes.items())] if status is not None else [],
     )
     yield _gauge(
         "guard_refused",
-        "1 for a topic that the guard would hold and may not, or of which it only says so.",
+        "1 for a topic that the guard would hold and may not, or does not in the mode advise.",
         ("topic", "kind"),
         [([e.topic, str(e.kind)], 1.0) for e in sorted(status.refused, key=lambda e: e.topic)] if status else [],
     )
@@ -692,7 +690,7 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "guard_works",
-        "1 while the guard can do its work, 0 while it cannot; not there where guard.mode is off.",
+        "1 while the guard can do its work, 0 while it cannot. Absent where guard.mode is off.",
         (),
         [([], float(status.error is None))] if status is not None and not status.is_off else [],
     )
@@ -715,18 +713,23 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
         [([n], q.last_progress) for n, q in queries],
     )
     yield _gauge(
-        "query_batch_seconds", "Duration of its last micro-batch.", label, [([n], q.batch_seconds) for n, q in queries]
+        "query_batch_seconds",
+        "Duration of the query's last micro-batch.",
+        label,
+        [([n], q.batch_seconds) for n, q in queries],
     )
     yield _counter(
         "query_rows",
-        "Rows that it has read since the job started; the comparison reads many recorded rows as one.",
+        "Rows that the query has read since the job started. The comparison reads many recorded rows as one.",
         label,
         [([n], q.rows) for n, q in queries],
     )
-    yield _counter("query_restarts", "How often it was restarted.", label, [([n], q.restarts) for n, q in queries])
+    yield _counter(
+        "query_restarts", "How often the query was restarted.", label, [([n], q.restarts) for n, q in queries]
+    )
     yield _counter(
         "query_checkpoints_set_aside",
-        "How often its checkpoint could not be used and was rebuilt from the tables.",
+        "How often the query's checkpoint was unusable and was rebuilt from the tables.",
         label,
         [([n], q.checkpoints_set_aside) for n, q in queries],
     )
@@ -735,8 +738,8 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
 def _job(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "heartbeat_timestamp_seconds",
-        "When offsets last came out of the comparison, or, with all compared, when more was looked for: end-to-end "
-        "progress, not merely a live process.",
+        "When the comparison last finished offsets or, with all compared, last looked for more. It shows "
+        "end-to-end progress, not only a live process.",
         (),
         [([], snapshot.heartbeat)],
     )
@@ -749,45 +752,45 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "maintenance_last_success_timestamp_seconds",
-        "When the tables were last kept up.",
+        "When the upkeep of the tables last succeeded.",
         (),
         [([], snapshot.maintained_at)],
     )
     lease = () if snapshot.lease is None else (snapshot.lease,)
     yield _gauge(
         "storage_lease_epoch",
-        "Number of the lease on the storage, on an object store: grows with each job that takes it.",
+        "Number of the lease on an object store. It grows with each job that takes the storage.",
         (),
         [([], epoch) for epoch, _ in lease],
     )
     yield _gauge(
         "storage_lease_renewed_timestamp_seconds",
-        "When that lease was last renewed.",
+        "When the lease on the object store was last renewed.",
         (),
         [([], renewed) for _, renewed in lease if renewed is not None],
     )
     yield _gauge(
         "storage_full",
-        "1 while nothing is recorded since the disk of storage.path, or that of Spark's temporary files, is full.",
+        "1 while nothing is recorded because a disk is full: that of storage.path, or of Spark's temporary files.",
         (),
         [([], int(snapshot.storage_full))],
     )
     yield _gauge(
         "nothing_watched",
-        "1 while no topic is there that topics.include or topics.pattern matches; else 0.",
+        "1 while topics.include and topics.pattern match no topic; else 0.",
         (),
         [([], int(snapshot.nothing_since is not None))],
     )
     yield _gauge(
         "storage_info",
-        "The id of the job's storage, by which alerts know the job under other labels or at another address; always 1.",
+        "Id of the job's storage. Alerts know the job by it under other labels or at another address. Always 1.",
         ("storage_id",),
         [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
     )
     tables = sorted(snapshot.tables.items())
     label = ("table",)
     yield _gauge("table_files", "Files of the table after its last upkeep.", label, [([n], t.files) for n, t in tables])
-    yield _gauge("table_bytes", "Size of these files.", label, [([n], t.size) for n, t in tables])
+    yield _gauge("table_bytes", "Size of the table's files.", label, [([n], t.size) for n, t in tables])
     build = GaugeMetricFamily("parallax_build_info", "Versions; always 1.", labels=["version", "pyspark", "delta"])
     build.add_metric([_version("kafka-parallax"), _version("pyspark"), _version("delta-spark")], 1)
     yield build

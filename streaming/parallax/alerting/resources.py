@@ -18,8 +18,8 @@ class ResourceCollector(Collector):
         """Both families; a process that ends meanwhile is left out."""
         memory = GaugeMetricFamily(
             "parallax_memory_bytes",
-            "Memory of the job's processes; what several of them share counts once (proportional set size), where the "
-            "system says.",
+            "Memory of the job's processes. What several share counts once (proportional set size), where the "
+            "system says it.",
             labels=["process"],
         )
         count = GaugeMetricFamily("parallax_processes", "Processes of the job that run.", labels=["process"])

@@ -156,7 +156,7 @@ class MonitorState:
             self._paused = dict(paused)
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
-        """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md).
+        """Take in rows of ``replica_progress``, once their micro-batch is committed (docs/reference/tables.md).
 
         Returns:
             Which rights went missing, or are there again, with this tick.

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.columns import Column, Table
 from parallax.compare.suspect import Coverage, UnreadRange
 from parallax.errors import one_line
 from parallax.model import TopicPartition
@@ -31,17 +32,21 @@ SETTLED_BY = "an audit that the job runs by itself (audit.unread_delay_s after i
 """What ends that something is unknown to the job; no other audit does. For people: the runbook says so too."""
 
 _TIME: Any = pa.timestamp("ms", tz="UTC")
-_FIELDS: list[Any] = [
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("started_at", _TIME),
-    pa.field("ended_at", _TIME),
-    pa.field("result", pa.string()),
-    pa.field("compared_from", pa.int64()),
-    pa.field("read_uncommitted", pa.int64()),
-    pa.field("read_committed", pa.int64()),
-]
-_SCHEMA = pa.schema(_FIELDS)
+TABLE = Table(
+    AUDITS,
+    "One row for each partition: the last audit of it by the job that had a verdict. Each commit replaces all rows.",
+    (
+        Column("topic", pa.string(), "Topic."),
+        Column("partition", pa.int32(), "Number of the partition."),
+        Column("started_at", _TIME, "Start of the audit."),
+        Column("ended_at", _TIME, "End of the audit."),
+        Column("result", pa.string(), "consistent or diverged."),
+        Column("compared_from", pa.int64(), "Lowest offset that was compared."),
+        Column("read_uncommitted", pa.int64(), "Offset below which the audit compared everything in read_uncommitted."),
+        Column("read_committed", pa.int64(), "The same in read_committed."),
+    ),
+)
+_SCHEMA = TABLE.schema
 
 
 @dataclass(frozen=True, slots=True)

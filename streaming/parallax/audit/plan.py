@@ -1,6 +1,6 @@
 """What an audit reads, pinned before it reads: pure functions of what the cluster and its brokers said.
 
-A *look* is what every replica said of its log at one moment: rows of progress (docs/design.md). An audit compares up
+A *look* is what every replica said of its log at one moment: rows of progress. An audit compares up
 to the highest watermark and the highest last stable offset of its first look; a replica that is not there yet is
 waited for.
 """

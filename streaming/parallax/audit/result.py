@@ -32,7 +32,7 @@ _EXAMPLES = 3
 
 
 class Result(StrEnum):
-    """The three verdicts of docs/theory.md; unknown is never taken for consistent."""
+    """The three verdicts of docs/contribute/theory.md; unknown is never taken for consistent."""
 
     CONSISTENT = "consistent"
     DIVERGED = "diverged"

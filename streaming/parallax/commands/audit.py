@@ -26,14 +26,14 @@ def audit(
     source: Annotated[AuditSource, typer.Option("--from", help="Read the brokers, or what the job recorded.")] = (
         AuditSource.brokers
     ),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the audit would read.")] = False,
     max_bytes_per_second: Annotated[
         int | None, typer.Option(help="From each broker; 0: no limit. Default: audit.max_bytes_per_second.")
     ] = None,
     output_format: OutputFormat = Format.text,
     output: Annotated[Path | None, typer.Option(help="Write the report to a file.")] = None,
 ) -> None:
-    """Compare all replicas of partitions once, from their log starts on; exit 0 consistent, 1 diverged, 3 unknown."""
+    """Compare all replicas once, from their log starts. Exit code 0: consistent, 1: diverged, 3: unknown."""
     from parallax.audit.command import Flags, run_audit
     from parallax.config import load
 

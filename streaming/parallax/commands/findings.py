@@ -34,7 +34,7 @@ def findings(
     config: JobConfig = None,
     data: JobData = None,
     output: OutputFormat = Format.text,
-    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed findings too.")] = False,
 ) -> None:
     """List what the findings table holds, show or explain a finding, or acknowledge it."""
     from parallax.findings.report import Wanted, print_findings
@@ -60,7 +60,7 @@ def list_findings(
     config: JobConfig = None,
     data: JobData = None,
     output: OutputFormat = Format.text,
-    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed findings too.")] = False,
     topic: Annotated[list[str] | None, typer.Option(help="Of this topic; may be repeated.")] = None,
     kind: Annotated[
         list[FindingKind] | None, typer.Option(metavar="KIND", help="Of this kind; may be repeated.")
@@ -70,10 +70,10 @@ def list_findings(
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Suspected then (UTC) or later."),
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Suspected at this time (UTC) or later."),
     ] = None,
 ) -> None:
-    """List the findings that stand, or those that are asked for."""
+    """List the open findings, or those that the options select."""
     from parallax.findings.report import Wanted, print_findings
 
     wanted = Wanted(
@@ -131,12 +131,12 @@ def explain(
 def acknowledge(
     context: typer.Context,
     finding: Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or the beginning of each.")],
-    reason: Annotated[str, typer.Option(help="Why no more alarm is wanted; it is recorded.")],
+    reason: Annotated[str, typer.Option(help="Why no more alarms are wanted. It is recorded.")],
     config: JobConfig = None,
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Record that findings are known: each stands, and its alert goes on, suppressed, until it is over or worse."""
+    """Record that findings are known: each stays open, its alert suppressed, until it is over or worse."""
     from parallax.findings.acknowledge import acknowledge_all
     from parallax.findings.report import as_document
 
@@ -151,12 +151,14 @@ def acknowledge(
 @one_line_errors
 def report(
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, HTML.")],
-    finding: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Findings; all that stand.")] = None,
+    finding: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of findings. Default: all open ones.")
+    ] = None,
     config: JobConfig = None,
     data: JobData = None,
     output_format: OutputFormat = Format.text,
 ) -> None:
-    """Write findings with their evidence as one page that a ticket can hold."""
+    """Write findings with their evidence as one HTML page for a ticket."""
     from parallax.alerting.page.ticket import write_report
 
     job = Target(config, data)

@@ -17,7 +17,7 @@ app = typer.Typer(help="Show, place or release the guard's holds on topics.")
 @app.command("status")
 @one_line_errors
 def guard_status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
-    """Show which topics are held, what was changed, and what puts it back by hand."""
+    """Show which topics are held, what was changed, and how to put it back by hand."""
     from parallax.config import load
     from parallax.guard.command import addressed, document, in_words, read_record, refused_in_words
     from parallax.guard.holds import Record, open_holds, stranded
@@ -51,7 +51,7 @@ def guard_hold(
     config: Config,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Hold a topic until it is let go of, or for guard.max_hold_hours: nothing of it is cleaned."""
+    """Hold a topic until it is released, or for guard.max_hold_hours: Kafka cleans nothing of it."""
     _guard_asked(config, [topic], hold=True, output=output)
 
 
@@ -60,10 +60,10 @@ def guard_hold(
 def guard_release(
     config: Config,
     topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that are held, or asked for.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All topics that are held, or asked for.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Put the settings of a topic back now; it is not held again for the same absence."""
+    """Put the settings of a topic back now. The guard does not hold it again for the same absence."""
     from parallax.config import ConfigError, load
     from parallax.guard.command import read_record
     from parallax.guard.holds import open_holds

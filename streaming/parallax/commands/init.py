@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @one_line_errors
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to; this folder by default.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Folder to write into. Default: this folder.")
+    ] = Path(),
     servers: Annotated[
         str, typer.Option("--bootstrap-servers", metavar="HOST:PORT,...", help="The cluster's brokers.")
     ] = "127.0.0.1:9092",
@@ -34,7 +36,7 @@ def init(
 ) -> None:
     """Write a configuration, alert rules, dashboards and the runbook into a folder.
 
-    A file that is there already is never replaced: then nothing is written.
+    If one of the files exists, nothing is written.
     """
     import yaml
 

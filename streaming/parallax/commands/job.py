@@ -47,13 +47,13 @@ def run(
 
 @one_line_errors
 def pause(
-    reason: Annotated[str, typer.Option(help="Why nothing is to be read; it is shown wherever the pause is.")],
+    reason: Annotated[str, typer.Option(help="Why reading is paused. It is shown with the pause.")],
     broker: BrokerIds = None,
     config: JobConfig = None,
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Have the job read no records, of all brokers or of some; positions stay, and what is not read is unknown."""
+    """Pause reading, from all brokers or from some. Positions stay; what is not read is unknown."""
     from parallax.people import user
     from parallax.views.pause import pause as begin
 
@@ -98,7 +98,7 @@ def resume(
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Have the job read on, of all brokers or of some."""
+    """Resume reading, from all brokers or from some."""
     from parallax.views.pause import resume as end
 
     _print_paused(end(storage_of(config, data), broker or ()), output)
@@ -119,7 +119,7 @@ def check(
     config: Config,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Look at settings, machine, brokers, rights and topics; exit 0 fine, 1 something is wrong, 3 not to be known."""
+    """Check settings, machine, brokers, rights and topics. Exit code 0: fine, 1: something is wrong, 3: unknown."""
     import structlog
 
     from parallax.check import check as look

@@ -41,11 +41,11 @@ def demo(
     picture: Annotated[Path | None, typer.Option(help="Write what the terminal showed as an SVG picture.")] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Stay up until Ctrl+C: look at the status page.")] = False,
     guard: Annotated[
-        bool, typer.Option("--guard", help="Five topics that a guard holds beside five that it does not.")
+        bool, typer.Option("--guard", help="Five topics that a guard holds, and five that it does not.")
     ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Start three brokers, make five replicas diverge, and watch them being found."""
+    """Start three brokers, make five replicas diverge, and watch Parallax find them."""
     from parallax.demo import run_demo
 
     raise typer.Exit(
@@ -53,7 +53,7 @@ def demo(
     )
 
 
-LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]
+LabName = Annotated[str, typer.Option("--name", help="Which lab; several may run at the same time.")]
 
 
 def _show_lab(status: LabStatus, output: Format) -> None:
@@ -97,7 +97,7 @@ def lab_stop(
     name: LabName = "default",
     output: OutputFormat = Format.text,
 ) -> None:
-    """Stop brokers in good order; what they hold stays, and `restart` starts them again."""
+    """Stop brokers cleanly. Their data stays; `restart` starts them again."""
     from parallax.lab import commands
 
     _show_lab(commands.stop(broker, name=name), output)
@@ -110,7 +110,7 @@ def lab_restart(
     name: LabName = "default",
     output: OutputFormat = Format.text,
 ) -> None:
-    """Stop brokers in good order and start them again, one after the other; one that is down is only started."""
+    """Restart brokers one after the other. One that is down is only started."""
     from parallax.lab import commands
 
     _show_lab(commands.restart(broker or (), name=name), output)
@@ -151,8 +151,8 @@ def lab_scenario(
 ) -> None:
     """Play a scenario on a lab that is up.
 
-    What it deletes is gone for good after seconds. A job that is to see it has to have recorded it by then: name its
-    settings file, and the scenario waits for it.
+    Kafka cleans what a scenario deletes within seconds. A job has to record it before that: name the job's
+    settings file with --watched-by, and the scenario waits for the job.
     """
     from parallax.lab import commands
     from parallax.lab.watched import recorded_by

@@ -36,9 +36,9 @@ def show_record(
     broker: BrokerIds = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show what each broker has at one offset: key, value, headers, and who of its consumers gets it.
+    """Show what each broker has at one offset: key, value, headers, and which consumers get it.
 
-    Followers are asked as well, which no ordinary consumer can do. Nothing is stored. It takes READ and DESCRIBE on the
+    It asks followers too, which no ordinary consumer can do. It stores nothing. It needs READ and DESCRIBE on the
     topic. Exit code 3: no broker answered.
     """
     from parallax.config import load

@@ -54,7 +54,7 @@ def plan(
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Say what ends what stands in a partition, step by step. Changes nothing. Exit code 3: something is missing."""
+    """Plan what ends the findings of a partition, step by step. Changes nothing. Exit code 3: something is missing."""
     from parallax.config import ConfigError, load
     from parallax.model import TopicPartition
     from parallax.repair.command import RepairCommandError, document, place_of
@@ -156,7 +156,7 @@ def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text)
 @app.command()
 @one_line_errors
 def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
-    """Give a repair up: what can be put back is, and what cannot is named."""
+    """Give up a repair: put back what can be put back, and name what cannot."""
     from parallax.config import load
     from parallax.repair.command import undo as give_up
 

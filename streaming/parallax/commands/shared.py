@@ -41,11 +41,11 @@ Config = Annotated[Path, typer.Option("-c", "--config", help="The settings file;
 
 
 JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")]
-JobData = Annotated[str | None, typer.Option("--data", help="Or the job's storage.path itself.")]
+JobData = Annotated[str | None, typer.Option("--data", help="The job's storage.path, instead of its settings file.")]
 
 
 BrokerIds = Annotated[
-    list[int] | None, typer.Option("--broker", min=0, max=2**31 - 1, help="Of this broker; may be repeated.")
+    list[int] | None, typer.Option("--broker", min=0, max=2**31 - 1, help="Id of a broker; may be repeated.")
 ]
 
 

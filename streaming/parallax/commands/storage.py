@@ -9,7 +9,7 @@ import typer
 from parallax.commands.shared import Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
 from parallax.output import as_json
 
-app = typer.Typer(help="What a job keeps on record, and which cluster that is of.")
+app = typer.Typer(help="A job's storage, and the cluster that it belongs to.")
 
 
 @app.command("bind")
@@ -20,7 +20,7 @@ def bind(
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Move a job's storage to another cluster: from its next start on the job takes answers of that one alone."""
+    """Bind a job's storage to another cluster: from its next start, the job accepts only that one."""
     from parallax.job import moved
 
     path = storage_of(config, data)

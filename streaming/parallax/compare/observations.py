@@ -1,6 +1,6 @@
 """What one micro-batch showed of one topic partition, as columns: rows of the views, and rows of progress.
 
-The columns are those of docs/design.md ("What passes between the parts"), narrowed to what the rules look at.
+The columns are those of docs/reference/tables.md, narrowed to what the rules look at.
 """
 
 # ruff: noqa: RUF009 - the calls make dataclass fields

@@ -1,6 +1,6 @@
 """One step of the comparison: a partition's state and what a micro-batch showed, in; state, suspects and coverage, out.
 
-A pure function: no clock, no Spark, no input or output. docs/theory.md says why its verdicts are right.
+A pure function: no clock, no Spark, no input or output. docs/contribute/theory.md says why its verdicts are right.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def step(
 
     Deterministic; rows that were taken in before change nothing; how rows are cut into batches, and in which order
     those of different brokers and views arrive, changes when a suspect is raised, not which causes are found
-    (docs/theory.md, "Order").
+    (docs/contribute/theory.md, "Order and clocks").
 
     Args:
         state: of the step before; not written to.

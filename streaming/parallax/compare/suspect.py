@@ -34,7 +34,7 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """Return what makes it the same divergence tomorrow (docs/design.md, Suspects)."""
+        """Return what makes it the same divergence tomorrow (docs/contribute/theory.md)."""
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):

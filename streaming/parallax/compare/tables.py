@@ -4,37 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from parallax.columns import Column, Table
 from parallax.compare.suspect import Suspect
 from parallax.views import fencing
 from parallax.views.tables import rust_uri
 
 SUSPECTS = "suspects"
 
-_FIELDS: list[Any] = [
-    pa.field("suspect_id", pa.string()),
-    pa.field("rule", pa.string()),
-    pa.field("kind", pa.string()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("broker", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("producer_id", pa.int64()),
-    pa.field("transaction_start_offset", pa.int64()),
-    pa.field("marker_offset", pa.int64()),
-    pa.field("key_hash_hi", pa.int64()),
-    pa.field("key_hash_lo", pa.int64()),
-    pa.field("positions", pa.string()),
-    pa.field("observations", pa.string()),
-    pa.field("raised_at", pa.timestamp("us", tz="UTC")),
-    pa.field("batch_id", pa.int64()),
-]
-_SCHEMA = pa.schema(_FIELDS)
-"""Columns of the table, in order (docs/design.md, Suspects)."""
+TABLE = Table(
+    SUSPECTS,
+    "One row for each difference that no rule explains, for probes to confirm. Append-only.",
+    (
+        Column("suspect_id", pa.string(), "Hash of what makes it the same suspect tomorrow, 32 hexadecimal digits."),
+        Column("rule", pa.string(), "Invariant that it breaks: I1 to I4."),
+        Column("kind", pa.string(), "Kind of finding that it would be."),
+        Column("topic", pa.string(), "Topic."),
+        Column("partition", pa.int32(), "Number of the partition."),
+        Column(
+            "broker",
+            pa.int32(),
+            "Id of the accused broker. Where the rule cannot tell, the broker that lacks something.",
+        ),
+        Column("offset", pa.int64(), "Offset of the record, or first offset of the transaction."),
+        Column("producer_id", pa.int64(), "Id of the transaction's producer. -1: none."),
+        Column("transaction_start_offset", pa.int64(), "First offset of the transaction. -1: none."),
+        Column("marker_offset", pa.int64(), "Offset of its end marker. -1: not known."),
+        Column(
+            "key_hash_hi", pa.int64(), "Upper half of the keyed 128-bit hash of the key. 0 with key_hash_lo 0: no key."
+        ),
+        Column("key_hash_lo", pa.int64(), "Lower half."),
+        Column("positions", pa.string(), "JSON: how far each broker was read."),
+        Column("observations", pa.string(), "JSON: what each broker was recorded to show."),
+        Column("raised_at", pa.timestamp("us", tz="UTC"), "When the comparison raised it."),
+        Column("batch_id", pa.int64(), "Micro-batch of the comparison."),
+    ),
+)
+_SCHEMA = TABLE.schema
 
 
 def create_suspects(storage: str) -> None:

@@ -8,7 +8,7 @@ explained by something that was. A *bound* (time, offset) says that no replica s
 that time: what lies from there on was written after it.
 
 At the first reading of a replica it is known, however late, if the replica shows every offset: no cleaner was there.
-See docs/theory.md, "What is unknown".
+See docs/contribute/theory.md, "What is unknown".
 """
 
 from __future__ import annotations

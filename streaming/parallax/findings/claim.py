@@ -295,7 +295,7 @@ class Claim:
 
     @property
     def cause(self) -> str:
-        """Return what makes it the same divergence tomorrow; the kind is left out (docs/design.md, Suspects)."""
+        """Return what makes it the same divergence tomorrow; the kind is left out (docs/contribute/theory.md)."""
         return Accusation(
             rule=self.rule,
             kind=self.kind,
@@ -509,7 +509,7 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
     """Make a claim from a row of ``suspects``, or from a suspect's fields by name.
 
     Args:
-        row: columns as docs/design.md has them; ``raised_at`` a datetime with a zone, or milliseconds.
+        row: columns as docs/reference/tables.md has them; ``raised_at`` a datetime with a zone, or milliseconds.
 
     Raises:
         ValueError: ``kind`` or ``rule`` is none that this version knows.

@@ -25,6 +25,7 @@ import structlog
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from parallax.columns import Column, Table
 from parallax.conversions import keep_pandas_out
 from parallax.errors import one_line
 from parallax.findings.evidence import check_form
@@ -39,32 +40,42 @@ FINDINGS = "findings"
 SUSPECTS = "suspects"
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
-_FIELDS: list[Any] = [
-    pa.field("finding_id", pa.string()),
-    pa.field("sequence", pa.int64()),
-    pa.field("status", pa.string()),
-    pa.field("kind", pa.string()),
-    pa.field("rule", pa.string()),
-    pa.field("severity", pa.string()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("broker", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("producer_id", pa.int64()),
-    pa.field("transaction_start_offset", pa.int64()),
-    pa.field("marker_offset", pa.int64()),
-    pa.field("key_hash_hi", pa.int64()),
-    pa.field("key_hash_lo", pa.int64()),
-    pa.field("key", pa.binary()),
-    pa.field("summary", pa.string()),
-    pa.field("evidence", pa.string()),
-    pa.field("suspect_id", pa.string()),
-    pa.field("first_suspected_at", _TIMESTAMP),
-    pa.field("decided_at", _TIMESTAMP),
-    pa.field("exposed", pa.bool_()),
-]
-SCHEMA = pa.schema(_FIELDS)
-"""Columns of the table, in order (docs/design.md, Findings)."""
+TABLE = Table(
+    FINDINGS,
+    "One row for each event of a finding. The last event of an id is its present state. Append-only.",
+    (
+        Column("finding_id", pa.string(), "Id of the finding, for `parallax findings explain`."),
+        Column("sequence", pa.int64(), "Number of the event, from 1."),
+        Column("status", pa.string(), "confirmed, spread, unsettled, acknowledged, resolved or dismissed."),
+        Column("kind", pa.string(), "Kind of the finding."),
+        Column("rule", pa.string(), "Invariant that it breaks: I1 to I4."),
+        Column("severity", pa.string(), "critical pages, warning does not."),
+        Column("topic", pa.string(), "Topic."),
+        Column("partition", pa.int32(), "Number of the partition."),
+        Column("broker", pa.int32(), "Id of the accused broker. -1: a difference without direction."),
+        Column("offset", pa.int64(), "Offset of the record, or first offset of the transaction."),
+        Column("producer_id", pa.int64(), "Id of the transaction's producer. -1: none."),
+        Column("transaction_start_offset", pa.int64(), "First offset of the transaction. -1: none."),
+        Column("marker_offset", pa.int64(), "Offset of its end marker. -1: not known."),
+        Column(
+            "key_hash_hi", pa.int64(), "Upper half of the keyed 128-bit hash of the key. 0 with key_hash_lo 0: no key."
+        ),
+        Column("key_hash_lo", pa.int64(), "Lower half."),
+        Column("key", pa.binary(), "The key, if read.payload allows it. Null otherwise."),
+        Column("summary", pa.string(), "What happened, in words."),
+        Column("evidence", pa.string(), "JSON: what each broker answered to the probe, and what was recorded before."),
+        Column(
+            "suspect_id",
+            pa.string(),
+            "Suspect that led to it. Empty: an incident, which is about many keys or transactions.",
+        ),
+        Column("first_suspected_at", _TIMESTAMP, "When the comparison first raised it."),
+        Column("decided_at", _TIMESTAMP, "When this event was decided."),
+        Column("exposed", pa.bool_(), "Whether consumers see it: the accused leads, or a leader shows the same."),
+    ),
+)
+SCHEMA = TABLE.schema
+"""Columns of the table, in order."""
 
 _MAY_BE_EMPTY = frozenset({"key", "evidence"})
 _OF_A_SUSPECT = ("suspect_id", "rule", "kind", "topic", "partition", "broker", "raised_at")

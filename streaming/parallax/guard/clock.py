@@ -8,7 +8,7 @@ lies in the logs, the first of what can go counts instead (`parallax.guard.horiz
 
 Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later; so the looks that are
 recorded (`parallax.source.repeats`) will do, and what is kept of them may be thinned. What can break a bound:
-docs/theory.md.
+docs/contribute/theory.md.
 """
 
 from __future__ import annotations

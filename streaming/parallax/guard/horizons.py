@@ -4,7 +4,7 @@ From Kafka 3.1 on a pass of the cleaner stamps a batch of format 2 that keeps a 
 are gone, with the time from when on a later pass may remove it (KIP-534): the batch then has bit 6 of its attributes
 set, and its base timestamp is that horizon. Each replica is cleaned by itself, so each has horizons of its own.
 
-Pure: readings in, and what follows from them out. When that is right: docs/theory.md.
+Pure: readings in, and what follows from them out. When that is right: docs/contribute/theory.md.
 """
 
 from __future__ import annotations

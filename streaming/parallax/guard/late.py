@@ -14,6 +14,7 @@ import structlog
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from parallax.columns import Column, Table
 from parallax.errors import one_line
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.model import TopicPartition
@@ -22,19 +23,45 @@ from parallax.views.tables import REPLACED, rust_uri, tidy
 
 log = structlog.get_logger(__name__)
 
-_FIELDS: list[Any] = [
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("broker", pa.int32()),
-    ("at_ms", pa.int64()),
-    ("presence", pa.string()),
-    ("lacks_from", pa.int64()),
-    ("since_ms", pa.int64()),
-    ("retention_ms", pa.int64()),
-    ("bound_ms", pa.int64()),
-    ("unclear", pa.string()),
-]
-_SCHEMA = pa.schema(_FIELDS)
+TABLE = Table(
+    LATE,
+    "One row for each replica that copied something too late: it may lack tombstones or end markers. The row goes "
+    "when an audit has compared the replica. Each commit replaces all rows.",
+    (
+        Column("topic", pa.string(), "Topic."),
+        Column("partition", pa.int32(), "Number of the partition."),
+        Column("broker", pa.int32(), "Id of the replica's broker."),
+        Column("at_ms", pa.int64(), "When it was last seen to have copied too late, in milliseconds since 1970 UTC."),
+        Column(
+            "presence",
+            pa.string(),
+            "How it was absent. away: no answer. behind: its log ended too low, or it was not in sync. "
+            "copying: the replica was being added.",
+        ),
+        Column("lacks_from", pa.int64(), "Offset below which it had everything. Null: not known."),
+        Column(
+            "since_ms",
+            pa.int64(),
+            "Last time at which it lacked nothing, or else the first at which it was absent, in milliseconds "
+            "since 1970 UTC.",
+        ),
+        Column(
+            "retention_ms", pa.int64(), "Smallest delete.retention.ms of the topic during the absence. Null: not known."
+        ),
+        Column(
+            "bound_ms",
+            pa.int64(),
+            "When the first tombstone or end marker that it lacked could be gone, in milliseconds since 1970 "
+            "UTC. Null: not known.",
+        ),
+        Column(
+            "unclear",
+            pa.string(),
+            "Why bound_ms is not known or says nothing: before_watch, copying, settings, no_time or reassigned.",
+        ),
+    ),
+)
+_SCHEMA = TABLE.schema
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 

@@ -9,24 +9,40 @@ from typing import Any
 
 import pyarrow as pa
 
+from parallax.columns import Column, Table
 from parallax.guard.holds import Absentee, Change, Event, EventKind
 from parallax.views.event_log import EventLog
 
 GUARD_EVENTS = "guard_events"
-_FIELDS: list[Any] = [
-    ("sequence", pa.int64()),
-    ("at_ms", pa.int64()),
-    ("kind", pa.string()),
-    ("hold_id", pa.string()),
-    ("topic", pa.string()),
-    ("topic_id", pa.string()),
-    ("level", pa.int32()),
-    ("changes", pa.string()),
-    ("absent", pa.string()),
-    ("reason", pa.string()),
-    ("shown", pa.string()),
-]
-SCHEMA = pa.schema(_FIELDS)
+TABLE = Table(
+    GUARD_EVENTS,
+    "One row for each event of the guard, written before it changes anything. Append-only.",
+    (
+        Column("sequence", pa.int64(), "Number of the event, from 1."),
+        Column("at_ms", pa.int64(), "When, in milliseconds since 1970 UTC."),
+        Column(
+            "kind",
+            pa.string(),
+            "intended, set, held, releasing, released, overruled, abandoned, refused, advised, in_sync, "
+            "asked_hold or asked_release.",
+        ),
+        Column("hold_id", pa.string(), "Id of the hold."),
+        Column("topic", pa.string(), "Topic."),
+        Column("topic_id", pa.string(), "Kafka's id of the topic."),
+        Column("level", pa.int32(), "1: tombstones and end markers are kept longer. 2: cleaning is paused too."),
+        Column(
+            "changes",
+            pa.string(),
+            "JSON: for each setting its name, the topic's own value before, and the guard's value.",
+        ),
+        Column(
+            "absent", pa.string(), "JSON: the absent replicas that the hold is for, each as partition and broker id."
+        ),
+        Column("reason", pa.string(), "Why, in a few words."),
+        Column("shown", pa.string(), "JSON: ids of the brokers that show the settings (held)."),
+    ),
+)
+SCHEMA = TABLE.schema
 
 
 class GuardTable(EventLog[Event]):

@@ -8,22 +8,31 @@ from typing import Any
 
 import pyarrow as pa
 
+from parallax.columns import Column, Table
 from parallax.repair.record import Event, EventKind, Record
 from parallax.views.event_log import EventLog
 
 REPAIR_EVENTS = "repair_events"
-_FIELDS: list[Any] = [
-    ("sequence", pa.int64()),
-    ("at_ms", pa.int64()),
-    ("kind", pa.string()),
-    ("repair_id", pa.string()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("owner", pa.string()),
-    ("step", pa.int32()),
-    ("document", pa.string()),
-    ("reason", pa.string()),
-]
+TABLE = Table(
+    REPAIR_EVENTS,
+    "One row for each event of a repair, written before anything is changed. Append-only.",
+    (
+        Column("sequence", pa.int64(), "Number of the event, from 1."),
+        Column("at_ms", pa.int64(), "When, in milliseconds since 1970 UTC."),
+        Column("kind", pa.string(), "begun, kept, intended, answered, proven, stopped, resumed, over or closed."),
+        Column("repair_id", pa.string(), "Id of the repair, 32 hexadecimal digits."),
+        Column("topic", pa.string(), "Topic."),
+        Column("partition", pa.int32(), "Number of the partition."),
+        Column("owner", pa.string(), "Process that wrote the event."),
+        Column("step", pa.int32(), "Number of the step in the plan. 0: the event is about no single step."),
+        Column(
+            "document",
+            pa.string(),
+            "JSON: the plan (begun), what the replicas showed (kept), or how the step is done (intended).",
+        ),
+        Column("reason", pa.string(), "Why, in a sentence."),
+    ),
+)
 
 
 class RepairTable(EventLog[Event]):
@@ -31,7 +40,7 @@ class RepairTable(EventLog[Event]):
 
     name = REPAIR_EVENTS
     app_id = "parallax-repair"
-    schema = pa.schema(_FIELDS)
+    schema = TABLE.schema
     absent = "nothing was ever repaired from here"
 
     def row(self, event: Event) -> dict[str, Any]:

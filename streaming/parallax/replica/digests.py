@@ -3,7 +3,7 @@
 Offsets fall into aligned blocks of `BLOCK`. Each row has a keyed fingerprint of 128 bits; a digest is how many rows of
 each kind a block has, and the sum of their fingerprints. Sums of parts add up to the sum of the whole, whatever the
 cuts and whatever their order. What a cleaner or an election may change of a row that stays is not in it: the batch's
-leader epoch, and of an end marker all but its offset, its producer and its type (docs/theory.md, I1).
+leader epoch, and of an end marker all but its offset, its producer and its type (docs/contribute/theory.md, I1).
 
 Sums say nothing of transactions that go on over the end of a block. So each part tells, of each producer, what it ends
 and what it leaves open (`MOVE`); `carried` follows that from part to part.
@@ -104,7 +104,7 @@ COLUMNS: Mapping[str, Any] = {
     "key_size": np.int32,
     "value_size": np.int32,
 }
-"""The columns that are looked at, and their types: those of a view (docs/design.md), but of position rows."""
+"""The columns that are looked at, and their types: those of a view (docs/reference/tables.md), but of position rows."""
 
 
 @intrinsic

@@ -24,7 +24,7 @@ from parallax.tls import Renewed
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", MECHANISM)
 
-_ALIASES = {
+ALIASES: Mapping[str, str] = {
     "metadata.broker.list": "bootstrap.servers",
     "sasl.mechanisms": "sasl.mechanism",
     "ssl.cafile": "ssl.ca.location",
@@ -37,37 +37,43 @@ _ALIASES = {
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
+"""Other spellings of options: the Java clients', and earlier ones of librdkafka."""
 CLUSTER_ID = "cluster.id"
 """An option of our own beside Kafka's: it goes wherever they go, into the processes of Spark too."""
 
-_KNOWN = {
-    "bootstrap.servers",
-    "client.id",
-    CLUSTER_ID,
-    "security.protocol",
-    "sasl.mechanism",
-    "sasl.username",
-    "sasl.password",
-    "sasl.jaas.config",
-    "sasl.kerberos.service.name",
-    "sasl.oauthbearer.method",
-    "sasl.oauthbearer.token.endpoint.url",
-    "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.extensions",
-    "https.ca.location",
-    "ssl.ca.location",
-    "ssl.certificate.location",
-    "ssl.key.location",
-    "ssl.key.password",
-    "ssl.crl.location",
-    "ssl.truststore.type",
-    "ssl.keystore.type",
-    "ssl.endpoint.identification.algorithm",
-    "enable.ssl.certificate.verification",
-    "socket.receive.buffer.bytes",
+OPTIONS: Mapping[str, str] = {
+    "bootstrap.servers": "Brokers to start from: host:port[,host:port], or a list. "
+    "SASL_SSL://host:port sets the protocol too.",
+    "client.id": "Name of Parallax in the brokers' logs and quotas. Default: parallax.",
+    CLUSTER_ID: "Parallax refuses any other cluster. "
+    "Default: the cluster that answered when the storage was first used.",
+    "security.protocol": "PLAINTEXT (default), SSL, SASL_PLAINTEXT or SASL_SSL.",
+    "sasl.mechanism": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI (default), OAUTHBEARER or AWS_MSK_IAM. "
+    "AWS_MSK_IAM needs the extra msk, and AWS's own credentials in its environment, profile or role.",
+    "sasl.username": "For PLAIN and SCRAM.",
+    "sasl.password": "For PLAIN and SCRAM.",
+    "sasl.jaas.config": "The Java clients' form of user and password, or of client id and secret.",
+    "sasl.kerberos.service.name": "For GSSAPI. Default: kafka.",
+    "sasl.oauthbearer.method": "oidc is the only value: client credentials.",
+    "sasl.oauthbearer.token.endpoint.url": "Where Parallax gets its tokens.",
+    "sasl.oauthbearer.client.id": "Client that asks for tokens.",
+    "sasl.oauthbearer.client.secret": "Its secret.",
+    "sasl.oauthbearer.scope": "Scope of the tokens, if the endpoint wants one.",
+    "sasl.oauthbearer.extensions": "SASL extensions: name=value[,name=value].",
+    "https.ca.location": "PEM file of certificates that the token endpoint's is checked against.",
+    "ssl.ca.location": "PEM file of certificates that the brokers' are checked against. Default: the system's.",
+    "ssl.certificate.location": "PEM file of Parallax's own certificate.",
+    "ssl.key.location": "PEM file of its key. Default: the file of the certificate.",
+    "ssl.key.password": "Password of the key.",
+    "ssl.crl.location": "PEM file of revoked certificates.",
+    "ssl.truststore.type": "PEM is the only value.",
+    "ssl.keystore.type": "PEM is the only value.",
+    "ssl.endpoint.identification.algorithm": "https (default) checks the broker's host name. "
+    "Empty or none: it is not checked.",
+    "enable.ssl.certificate.verification": "false: brokers' certificates are not checked at all. Default: true.",
+    "socket.receive.buffer.bytes": "Receive buffer of each connection. Default: the system decides.",
 }
+"""What each option does, by its name. No other is known, but for the spellings in `ALIASES`."""
 
 _TLS_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
 
@@ -140,8 +146,8 @@ def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
 def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in kafka.items():
-        known = _ALIASES.get(name, name)
-        if known not in _KNOWN:
+        known = ALIASES.get(name, name)
+        if known not in OPTIONS:
             shown = option_name(name)
             if not shown or shown.startswith("..."):  # It may be a secret that has slipped into a name's place.
                 raise _bad("kafka", "one of its names is none of an option (not shown here); remove it or correct it")

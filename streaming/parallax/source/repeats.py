@@ -5,7 +5,7 @@ the second can wait until something does: then the last tick before that is reco
 then is known still. Where something is out of step (a replica is away, a transaction is open) a verdict may depend on
 how long that lasts: the first ticks of it are all recorded, the later ones the more rarely the longer it lasts. A
 partition that the comparison awaits a report of (`Coverage.awaits_report`) is recorded with every tick. And nothing
-waits for longer than it may vouch for a reading (docs/theory.md, "What is unknown"), nor than a reader of the tables
+waits for longer than it may vouch for a reading (docs/contribute/theory.md), nor than a reader of the tables
 may be left to wonder.
 
 Pure: no clock, no broker; a partition costs a few operations on arrays.

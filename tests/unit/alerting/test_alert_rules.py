@@ -15,7 +15,7 @@ from tests.rules.cases import LASTING, STEP_S, STEPS, cases
 from tests.rules.healthy import DAY
 from tests.rules.promtool import ALERTS, ROOT, RULES
 
-METRICS = (ROOT / "docs/metrics.md").read_text()
+METRICS = (ROOT / "docs/reference/metrics.md").read_text()
 
 
 def amtool(*arguments: str) -> str:

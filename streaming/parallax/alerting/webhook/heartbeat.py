@@ -91,8 +91,8 @@ class Heartbeat(Collector):
         """How many pings there were."""
         pings = CounterMetricFamily(
             "parallax_heartbeat_pings",
-            "Pings of alerting.heartbeat_url since the job started, by result; withheld while the job does not work. "
-            "Not there without an address.",
+            "Pings of alerting.heartbeat_url since the job started, by result. withheld: the job was not working. "
+            "Absent without an address.",
             labels=["result"],
         )
         for result, count in self._counts.items() if self.is_wanted else ():

@@ -29,12 +29,12 @@ class WebhookCollector(Collector):
         )
         pending = GaugeMetricFamily(
             "parallax_webhook_pending_incidents",
-            "Incidents of which something is still to be sent to the receiver.",
+            "Incidents with messages that still have to be sent to the receiver.",
             labels=["receiver"],
         )
         oldest = GaugeMetricFamily(
             "parallax_webhook_pending_seconds",
-            "For how long the first of them has waited; 0 where none does.",
+            "How long the first unsent incident has waited; 0 without one.",
             labels=["receiver"],
         )
         for name, status in sorted(self._status().items()):

@@ -22,6 +22,7 @@ from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.listing import FindingState
 from parallax.alerting.webhook.alerts import Alert
 from parallax.alerting.webhook.outbox import Told
+from parallax.columns import Column, Table
 from parallax.errors import one_line
 from parallax.model import TopicPartition
 from parallax.views.tables import create_replaced, replace_rows, rust_uri, tidy
@@ -31,22 +32,38 @@ log = structlog.get_logger(__name__)
 NOTIFICATIONS = "notifications"
 
 _TIME: Any = pa.timestamp("us", tz="UTC")
-_FIELDS: list[Any] = [
-    pa.field("receiver", pa.string()),
-    pa.field("finding_id", pa.string()),
-    pa.field("group_topic", pa.string()),
-    pa.field("group_partition", pa.int32()),
-    pa.field("state", pa.string()),
-    pa.field("told", pa.string()),
-    pa.field("starts_at", _TIME),
-    pa.field("ends_at", _TIME),
-    pa.field("delivered_at", pa.float64()),
-    pa.field("labels", pa.string()),
-    pa.field("annotations", pa.string()),
-    pa.field("is_acknowledged", pa.bool_()),
-    pa.field("turns", pa.int32()),
-]
-_SCHEMA = pa.schema(_FIELDS)
+TABLE = Table(
+    NOTIFICATIONS,
+    "One row for each receiver and alert, until the receiver got its end. Each commit replaces all rows.",
+    (
+        Column("receiver", pa.string(), "Name of the receiver (alerting.webhooks)."),
+        Column("finding_id", pa.string(), "Id of the finding, or name of the job's condition."),
+        Column("group_topic", pa.string(), "Topic whose message the alert is part of."),
+        Column("group_partition", pa.int32(), "Its partition."),
+        Column(
+            "state",
+            pa.string(),
+            "spread, exposed, confirmed, unsettled or warning. For a condition of the job, its name.",
+        ),
+        Column(
+            "told",
+            pa.string(),
+            "State that the last delivered message gave. Null: none was delivered, or a newer one was tried since.",
+        ),
+        Column("starts_at", _TIME, "When the alert began."),
+        Column("ends_at", _TIME, "When it was over. Null: it is not."),
+        Column(
+            "delivered_at",
+            pa.float64(),
+            "When the receiver last got a message about it, in seconds since 1970 UTC. Null: never.",
+        ),
+        Column("labels", pa.string(), "JSON: the alert's labels."),
+        Column("annotations", pa.string(), "JSON: the alert's annotations."),
+        Column("is_acknowledged", pa.bool_(), "Whether somebody acknowledged it."),
+        Column("turns", pa.int32(), "How often it turned from firing to acknowledged and back."),
+    ),
+)
+_SCHEMA = TABLE.schema
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
 _KEEP_UP_EVERY = 16
 """Commits after which files that nobody reads any more are removed."""

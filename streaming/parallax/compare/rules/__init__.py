@@ -1,1 +1,1 @@
-"""The invariants of docs/theory.md as pure functions on arrays: no Spark, no clock, no input or output."""
+"""The invariants of docs/contribute/theory.md as pure functions on arrays: no Spark, no clock, no input or output."""

@@ -1,0 +1,139 @@
+"""Measure the prose of the documents and report what breaks the bounds of prose.toml: part of ``make lint``.
+
+With ``--docstrings``, measure the public docstrings of streaming/ in the same way and say how many break the bounds.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+
+TOP = Path(__file__).resolve().parent.parent
+RULES = tomllib.loads((TOP / "scripts" / "prose.toml").read_text(encoding="utf-8"))
+PAGES: list[str] = RULES["pages"]["linted"]
+GENERATED: str = RULES["pages"]["generated"]
+WIDTH: int = RULES["bounds"]["width"]
+MEDIAN_WORDS: int = RULES["bounds"]["median_sentence_words"]
+MOST_WORDS: int = RULES["bounds"]["longest_sentence_words"]
+MOST_PARAGRAPH: int = RULES["bounds"]["paragraph_lines"] * WIDTH
+BUDGETS: dict[str, int] = RULES["lines"]
+FORBIDDEN = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): better for words, better in RULES["forbidden"].items()}
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[A-Z0-9`\"'(])|(?<=:)\s*\n")
+_CODE = re.compile(r"`[^`]*`")
+_WORD = re.compile(r"\S*\w\S*")
+_PARSER = MarkdownIt("commonmark").enable("table")
+
+
+class Passage(NamedTuple):
+    """A paragraph, a list item's text or a table cell: first line from 1, its text, and whether it is a cell."""
+
+    line: int
+    text: str
+    is_cell: bool
+
+
+def passages(text: str) -> Iterator[Passage]:
+    """The prose of a Markdown text: no headings, code or HTML; a code span is one word."""
+    tokens = _PARSER.parse(text)
+    line = 1
+    for before, token in pairwise(tokens):
+        line = token.map[0] + 1 if token.map else line
+        if token.type != "inline" or before.type == "heading_open":
+            continue
+        parts = (
+            re.sub(r"\s+", "_", f"`{part.content}`") if part.type == "code_inline" else part.content or " "
+            for part in token.children or ()
+            if part.type in ("text", "code_inline", "softbreak", "hardbreak")
+        )
+        yield Passage(line, "".join(parts).strip(), before.type in ("td_open", "th_open"))
+
+
+def sentences(text: str) -> list[int]:
+    """How many words each sentence of a passage has."""
+    return [count for one in _SENTENCE_END.split(text) if one and (count := len(_WORD.findall(one)))]
+
+
+def faults(page: str, text: str) -> list[str]:
+    """What breaks the bounds in a page, as ``path:line: what``."""
+    found, counts = [], []
+    for line, said, is_cell in passages(text):
+        words = sentences(said)
+        counts += [] if is_cell else words
+        found += [f"{page}:{line}: a sentence of {n} words (at most {MOST_WORDS})" for n in words if n > MOST_WORDS]
+        if len(said) > MOST_PARAGRAPH:
+            found.append(f"{page}:{line}: a paragraph of {len(said)} characters (at most {MOST_PARAGRAPH})")
+        for wrong, better in FORBIDDEN.items():
+            found += [f'{page}:{line}: "{one}"; write: {better}' for one in wrong.findall(_CODE.sub("`", said))]
+    if counts and median(counts) > MEDIAN_WORDS:
+        found.append(f"{page}: the median sentence has {median(counts):g} words (at most {MEDIAN_WORDS})")
+    return found
+
+
+def too_long(page: str, text: str) -> list[str]:
+    """The lines of a page that are too long; tables, links, code and generated pages may be."""
+    if page.startswith(GENERATED):
+        return []
+    tokens = _PARSER.parse(text)
+    free = {n for t in tokens if t.map and t.type in ("table_open", "fence", "code_block") for n in range(*t.map)}
+    lines = enumerate(text.splitlines())
+    return [
+        f"{page}:{number + 1}: a line of {len(line)} characters (at most {WIDTH})"
+        for number, line in lines
+        if len(line) > WIDTH and number not in free and " " in line[WIDTH // 2 : WIDTH]
+    ]
+
+
+def over_budget(texts: Mapping[str, str]) -> list[str]:
+    """Which pages have more lines together than they may, by path and text."""
+    sizes = {page: sum(1 + max(len(one) - 1, 0) // WIDTH for one in text.splitlines()) for page, text in texts.items()}
+    sizes = {page: n for page, n in sizes.items() if not page.startswith(GENERATED)}
+    counted = {pages: sum(n for page, n in sizes.items() if page.startswith(tuple(pages.split()))) for pages in BUDGETS}
+    return [
+        f"{pages}: {counted[pages]} lines (at most {most})" for pages, most in BUDGETS.items() if counted[pages] > most
+    ]
+
+
+def documents(top: Path = TOP) -> dict[str, str]:
+    """The pages by path."""
+    files = sorted(file for pattern in PAGES for file in top.glob(pattern))
+    return {file.relative_to(top).as_posix(): file.read_text(encoding="utf-8") for file in files}
+
+
+def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:
+    """The docstrings of all that is public in streaming/, by ``path:line``, as Markdown."""
+    for file in sorted((top / "streaming").rglob("*.py")):
+        pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (said := ast.get_docstring(node)):
+                said = re.sub(r"^(\w+):\n|^ {4}(?! )", lambda m: "\n" if m[1] else "- ", said, flags=re.MULTILINE)
+                yield f"{file.relative_to(top)}:{getattr(node, 'lineno', 1)}", said.replace("``", "`")
+            nested = node.body if isinstance(node, ast.Module | ast.ClassDef) else ()
+            pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]
+
+
+def main(arguments: Iterable[str]) -> int:
+    """Report what breaks the bounds; 1 where something does."""
+    if "--docstrings" in arguments:
+        by_place = {place: found for place, said in docstrings() if (found := faults(place, said))}
+        print("\n".join(line for found in by_place.values() for line in found))
+        print(f"{len(by_place)} of {sum(1 for _ in docstrings())} public docstrings break the bounds")
+        return int(bool(by_place))
+    texts = documents()
+    found = [line for page, text in texts.items() for line in (*faults(page, text), *too_long(page, text))]
+    found += over_budget(texts)
+    print("\n".join(found) or f"{len(texts)} pages within the bounds")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
