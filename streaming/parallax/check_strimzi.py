@@ -29,7 +29,7 @@ def reverted(client: ReplicaClient, mode: str) -> Iterator[Line]:
             given = client.broker_configs(broker, [_LISTENERS])
         except ReplicaError:
             continue
-        if isinstance(given, dict):
+        if not isinstance(given, ReplicaError):
             shown.append(given.get(_LISTENERS, ""))
         break  # all of them are named alike
     found = next((named for text in shown if (named := _POD.search(text))), None)

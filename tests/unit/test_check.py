@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ class Client:
     away: frozenset[int] = frozenset()
     shows = Greeting((4, 2), None, None)
     may_alter = True
-    of_brokers: Mapping[str, str] | ReplicaError = {}
+    of_brokers: Mapping[str, str] | ReplicaError = MappingProxyType({})
     may_mark: bool | None = True
     tells_space = True
     answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
