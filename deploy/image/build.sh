@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Builds the image of Parallax with buildah, from a checkout: deploy/image/build.sh [TAG] [BASE]
-# TAG: parallax:VERSION by default, which the chart asks for.
-# BASE: an image of Debian 12; without one, a base is made by debootstrap (needs root).
+# TAG: parallax:VERSION by default, which the chart asks for of the repository that it is given.
+# BASE: an image of Debian 12, as docker.io/library/debian:bookworm-slim; without one, debootstrap makes a base (needs root).
 # Everything is inside: jars, compiled kernels, and what lets Spark start quickly. The container needs no network but the brokers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 python=${PYTHON:-$root/.venv/bin/python}
+for needed in "$python" buildah; do
+  command -v "$needed" >/dev/null || { echo "build.sh: $needed is missing; run make setup, and install buildah" >&2; exit 2; }
+done
 version=$("$python" -c 'import sys, tomllib; print(tomllib.load(open(sys.argv[1], "rb"))["project"]["version"])' "$root/pyproject.toml")
 tag=${1:-parallax:$version}
 base=${2:-}
@@ -16,9 +19,11 @@ trap 'rm -rf "$work"' EXIT
 "$python" -m pip wheel -q --no-deps --wheel-dir "$work/wheels" "$root"
 # Versions as locked. Hashes go: pip would ask for one of the wheel itself.
 grep -oE '^[a-z0-9][^ ;]*==[^ \\]+( ; [^\\]*[^ \\])?' "$root/requirements.lock" >"$work/constraints.txt"
-"$(dirname "$python")/parallax" fetch-jars
+# The jars of this release, and no others that the cache may hold.
 mkdir "$work/cache"
-cp -r "${PARALLAX_CACHE:-$HOME/.cache/parallax}"/{delta,s3a,kafka}-* "$work/cache/"
+"$(dirname "$python")/parallax" fetch-jars --format json |
+  "$python" -c 'import json, sys; made = json.load(sys.stdin); print(made["delta"], made["s3"], made["kafka"], sep="\n")' |
+  xargs cp -r -t "$work/cache"
 cp "$here/entrypoint.sh" "$work/"
 
 if [ -z "$base" ]; then

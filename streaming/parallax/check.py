@@ -19,6 +19,7 @@ from parallax.check_line import Line, Result, exit_code, some
 from parallax.check_receivers import receivers
 from parallax.check_repair import repairs
 from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
+from parallax.check_strimzi import reverted
 from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
 from parallax.counts import agreed, counted
@@ -359,6 +360,7 @@ def _guard(
     yield from _stranded(settings)
     if mode == "off":
         return
+    yield from reverted(client, mode)
     names = sorted(topic.name for topic in topics if _may_be_held(topic.name, settings, configs.get(topic.name)))
     wrong: list[str] = []
     if hidden := [name for name in names if not isinstance(configs.get(name), dict)]:

@@ -51,10 +51,21 @@ class _OneLine(TyperGroup):
         sys.exit(ended or 0)
 
 
+_HELP = """Tells Kafka operators when their replicas disagree.
+
+\b
+parallax demo                                   see it, on brokers of its own
+parallax init --bootstrap-servers kafka-1:9092  begin: settings, alerts, docs
+parallax check -c parallax.yaml                 is everything readable?
+parallax run -c parallax.yaml                   watch: http://127.0.0.1:9464/
+parallax findings -c parallax.yaml              what was found
+parallax findings explain ID -c parallax.yaml   who is right, what to run
+"""
+
 app = typer.Typer(
     name="parallax",
     cls=_OneLine,
-    help="Tells Kafka operators when their replicas disagree.",
+    help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 
 import structlog
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -435,7 +436,7 @@ def _positions(job: Job) -> Table:
     """Return what each replica shows a consumer of either isolation level: how far it lets each read."""
     seen = job.positions()
     brokers = sorted({reader.broker for reader in seen})
-    table = Table("partition", *(f"broker {b}" for b in brokers), title=_POSITIONS_TITLE, title_justify="left")
+    table = _table(_POSITIONS_TITLE, "partition", *(f"broker {b}" for b in brokers))
     for topic, partition in sorted({reader.place for reader in seen}):
         cells = []
         for broker in brokers:
@@ -446,10 +447,21 @@ def _positions(job: Job) -> Table:
 
 
 def _found_table(findings: Sequence[Finding], title: str) -> Table:
-    table = Table("kind", "topic", "partition", "broker", title=title, title_justify="left")
+    table = _table(title, "kind", "partition", "broker")
     for finding in findings:
-        kind = Text(str(finding.kind), style="bold red")
-        table.add_row(kind, finding.topic, str(finding.partition), str(finding.broker))
+        table.add_row(*_place(finding))
+    return table
+
+
+def _place(finding: Finding) -> tuple[Text, str, str]:
+    return Text(str(finding.kind), style="bold red"), f"{finding.topic}-{finding.partition}", str(finding.broker)
+
+
+def _table(title: str, *columns: str) -> Table:
+    """A table of which nothing is cut off: what is wider than its column goes on below."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
     return table
 
 
@@ -469,18 +481,10 @@ def _document(outcome: Outcome, board: Board, folder: Path) -> dict[str, Any]:
 
 
 def _report(console: Console, outcome: Outcome, board: Board, folder: Path, watch: _GuardWatch | None = None) -> None:
-    table = Table("kind", "topic", "partition", "broker", "offset", "key", "found in", title="confirmed findings")
+    table = _table("confirmed findings", "kind", "partition", "broker", "key", "found in")
     for match in outcome.matches:
-        finding = match.finding
-        table.add_row(
-            Text(str(finding.kind), style="bold red"),
-            finding.topic,
-            str(finding.partition),
-            str(finding.broker),
-            str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset),
-            key_text(finding) or match.expected.key,
-            f"{match.seconds:.1f} s",
-        )
+        key = key_text(match.finding) or match.expected.key
+        table.add_row(*_place(match.finding), key, f"{match.seconds:.1f} s")
     console.print(table)
     for match in outcome.matches:
         console.print(Text.assemble((f"{match.finding.topic}: ", "bold"), match.finding.summary))
@@ -513,7 +517,7 @@ def _side_by_side(outcome: Outcome, watch: _GuardWatch) -> Table:
     """What one outage did to topics of equal settings, of which a guard held one half."""
     found = [match.finding for match in outcome.matches] + list(outcome.unexpected)
     by_topic = {finding.topic: finding for finding in found}
-    table = Table("script", "not held", "held by the guard", title="one outage, equal settings", title_justify="left")
+    table = _table("one outage, equal settings", "script", "not held", "held by the guard")
     for suffix in SCENARIOS["all"].scripts:
         cells = []
         for half in (OPEN, HELD):

@@ -76,13 +76,21 @@ def _without_nothing(_logger: Any, _level: str, event: MutableMapping[str, Any])
     return {name: value for name, value in event.items() if value is not None and value not in ("", (), [], {})}
 
 
+_FIRST = ("timestamp", "level", "event", "what")
+
+
+def _main_thing_first(_logger: Any, _level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Say when, what happened, and what it means and what to do, before the details."""
+    return {name: event[name] for name in (*_FIRST, *event) if name in event}
+
+
 _FIELDS: list[Any] = [
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso"),
     structlog.processors.format_exc_info,
     _without_nothing,
 ]
-_RENDERED = structlog.processors.JSONRenderer(default=str)
+_RENDERED: Sequence[Any] = (_main_thing_first, structlog.processors.JSONRenderer(default=str))
 
 
 class Forgiving:
@@ -116,7 +124,7 @@ def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] =
     """
     to = cast("TextIO", Forgiving(stream or sys.stderr))
     structlog.configure(
-        processors=[*_FIELDS, *also, _RENDERED],
+        processors=[*_FIELDS, *also, *_RENDERED],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(file=to),
         cache_logger_on_first_use=False,
@@ -127,7 +135,7 @@ def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] =
     of_libraries.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[name, *_FIELDS],
-            processors=[drop_meta, *also, _RENDERED],
+            processors=[drop_meta, *also, *_RENDERED],
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[of_libraries], force=True)

@@ -53,15 +53,10 @@ class JobProcess:
     """
 
     def __init__(self, folder: Path, bootstrap_servers: str, pattern: str, **sections: Mapping[str, Any]) -> None:
-        self.storage = str(sections.get("storage", {}).get("path", folder / "data"))
-        self.log = folder / "job.log"
-        self.config = folder / "parallax.yaml"
-        self.metrics_port = sections.get("alerting", {}).get("metrics_port", 0)
-        """As it is set; 0 where the job chooses one itself."""
         document: dict[str, Any] = {
             "kafka": {"bootstrap.servers": bootstrap_servers},
             "topics": {"pattern": pattern},
-            "storage": {"path": self.storage},
+            "storage": {"path": str(folder / "data")},
             # Progress by itself costs two micro-batches, of its query and of the comparison; nothing here waits for it.
             "read": {"metadata_refresh_ms": 1000, "progress_interval_ms": 5000},
             "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
@@ -74,7 +69,23 @@ class JobProcess:
         for name, section in sections.items():
             document[name] = {**document.get(name, {}), **section}
         folder.mkdir(parents=True, exist_ok=True)
-        self.config.write_text(yaml.safe_dump(document))
+        config = folder / "parallax.yaml"
+        config.write_text(yaml.safe_dump(document))
+        self._know(config, document)
+
+    @classmethod
+    def of(cls, config: Path) -> Self:
+        """A job whose settings somebody has written already."""
+        job = cls.__new__(cls)
+        job._know(config, yaml.safe_load(config.read_text()))
+        return job
+
+    def _know(self, config: Path, document: Mapping[str, Any]) -> None:
+        self.config = config
+        self.log = config.with_name("job.log")
+        self.storage = str(document["storage"]["path"])
+        self.metrics_port = document["alerting"]["metrics_port"]
+        """As it is set; 0 where the job chooses one itself."""
         self.in_vain: set[tuple[str, ...]] = set()
         """The topics whose findings somebody has waited for until the end."""
         self._process: psutil.Popen | None = None
@@ -89,14 +100,16 @@ class JobProcess:
         program = f"{before}\nfrom parallax.cli import main\nmain()"
         return self.start_by([sys.executable, "-c", program])
 
-    def start_by(self, command: Sequence[str], cwd: Path | None = None) -> Self:
+    def start_by(self, command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Self:
         """Start it as another program does, which is given the command line of ``parallax`` at its end."""
         assert not self.running, "it runs: another one would be left behind"
         with self.log.open("ab") as log:
             log.write(b"=== start\n")
             log.flush()
             whole = [*command, "run", "-c", str(self.config)]
-            self._process = psutil.Popen(whole, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd)
+            self._process = psutil.Popen(
+                whole, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd, env=env
+            )
         self._watchdog = self._watchdog or Watchdog()
         self._watchdog.guard([self._process.pid])
         until(self._port, f"the job to serve metrics ({self.log})", timeout=120)
@@ -181,11 +194,7 @@ class JobProcess:
 
     def findings(self) -> list[Finding]:
         """What stands, confirmed or resolved."""
-        try:
-            standing = current(read_events(self.storage)).values()
-        except FindingsTableError:
-            return []
-        return [finding for finding in standing if finding.status != "dismissed"]
+        return standing(self.storage)
 
     def diagnosis(self, topics: Collection[str]) -> str:
         """What may show why something was not found: the queries, progress, suspects and their verdicts, the log."""
@@ -295,6 +304,15 @@ class Stream:
             for level in IsolationLevel
         ]
         return min(reached) > self.offsets[-1] and job.unknown(self.topic) == 0.0
+
+
+def standing(storage: str) -> list[Finding]:
+    """What stands in a storage, confirmed or resolved."""
+    try:
+        found = current(read_events(storage)).values()
+    except FindingsTableError:
+        return []
+    return [finding for finding in found if finding.status != "dismissed"]
 
 
 def places(found: list[Finding]) -> list[tuple[str, str, int, int]]:

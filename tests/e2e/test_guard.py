@@ -247,7 +247,7 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     before = lab.own(topic)
     nobody = Typist(tmp_path / "nobody", "127.0.0.1:1", 1000)
     assert "no broker answered within 1000 ms" in nobody.wrong("hold", topic)
-    assert "no guard has ever held anything here" in nobody.wrong("release", "--all")
+    assert nobody("release", "--all").startswith("nothing is held: no guard has ever held anything in ")
     assert nobody.asked == [], "nothing is put on record that no cluster has heard of"
     assert (
         one.wrong("hold", "ordres") == "parallax: guard hold ordres: no such topic or partition; check the topic's name"

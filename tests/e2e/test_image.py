@@ -1,70 +1,168 @@
-"""The container image: built as deploy/image says, and run as a user that no file in it knows."""
+"""The image, built as deploy/image says, and run as the chart's rendered files say, by its page's words alone."""
 
 from __future__ import annotations
 
+import base64
 import os
-import signal
+import re
 import subprocess
-import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-import psutil
+import bcrypt
 import pytest
+import yaml
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
+from parallax.lab.admin import topic_config
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
-from tests.e2e.job_process import JobProcess, await_exactly
+from parallax.lab.waiting import until
+from parallax.lab.watched import recorded_by
+from tests.charts import documents, rendered
+from tests.e2e.job_process import expected_places, places, standing
+from tests.e2e.pod import Identity, Pod
 
 ROOT = Path(__file__).parents[2]
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
-GRACE_S = 60
-"""``terminationGracePeriodSeconds`` of the chart."""
-SOMEBODY = 123_456
+REPOSITORY = "localhost/parallax-tested"
+GIB = 1 << 30
+AS_OPENSHIFT_DECIDES = Identity(user=123_456, group=0, volumes=123_456)
+"""Ids of the namespace, which no file of the image knows."""
 
 pytestmark = [pytest.mark.release, pytest.mark.alone, pytest.mark.timeout(3000)]
 
 
-def ran(*command: str | Path) -> str:
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True).stdout.strip()
-
-
 @pytest.fixture(scope="module")
-def container() -> Iterator[str]:
+def image() -> str:
+    """The image, of which the machine that built it is no part: one of its names."""
     options = f"--isolation chroot -v {AUTHORITIES}:/run/ca.crt:ro --build-arg PIP_CERT=/run/ca.crt"
+    version = yaml.safe_load((ROOT / "deploy" / "helm" / "parallax" / "Chart.yaml").read_text())["appVersion"]
+    name = f"{REPOSITORY}:{version}"
     subprocess.run(
-        [ROOT / "deploy" / "image" / "build.sh", "parallax-tested"],
-        env=os.environ | {"BUILDAH_OPTIONS": options},
-        check=True,
+        [ROOT / "deploy" / "image" / "build.sh", name], env=os.environ | {"BUILDAH_OPTIONS": options}, check=True
     )
-    made = ran("buildah", "from", "localhost/parallax-tested")
-    yield made
-    ran("buildah", "rm", made)
+    return name
 
 
-def test_the_image_finds_a_divergence_as_a_user_that_no_file_knows_and_stops_in_its_grace(
-    container: str, make_cluster: Callable[..., Cluster], tmp_path: Path
+def values(servers: str) -> str:
+    """The values of the page on Kubernetes, for this registry and these brokers."""
+    page = (ROOT / "docs/operate/kubernetes.md").read_text()
+    (block,) = re.findall(r"(?s)cat > values\.yaml <<'YAML'\n(.*?)\nYAML\n", page)
+    given = yaml.safe_load(block)
+    given["image"]["repository"] = REPOSITORY
+    given["config"]["kafka"]["bootstrap.servers"] = servers
+    given["config"]["topics"] = {"pattern": ".*(frozen|orders)"}
+    return str(yaml.safe_dump(given))
+
+
+OF_A_LAB = """
+config:
+  read: {metadata_refresh_ms: 1000, progress_interval_ms: 5000, hash_key_file: /etc/parallax/secret/hash-key}
+  audit: {unread_delay_s: 0}
+existingSecret: parallax
+extraEnv: [{name: PARALLAX_ALERTING__CLUSTER, value: lab}]
+"""
+"""What topics need whose deletions go after a second; and a Secret and a variable, which are to be seen to arrive."""
+
+
+@pytest.fixture(params=["as the chart says", "as OpenShift decides"])
+def pod(request: pytest.FixtureRequest, image: str, cluster: Cluster, tmp_path: Path) -> Iterator[Pod]:
+    """The pod of what the chart renders."""
+    given = [tmp_path / "values.yaml", tmp_path / "lab.yaml", tmp_path / "users.yaml"]
+    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    texts = [
+        values(cluster.bootstrap_servers),
+        OF_A_LAB,
+        yaml.safe_dump({"config": {"alerting": {"users": {"ann": hashed}}}}),
+    ]
+    for file, text in zip(given, texts, strict=True):
+        file.write_text(text)
+    options: list[str | Path] = [option for file in given for option in ("-f", file)]
+    identity = None
+    if request.param == "as OpenShift decides":
+        identity = AS_OPENSHIFT_DECIDES
+        options += ["--set", "podSecurityContext=null"]
+    with Pod(
+        documents(rendered("parallax", *options)), {"parallax": {"hash-key": "5a" * 16}}, tmp_path, identity
+    ) as pod:
+        yield pod
+
+
+@pytest.fixture
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    made = make_cluster()
+    made.create_topic("orders", config={"cleanup.policy": "compact"})
+    return made
+
+
+def test_by_the_readme_and_the_rendered_files_a_divergence_is_found_and_all_is_removed(
+    pod: Pod, cluster: Cluster
 ) -> None:
-    cluster = make_cluster()
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
-    with JobProcess(tmp_path / "job", cluster.bootstrap_servers, ".*frozen") as job:
-        (tmp_path / "job").chmod(0o777)
-        shared = f"{tmp_path}:{tmp_path}"
-        run = ["buildah", "run", "--isolation", "chroot", "--user", f"{SOMEBODY}:0", "-v", shared, container, "--"]
-        job.start_by([*run, "entrypoint"])
-        scenario = SCENARIOS["frozen"].run(cluster, topic_prefix="image.", await_observed=job.await_observed)
-        await_exactly(job, scenario)
-        (inside,) = (one for one in psutil.process_iter(["uids", "cmdline"]) if is_the_job(one))
-        asked = time.monotonic()
-        inside.send_signal(signal.SIGTERM)
-        inside.wait(GRACE_S)
-        assert time.monotonic() - asked < GRACE_S
-    log = job.log.read_text()
+    data = str(pod.volume("data"))
+    pod.start()
+    for command in of_the_notes():
+        done = pod.execute(*command)
+        assert done.returncode == 0, (command, done.stdout + done.stderr)
+    assert not Path(data, "hash_key").exists(), "the Secret's is used"
+    assert page("ann") == 200
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        page("bob")
+
+    played = SCENARIOS["frozen"].run(cluster, topic_prefix="image.", await_observed=recorded_by(data))
+    until(lambda: places(standing(data)) == expected_places(played.expected), "the finding", timeout=420)
+    (found,) = standing(data)
+    explained = pod.execute("parallax", "findings", "explain", found.finding_id, "-c", "/etc/parallax/parallax.yaml")
+    assert explained.returncode == 0, explained.stderr
+    assert "read_committed" in explained.stdout
+    untouched = written_and_set(cluster)
+    assert_it_ends_in_its_grace(pod)
+
+    pod.start()
+    released = pod.execute("parallax", "guard", "release", "--all", "-c", "/etc/parallax/parallax.yaml")
+    assert released.returncode == 0, released.stderr
+    assert [one.finding_id for one in standing(data)] == [found.finding_id]
+    assert_it_ends_in_its_grace(pod)
+    assert written_and_set(cluster) == untouched
+    log = pod.log.read_text()
     assert "Traceback" not in log
+    assert '"level": "critical"' not in log
 
 
-def is_the_job(process: psutil.Process) -> bool:
-    command = process.info["cmdline"] or []
-    return process.info["uids"].real == SOMEBODY and "run" in command and any(c.endswith("/parallax") for c in command)
+def of_the_notes() -> list[list[str]]:
+    """What the chart tells a user to run in the pod."""
+    text = (ROOT / "deploy" / "helm" / "parallax" / "templates" / "NOTES.txt").read_text()
+    found = [line.split(" -- ")[1].split() for line in text.splitlines() if "kubectl exec" in line]
+    assert len(found) >= 2
+    return found
+
+
+def page(user: str) -> int:
+    """Ask for the status page as somebody of this name; gives the status of the answer."""
+    login = base64.b64encode(f"{user}:secret".encode()).decode()
+    request = urllib.request.Request("http://127.0.0.1:9464/", headers={"Authorization": f"Basic {login}"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return int(answer.status)
+
+
+def assert_it_ends_in_its_grace(pod: Pod) -> None:
+    code, took_s = pod.delete()
+    print(f"ended with {code} after {took_s:.1f} s; its processes had {pod.peak / GIB:.2f} GiB")
+    assert code == 0
+    assert took_s < pod.grace_s
+    assert pod.liveness.failures == []
+    assert pod.startup.failures == []
+    assert pod.peak < pod.memory_limit
+
+
+def written_and_set(cluster: Cluster) -> dict[str, Any]:
+    """What a monitor must not touch: how much is in each topic, their settings, and who consumes in groups."""
+    topics = sorted(name for name in cluster.admin.list_topics(timeout=30).topics if not name.startswith("__"))
+    latest = {TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics}
+    ends = {place.topic: asked.result().offset for place, asked in cluster.admin.list_offsets(latest).items()}
+    groups = [group.group_id for group in cluster.admin.list_consumer_groups().result().valid]
+    return {"ends": ends, "settings": {topic: topic_config(cluster, topic) for topic in topics}, "groups": groups}

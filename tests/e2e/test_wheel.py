@@ -10,20 +10,17 @@ import sys
 import uuid
 import venv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
 from parallax.lab.cluster import Cluster
 from parallax.lab.waiting import until
-from parallax.lab.watchdog import Watchdog
 from parallax.shipped import Choices, write_out
-from tests.e2e.job_process import SHORT_LIVED, kill_with_children
+from tests.e2e.job_process import SHORT_LIVED, JobProcess
 from tests.receiver import Receiver
 
 TOP = Path(__file__).parents[2]
@@ -66,28 +63,6 @@ class Installed:
         document = yaml.safe_load(file.read_text())
         document[section] = {**(document.get(section) or {}), **settings}
         file.write_text(yaml.safe_dump(document))
-
-    @contextmanager
-    def job(self) -> Iterator[Path]:
-        """``parallax run`` in the folder, stopped by SIGTERM at the end; gives its log."""
-        path = self.folder / "job.log"
-        with path.open("wb") as log:
-            command = self.command("parallax", "run", "-c", "parallax.yaml")
-            job = psutil.Popen(
-                command, cwd=self.folder, env=self.known, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        watchdog = Watchdog()
-        watchdog.guard([job.pid])
-        try:
-            yield path
-            job.terminate()
-            assert job.wait(120) == 0, path.read_text()[-3000:]
-        finally:
-            if job.is_running():
-                kill_with_children(job)
-                job.wait(30)
-            watchdog.guard(())
-            watchdog.close()
 
 
 @pytest.fixture(scope="session")
@@ -177,18 +152,20 @@ def test_by_the_readme_alone_an_alert_comes_at_a_webhook_and_is_explained(
         looked = installed.run("parallax", "check", "-c", "parallax.yaml")
         assert looked.returncode == 0, looked.stdout + looked.stderr
 
-        with installed.job() as log:
+        with JobProcess.of(installed.folder / "parallax.yaml") as job:
+            job.start_by(installed.command("parallax"), cwd=installed.folder, env=installed.known)
             watched = ("--name", lab, "--watched-by", "parallax.yaml")
             played = installed.run("parallax", "lab", "scenario", "frozen", *watched)
-            assert played.returncode == 0, played.stdout + played.stderr + log.read_text()[-3000:]
-            named = until(lambda: fired(receiver), f"an alert at the webhook ({log.read_text()[-2000:]})", timeout=240)
+            assert played.returncode == 0, played.stdout + played.stderr
+            named = until(lambda: fired(receiver), "an alert at the webhook", timeout=240)
 
             listed = json.loads(installed.run("parallax", "findings", "-c", "parallax.yaml", "--format", "json").stdout)
             assert [one["finding_id"] for one in listed] == [named]
             explained = installed.run("parallax", "findings", "explain", named, "-c", "parallax.yaml")
             assert explained.returncode == 0, explained.stderr
             assert "read_committed" in explained.stdout
-            assert "Traceback" not in log.read_text()
+            assert job.stop() == 0
+            assert "Traceback" not in job.log.read_text()
     finally:
         down = installed.run("parallax", "lab", "down", "--name", lab)
     assert down.returncode == 0, down.stderr

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ class Client:
     away: frozenset[int] = frozenset()
     shows = Greeting((4, 2), None, None)
     may_alter = True
+    of_brokers: Mapping[str, str] | ReplicaError = MappingProxyType({})
     may_mark: bool | None = True
     tells_space = True
     answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
@@ -55,6 +57,9 @@ class Client:
 
     def close(self) -> None:
         pass
+
+    def broker_configs(self, broker: int, names: Sequence[str]) -> Mapping[str, str] | ReplicaError:
+        return self.of_brokers
 
     def may_write_end_markers(self) -> bool | None:
         return self.may_mark
@@ -476,6 +481,37 @@ def rights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, guard: dict[str, Any
 
 def test_of_a_guard_that_is_off_nothing_is_asked_or_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert rights(monkeypatch, tmp_path, {}, may_alter_configs=None, log_dirs=None) == []
+
+
+POD = "main-kafka-0.main-kafka-brokers.streams.svc"
+LISTENERS = {"advertised.listeners": f"REPLICATION-9091://{POD}.cluster.local:9091,EXTERNAL-9094://192.168.0.5:9094"}
+REFUSED = Unauthorized("DESCRIBE_CONFIGS on the cluster is missing", missing=MissingRight.DESCRIBE)
+
+
+@pytest.mark.parametrize(
+    ("host", "of_brokers", "is_noted"),
+    [
+        (POD, REFUSED, True),
+        ("192.168.0.5", LISTENERS, True),
+        ("kafka-brokers.example.org", {}, False),
+        ("a", REFUSED, False),
+    ],
+)
+@pytest.mark.parametrize("mode", ["off", "advise", "act"])
+def test_where_strimzi_would_set_back_what_the_guard_holds_that_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    mode: str,
+    host: str,
+    of_brokers: dict[str, str] | ReplicaError,
+    is_noted: bool,
+) -> None:
+    cluster = {"brokers": lambda _: {1: (host, 9092)}, "of_brokers": of_brokers}
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), cluster))
+    noted = [line.text for line in check(of(tmp_path, guard={"mode": mode})) if line.result is Result.NOTE]
+    said = [text for text in noted if "Strimzi runs this cluster, main in namespace streams" in text]
+    assert len(said) == (is_noted and mode != "off")
+    assert all('strimzi.io/managed: "false"' in text for text in said)
 
 
 @pytest.mark.parametrize("mode", ["off", "advise", "act"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -288,6 +289,30 @@ def test_the_status_of_a_guard_that_is_off_is_a_line(tmp_path: Path) -> None:
     assert (ended.exit_code, ended.stdout) == (0, "nothing is held: the guard is off (guard.mode: off)\n")
     document = CliRunner().invoke(app, ["guard", "status", "-c", str(config), "--format", "json"])
     assert json.loads(document.stdout) == {"holds": [], "refused": []}
+
+
+def test_who_removes_it_may_release_all_where_no_guard_ever_acted(tmp_path: Path) -> None:
+    config = tmp_path / "parallax.yaml"
+    head = "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [orders]}\n"
+    config.write_text(f"{head}storage: {{path: {tmp_path}/data}}\n")
+    ended = CliRunner().invoke(app, ["guard", "release", "--all", "-c", str(config)])
+    said = f"nothing is held: no guard has ever held anything in {tmp_path}/data\n"
+    assert (ended.exit_code, ended.stdout) == (0, said)
+    document = CliRunner().invoke(app, ["guard", "release", "--all", "-c", str(config), "--format", "json"])
+    assert json.loads(document.stdout) == []
+
+
+def test_the_first_screen_of_the_help_shows_whole_commands_that_there_are() -> None:
+    screen = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout.splitlines()[:24]
+    shown = [found[1].split() for line in screen if (found := re.match(r" parallax (\S.*?)  +\S", line))]
+    assert [words[0] for words in shown] == ["demo", "init", "check", "run", "findings", "findings"]
+    for words in shown:
+        command: Any = get_command(app)
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert not isinstance(command, TyperGroup) or command.invoke_without_command
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= options
 
 
 def test_the_help_of_an_option_with_many_choices_breaks_none_of_them() -> None:

@@ -1,13 +1,12 @@
-"""A systemd unit, a Helm chart and a user for Strimzi, each checked by its own tools."""
+"""A systemd unit, an image, a Helm chart and a user for Strimzi, each checked by its own tools."""
 
 from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
-import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,11 @@ import yaml
 
 from parallax.commands import guard
 from parallax.config import load
-from parallax.jars import cache_folder
+from tests.charts import CHART, KUBERNETES, documents, helm, rendered
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "systemd" / "parallax.service"
-CHART = DEPLOY / "helm" / "parallax"
-HELM = "v3.19.4"
-KUBERNETES = "1.34"
 
 MOST_EXPOSED = 2.0
 """In systemd's own points, of which 10 is a service without any protection."""
@@ -59,6 +55,11 @@ def test_the_user_of_the_unit_is_made_without_a_shell(tmp_path: Path) -> None:
     name, *_, home, shell = (tmp_path / "etc" / "passwd").read_text().strip().split(":")
     assert (name, home, shell) == ("parallax", "/var/lib/parallax", "/usr/sbin/nologin")
     assert re.search("^User=parallax$", UNIT.read_text(), re.MULTILINE)
+
+
+def test_hadolint_has_nothing_to_say_against_the_image() -> None:
+    said = ran(Path(sys.executable).with_name("hadolint"), DEPLOY / "image" / "Containerfile")
+    assert (said.returncode, said.stdout) == (0, "")
 
 
 def test_strimzis_user_has_the_rights_of_the_document_and_no_more() -> None:
@@ -96,23 +97,6 @@ def test_the_chart_and_its_schema_know_the_same_values() -> None:
     compare(values, schema, "")
 
 
-@pytest.fixture(scope="session")
-def helm() -> Path:
-    """Helm, from its Go module where it is not on PATH."""
-    found = shutil.which("helm")
-    if found:
-        return Path(found)
-    kept = cache_folder() / f"helm-{HELM}"
-    if not (kept / "helm").exists():
-        built = ran("go", "install", f"helm.sh/helm/v3/cmd/helm@{HELM}", env=os.environ | {"GOBIN": str(kept)})
-        assert built.returncode == 0, built.stderr
-    return kept / "helm"
-
-
-def rendered(helm: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
-    return ran(helm, "template", "p", CHART, "--kube-version", KUBERNETES, *options)
-
-
 ALL = """
 image: {repository: registry.example.org/parallax}
 config: {kafka: {bootstrap.servers: "kafka:9092"}, topics: {include: [orders]}}
@@ -132,23 +116,14 @@ extraManifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}]
 """
 
 
-def documents(result: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, Any]]]:
-    assert result.returncode == 0, result.stderr
-    by_kind: dict[str, list[dict[str, Any]]] = {}
-    for document in yaml.safe_load_all(result.stdout):
-        if document:
-            by_kind.setdefault(document["kind"], []).append(document)
-    return by_kind
-
-
 @pytest.mark.release
 @pytest.mark.parametrize("chosen", ["all", "strimzi"])
-def test_kubernetes_takes_what_the_chart_renders(helm: Path, tmp_path: Path, chosen: str) -> None:
+def test_kubernetes_takes_what_the_chart_renders(tmp_path: Path, chosen: str) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(ALL if chosen == "all" else (DEPLOY / "strimzi" / "values.yaml").read_text())
-    linted = ran(helm, "lint", "--strict", CHART, "-f", values, "--kube-version", KUBERNETES)
+    linted = ran(helm(), "lint", "--strict", CHART, "-f", values, "--kube-version", KUBERNETES)
     assert linted.returncode == 0, linted.stdout
-    kinds = documents(rendered(helm, "-f", values))
+    kinds = documents(rendered("p", "-f", values))
     own = {"PodMonitor", "PrometheusRule"}
     for document in (one for kind, many in kinds.items() if kind not in own for one in many):
         kubernetes_validate.validate(document, KUBERNETES, strict=True)
@@ -161,10 +136,10 @@ def test_kubernetes_takes_what_the_chart_renders(helm: Path, tmp_path: Path, cho
 
 
 @pytest.mark.release
-def test_the_chart_renders_rules_and_dashboards_as_they_are(helm: Path, tmp_path: Path) -> None:
+def test_the_chart_renders_rules_and_dashboards_as_they_are(tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(ALL)
-    kinds = documents(rendered(helm, "-f", values))
+    kinds = documents(rendered("p", "-f", values))
     (rule,) = kinds["PrometheusRule"]
     assert rule["spec"] == yaml.safe_load((DEPLOY / "prometheus" / "parallax-rules.yaml").read_text())
     assert rule["metadata"]["labels"]["release"] == "prometheus"
@@ -174,8 +149,8 @@ def test_the_chart_renders_rules_and_dashboards_as_they_are(helm: Path, tmp_path
 
 
 @pytest.mark.release
-def test_the_pod_has_no_rights_and_a_file_system_that_it_cannot_write(helm: Path) -> None:
-    pod = documents(rendered(helm, "-f", DEPLOY / "strimzi" / "values.yaml"))["StatefulSet"][0]["spec"]["template"][
+def test_the_pod_has_no_rights_and_a_file_system_that_it_cannot_write() -> None:
+    pod = documents(rendered("p", "-f", DEPLOY / "strimzi" / "values.yaml"))["StatefulSet"][0]["spec"]["template"][
         "spec"
     ]
     (container,) = pod["containers"]
@@ -200,23 +175,21 @@ def test_the_pod_has_no_rights_and_a_file_system_that_it_cannot_write(helm: Path
         ("config.topics", "config.topics"),
     ],
 )
-def test_what_the_chart_needs_is_named_where_it_is_missing(
-    helm: Path, tmp_path: Path, left_out: str, named: str
-) -> None:
+def test_what_the_chart_needs_is_named_where_it_is_missing(tmp_path: Path, left_out: str, named: str) -> None:
     given = yaml.safe_load(ALL)
     *parents, last = left_out.split(".")
     holder = given[parents[0]]
     holder[last] = {} if isinstance(holder[last], dict) else ""
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump(given))
-    refused = rendered(helm, "-f", values)
+    refused = rendered("p", "-f", values)
     assert refused.returncode != 0
     assert named in refused.stderr
 
 
 @pytest.mark.release
-def test_a_value_that_the_chart_does_not_know_is_refused(helm: Path) -> None:
-    refused = rendered(helm, "-f", DEPLOY / "strimzi" / "values.yaml", "--set", "persistance.size=1Gi")
+def test_a_value_that_the_chart_does_not_know_is_refused() -> None:
+    refused = rendered("p", "-f", DEPLOY / "strimzi" / "values.yaml", "--set", "persistance.size=1Gi")
     assert refused.returncode != 0
     assert "persistance" in refused.stderr
 

@@ -62,6 +62,14 @@ def test_a_full_disk_is_one_line_whoever_comes_to_notice_it(stream: io.StringIO)
     assert [line["event"] for line in lines(stream)] == said_by
 
 
+def test_a_line_says_when_and_what_happened_and_what_to_do_before_the_details(stream: io.StringIO) -> None:
+    structlog.get_logger("a").warning("a thing has happened", broker=2, what="look after it")
+    logging.getLogger("a library").error("another")
+    line, of_library = lines(stream)
+    assert list(line) == ["timestamp", "level", "event", "what", "broker"]
+    assert list(of_library) == ["timestamp", "level", "event", "logger"]
+
+
 def test_what_the_job_says_of_itself_is_an_event(stream: io.StringIO) -> None:
     said("the job runs")
     (line,) = lines(stream)

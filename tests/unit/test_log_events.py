@@ -147,8 +147,8 @@ def test_what_became_of_records_that_were_asked_for_again_is_a_sentence() -> Non
     checked = Checked()
     checked.counts.update({Spot.ABORTED: 1_200, Spot.GONE: 3, Spot.UNKNOWN: 2})
     assert checked.in_words() == (
-        "of the records that were read as aborted, 1,200 are aborted still, 3 are no longer in the log (cleaned, "
-        "deleted or truncated), which is no fault, 2 could not be read; those are asked for again"
+        "of the records that were read as aborted, 1,200 are aborted still, as they should be, 3 are no longer in the "
+        "log (cleaned, deleted or truncated), which is no fault, 2 could not be read; those are asked for again"
     )
 
 

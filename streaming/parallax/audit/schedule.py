@@ -314,7 +314,7 @@ def job_spot_checks(
         on_checked(found)
         if found:
             log.info(
-                "aborted records were read again on brokers that are back",
+                "a spot check has read aborted records again, on brokers that the job sees again or for the first time",
                 brokers=sorted(back),
                 what=checked.in_words(),
             )

@@ -61,7 +61,7 @@ class Spot(StrEnum):
 
 
 _WORDS: Mapping[Spot, str] = {
-    Spot.ABORTED: "are aborted still",
+    Spot.ABORTED: "are aborted still, as they should be",
     Spot.COMMITTED: "are committed now: their partitions are audited",
     Spot.GONE: "are no longer in the log (cleaned, deleted or truncated), which is no fault",
     Spot.UNKNOWN: "could not be read",

@@ -67,12 +67,20 @@ def guard_release(
     from parallax.config import ConfigError, load
     from parallax.guard.command import read_record
     from parallax.guard.holds import open_holds
+    from parallax.guard.table import GuardTable
 
     if (topic is None) != everything:
         raise ConfigError("guard release: give either a topic or --all")
     topics = [topic] if topic is not None else []
     if everything:
-        record = read_record(load(config).storage.path)[0]
+        storage = load(config).storage.path
+        if not GuardTable.is_there(storage):
+            # Whoever removes Parallax runs this first, and most have never had a guard.
+            typer.echo(
+                "[]" if output is Format.json else f"nothing is held: no guard has ever held anything in {storage}"
+            )
+            return
+        record = read_record(storage)[0]
         asked = {name for name, is_wanted in record.asked.items() if is_wanted}
         topics = sorted({hold.topic for hold in open_holds(record)} | asked)
     _guard_asked(config, topics, hold=False, output=output)

@@ -140,7 +140,8 @@ def _of_late(outage: Outage) -> list[str]:
     late, verdicts = outage.late, outage.verdicts
     differ = [place for place in late if verdicts.get(place) is Result.DIVERGED]
     agree = [place for place in late if verdicts.get(place) is Result.CONSISTENT]
-    left = len(late) - len(differ) - len(agree)
+    gone = late & outage.gone - verdicts.keys()
+    untold = late - outage.gone - verdicts.keys()
     said = [f"Broker {outage.broker} was back too late, and {counted(len(late), 'replica')} copied something late."]
     if differ:
         said.append(
@@ -153,11 +154,15 @@ def _of_late(outage: Outage) -> list[str]:
             f"An audit compared {counted(len(agree), 'partition')} since and found no difference"
             f"{': nothing was lost there that shows' if is_known else ''}."
         )
-    if left:
+    if gone:
+        are, were = agreed(len(gone), "is", "are"), agreed(len(gone), "its topic was", "their topics were")
         said.append(
-            f"{counted(left, 'replica')} {agreed(left, 'is', 'are')} not there any more: taken off the broker, or "
-            f"{agreed(left, 'its topic was', 'their topics were')} deleted or re-created."
+            f"{counted(len(gone), 'replica')} {are} not there any more: taken off the broker, or {were} deleted or "
+            "re-created."
         )
+    if untold:
+        where = f"{counted(len(untold), 'partition')} ({_partitions(untold)})"
+        said.append(f"What an audit found in {where} is not on record here: findings say where replicas differ.")
     return said
 
 

@@ -149,7 +149,7 @@ class Timekeeper:
             _tell_of(change, absent)
         if unwatched.keys() - self._said.unwatched.keys():
             log.warning(
-                "of topics nobody can tell whether a broker is back in time", what=unwatched_in_words(unwatched)
+                "of some topics nobody can tell whether a broker is back in time", what=unwatched_in_words(unwatched)
             )
         self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept by a process that may write neither beside the code nor in a home.
+"""Where compiled kernels are kept by a process that may not write beside the code.
 
-That is what a worker of a cluster is whose image holds Parallax: numba refuses to import kernels that it cannot keep,
-although those that were compiled when the image was made lie beside the code. So they are copied to where this process
-may write, and what does not fit its processor is compiled there.
+That is what runs in an image: numba does not look at kernels that lie where it cannot write, although those that were
+compiled when the image was made lie beside the code. So they are copied to where this process may write, its user's
+cache or, where it has no home, a temporary folder; what does not fit its processor is compiled there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,28 @@ from typing import Any
 
 from numba import config
 from numba.core import caching
+
+
+class SeededLocator(caching.UserWideCacheLocator):
+    """Keeps the kernels of a module in its user's cache, with what was compiled beside it before."""
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder; raises OSError where it cannot be written."""
+        super().ensure_cache_path()
+        _seed(Path(self._py_file).parent / "__pycache__", Path(self._cache_path))
+
+
+@lru_cache(maxsize=32)
+def _seed(beside: Path, folder: Path) -> None:
+    """Copy the kernels that are newer than those in the folder; each index last, as it names the others."""
+    for index in beside.glob("*.nbi"):
+        known = folder / index.name
+        if known.exists() and known.stat().st_mtime >= index.stat().st_mtime:
+            continue
+        for file in (*beside.glob(f"{index.stem}.*.nbc"), index):
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
+                copy.write(file.read_bytes())
+            Path(copy.name).replace(folder / file.name)
 
 
 class ScratchLocator(caching.InTreeCacheLocator):
@@ -40,10 +62,13 @@ def _folder() -> Any:
 
 
 def allow_read_only() -> None:
-    """Have numba look here after everywhere else, unless somebody has told it where to look."""
-    if not config.CACHE_LOCATOR_CLASSES:
-        usual = (f"{one.__module__}.{one.__qualname__}" for one in caching.CacheImpl._locator_classes)  # noqa: SLF001
-        config.CACHE_LOCATOR_CLASSES = ",".join([*usual, f"{__name__}.{ScratchLocator.__name__}"])
+    """Have numba look here where it may not write beside the code, unless somebody has told it where to look."""
+    if config.CACHE_LOCATOR_CLASSES:
+        return
+    instead = {caching.UserWideCacheLocator: SeededLocator}
+    usual = (instead.get(one, one) for one in caching.CacheImpl._locator_classes)  # noqa: SLF001
+    wanted = (f"{one.__module__}.{one.__qualname__}" for one in (*usual, ScratchLocator))
+    config.CACHE_LOCATOR_CLASSES = ",".join(wanted)
 
 
-__all__ = ["ScratchLocator", "allow_read_only"]
+__all__ = ["ScratchLocator", "SeededLocator", "allow_read_only"]

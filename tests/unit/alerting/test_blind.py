@@ -179,7 +179,9 @@ def test_what_the_job_cannot_see_is_calm_nowhere(
         whom, (state, why)
     )
     cells = topic_map(verdicts(snapshot, "orders")).topics[0].cells
-    assert [cells[b].text for b in whom] == [f"unknown: {why}" if state is State.UNKNOWN else state.text] * len(whom)
+    assert [(cells[b].text, cells[b].unseen) for b in whom] == [
+        (state.text, why if state is State.UNKNOWN else "")
+    ] * len(whom)
     for lane in lanes(one):
         assert (f"not seen, {why}; last known: " in lane.text) is (lane.broker in whom)
 

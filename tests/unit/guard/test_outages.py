@@ -12,6 +12,7 @@ import structlog
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.guard.absences import Absences
 from parallax.guard.clock import Look
+from parallax.guard.endings import Outage
 from parallax.guard.outages import headline, outage_in_words
 from parallax.guard.timekeeper import Timekeeper
 from parallax.model import TopicPartition
@@ -124,6 +125,15 @@ def test_of_replicas_that_were_taken_off_meanwhile_it_is_told_beside_those_that_
     )
     assert "1 replica of it (orders) is not there any more" in watching.outcome
     assert "Nothing is to be done" not in watching.outcome
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_replica_of_which_no_verdict_is_known_is_gone_only_where_it_was_seen_to_be(is_gone: bool) -> None:
+    place = TopicPartition("orders", 0)
+    gone = frozenset({place}) if is_gone else frozenset()
+    over = Outage(2, 0, late=frozenset({place}), gone=gone, is_recalled=True, ended_ms=MINUTE)
+    assert ("not there any more" in over.outcome) is is_gone
+    assert ("What an audit found in 1 partition (orders-0) is not on record here" in over.outcome) is not is_gone
 
 
 def test_what_an_audit_came_to_before_a_restart_takes_away_that_nothing_was_lost(tmp_path: Path) -> None:

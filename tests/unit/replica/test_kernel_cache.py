@@ -1,4 +1,4 @@
-"""Kernels of an installation that its user may not write, and who has no home."""
+"""Kernels of an installation that its user may not write."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 PROGRAM = """
 from numba.core import caching
@@ -30,9 +32,10 @@ BOUND = [] if os.geteuid() else ["setpriv", "--bounding-set=-all", "--inh-caps=-
 """No mode of a file stops root unless it gives up its capabilities."""
 
 
-def test_what_was_compiled_beside_the_code_is_used_by_who_may_write_neither_there_nor_in_a_home(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_home", [True, False])
+def test_what_was_compiled_beside_the_code_is_used_by_who_may_not_write_there(tmp_path: Path, has_home: bool) -> None:
     source, home = Path(__file__).parents[3] / "streaming", tmp_path / "home"
-    home.mkdir(mode=0o555)
+    home.mkdir(mode=0o755 if has_home else 0o555)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{tmp_path}:{source}"}
     (tmp_path / "kernel.py").write_text(KERNEL)
     subprocess.run([sys.executable, "-c", "import kernel"], env=environment, check=True, timeout=120)
@@ -42,3 +45,4 @@ def test_what_was_compiled_beside_the_code_is_used_by_who_may_write_neither_ther
     command = [*BOUND, sys.executable, "-c", PROGRAM]
     ended = subprocess.run(command, env=environment, check=False, timeout=120, capture_output=True, text=True)
     assert (ended.stdout, ended.stderr) == ("42 0\n", "")
+    assert bool(list(home.rglob("*.nbc"))) is has_home

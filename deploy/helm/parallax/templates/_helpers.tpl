@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail "config.topics: name the topics, e.g. {include: [orders]} or {pattern: \".*\"}" -}}
 {{- end -}}
 {{- if not .Values.image.repository -}}
-{{- fail "image.repository: name an image that has `parallax` as its entry point" -}}
+{{- fail "image.repository: name where you keep what deploy/image/build.sh has built" -}}
 {{- end -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $storage := $config.storage | default dict -}}

@@ -37,11 +37,10 @@ class Cell:
     def text(self) -> str:
         """In words, as in ``1 of 3 diverged``; other states follow only where somebody has to look after them."""
         count = sum(self.states.values())
-        why = f": {self.unseen}" if self.unseen else ""
         if len(self.states) == 1:
-            return f"{self.state.text}{why}"
+            return self.state.text
         first, *others = [state for state in self.states if state not in CALM or state is self.state]
-        said = [f"{self.states[first]:,} of {count:,} {first.text}{why}"]
+        said = [f"{self.states[first]:,} of {count:,} {first.text}"]
         return ", ".join([*said, *(f"{self.states[state]:,} of {count:,} {state.text}" for state in others)])
 
 
@@ -69,6 +68,11 @@ class Topic:
     def is_calm(self) -> bool:
         """Whether nobody has to look after any of its replicas."""
         return self.state in CALM
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What keeps the job from seeing replicas of it, each reason once."""
+        return tuple(dict.fromkeys(cell.unseen for cell in self.cells.values() if cell.unseen))
 
     @property
     def states(self) -> frozenset[State]:

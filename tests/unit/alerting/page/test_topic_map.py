@@ -105,3 +105,10 @@ def test_what_follows_on_the_next_pages_is_no_worse_than_is_said(job: Job) -> No
     assert f"1 to {TOPICS_PER_PAGE} of {TOPICS_PER_PAGE + 1}" in text
     assert "next pages" not in overview(job, Wanted(page=2))
     assert "next pages" not in overview(job, Wanted(state="diverged"))
+
+
+def test_why_replicas_are_not_seen_is_said_once_a_topic_and_the_tiles_stay_small() -> None:
+    unknown = Cell({State.UNKNOWN: 1}, "one stands still")
+    topic = Topic("frozen", {1: unknown, 2: unknown, 3: Cell({State.DIVERGED: 1})}, 1, {})
+    assert [cell.text for cell in topic.cells.values()] == ["unknown", "unknown", "diverged"]
+    assert topic.unseen == ("one stands still",)
