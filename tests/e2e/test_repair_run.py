@@ -33,6 +33,7 @@ from parallax.lab.traffic import ProducerKind
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus
+from parallax.replica.changes import MayRepair
 from parallax.replica.client import ReplicaClient
 from tests.e2e import witness
 from tests.e2e.play import Played
@@ -135,16 +136,17 @@ def granted(played: Played) -> Iterator[None]:
 def test_its_right_is_asked_for_and_is_known_where_the_cluster_may_be_described(played: Played) -> None:
     with closing(ReplicaClient(witness.options(played.lab), timeout_ms=30_000)) as client:
 
-        def until_it_is(may: bool | None) -> None:
-            until(lambda: client.may_write_end_markers() is may, f"the right to be {may}")
+        def until_it_is(may: MayRepair | None) -> None:
+            until(lambda: client.may_repair() == may, f"the right to be {may}")
 
+        nothing = MayRepair(mark=False, move=False)
         until_it_is(None)
         with allowed(played.lab, AclOperation.DESCRIBE):
-            until_it_is(False)
+            until_it_is(nothing)
             for right in (AclOperation.ALTER, AclOperation.CLUSTER_ACTION):
                 with allowed(played.lab, right):
-                    until_it_is(True)
-                until_it_is(False)
+                    until_it_is(MayRepair(mark=True, move=right is AclOperation.ALTER))
+                until_it_is(nothing)
 
 
 @pytest.mark.parametrize(("producer", "when"), [("legacy", "before"), ("java", "after")])
@@ -185,6 +187,7 @@ def dying(when: str) -> str:
     sent = "real(self, *given)" if when == "after" else ""
     return f"""
 import os, signal
+from parallax.replica.changes import MayRepair
 from parallax.replica.client import ReplicaClient
 real = ReplicaClient.write_end_marker
 def dies(self, *given):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from parallax.findings.cleared import proven_end
 from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
+from parallax.findings.moves import Purpose
 from parallax.findings.repair import Repair, delete_again, show_record, show_transaction
 from parallax.model import NOBODY, FindingKind
 
@@ -170,9 +171,10 @@ _FROM_THE_LEADER = ", for a new copy is taken from the leader"
 
 def _let_lead(known: Grounds, repair: Repair, why: str) -> Step:
     how = f"run an assignment of all replicas, which copies nothing and puts broker {repair.first} first, and then "
-    if repair.is_first_already:
+    if not repair.moves[Purpose.LEAD].is_new:
         how = "run "
-    return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", repair.lead(known.shell))
+    run = repair.run(Purpose.LEAD, known.shell)
+    return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", run)
 
 
 def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
@@ -222,10 +224,19 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
         "again, says that it is completed. The partition has one replica less until the next step is done."
     )
     deleted = _delete_again(known)
+    first, *rest = (Step(drop, repair.run(Purpose.DROP, shell)), Step(_GIVE_BACK, repair.run(Purpose.COPY, shell)))
+    if repair.leaves_one:
+        first, rest = Step(_STAND_IN, _plan(known)), []
     if deleted:
-        drop = f"Else {drop[:1].lower()}{drop[1:]}"
-    again = Step("Give it a new copy: assign the partition to all of them again.", repair.copy(shell))
-    return (Step(check, repair.describe(shell)), *deleted, Step(drop, repair.drop(shell)), again)
+        first = replace(first, text=f"Else {first.text[:1].lower()}{first.text[1:]}")
+    return (Step(check, repair.describe(shell)), *deleted, first, *rest)
+
+
+_GIVE_BACK = "Give it a new copy: assign the partition to all of them again."
+_STAND_IN = (
+    "Have it take a new copy while another broker stands in, for one replica alone would be left: the plan names that "
+    "broker, and has the commands."
+)
 
 
 def _delete_again(known: Grounds) -> tuple[Step, ...]:
@@ -242,10 +253,10 @@ def _delete_again(known: Grounds) -> tuple[Step, ...]:
 
 def _reorder(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     """The accused may be the preferred leader again once it is right, and not before."""
-    if not repair.is_to_be_reordered:
+    if Purpose.ORDER not in repair.moves:
         return ()
     said = f"When the finding is resolved, give the replicas their order back: {repair.assigned[0]} comes first."
-    return (Step(said, repair.reorder(known.shell)),)
+    return (Step(said, repair.run(Purpose.ORDER, known.shell)),)
 
 
 _BY_ITSELF = "The finding is resolved by itself once the replicas are seen to agree."

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import UNKNOWN, Outcome, RowKind, TopicPartition
+from parallax.repair.claims import Claim
+from parallax.repair.layout import Layout
 from parallax.replica.types import ProducerState, Watermarks
 
 END_MARKERS = {RowKind.COMMIT: "commit", RowKind.ABORT: "abort"}
@@ -16,7 +19,7 @@ OUTCOMES = {"commit": Outcome.COMMITTED, "abort": Outcome.ABORTED}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record, or an end marker, of one producer as one replica shows it.
+    """A record, or an end marker, as one replica shows it.
 
     Attributes:
         key: the keyed hash of its key, 32 hexadecimal digits; empty of an end marker.
@@ -29,6 +32,12 @@ class Row:
     key: str
     content: str
     outcome: Outcome
+
+    @property
+    def kept(self) -> list[Any]:
+        """What goes on record of it."""
+        kind = END_MARKERS.get(self.kind, self.kind.name.lower())
+        return [self.offset, kind, self.key, self.content, self.outcome.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,10 @@ class Look:
         transactions: all that some replica holds open.
         findings: the ids of those that stand about the partition.
         proven: by producer and start of a transaction, how findings prove that it ended; several where they contradict.
+        claims: what the findings say of the replicas.
+        layout: which brokers may hold it; None where nobody has to know.
+        shown: by broker and offset, what the replicas show where the findings say that they are wrong; nothing where it
+            was cleaned.
     """
 
     at_ms: int
@@ -149,6 +162,9 @@ class Look:
     transactions: tuple[Transaction, ...] = ()
     findings: frozenset[str] = frozenset()
     proven: Mapping[tuple[int, int], Collection[End]] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    layout: Layout | None = None
+    shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
         """The brokers that hold a transaction open."""
