@@ -1,4 +1,4 @@
-"""Replicas that are copied anew on real brokers: leadership first, away and back, killed at each change, cancelled, undone.
+"""Replicas that are copied anew on real brokers: leadership first, away and back, killed at each change, undone.
 
 Who is wrong is said by findings made by hand: what is moved, and when, does not depend on how they were found.
 """
@@ -174,7 +174,7 @@ def test_a_reassignment_that_somebody_else_asks_for_stops_it(
 ) -> None:
     filled(kafka, topic, [1, 2])
     config = settings(kafka, tmp_path, accused(topic, 2, 1, [1, 2]))
-    file, steps = planned(config)
+    file, _ = planned(config)
     words = [sys.executable, "-c", dying("after", "reassign"), "repair", "run", str(file), "-c", str(config), "--yes"]
     assert subprocess.run(words, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
     until(lambda: state(client, topic)[0] == [1, 3], "broker 3 to stand in")

@@ -1,4 +1,4 @@
-"""Repairs of frozen replicas on real brokers: planned by the finding, killed between two steps, resumed, and proven."""
+"""Repairs on real brokers: planned by the finding, killed between two steps, resumed, proven, and read by consumers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Assigned
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -26,6 +23,7 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
+from parallax.demo_repair import consumed
 from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
@@ -179,7 +177,7 @@ def test_a_repair_that_is_killed_beside_its_marker_is_resumed_and_every_replica_
     assert len(read_replica(played.client, 2, topic).markers) <= 1, "it is written once, whenever the process died"
     for broker in (2, 1, 3):
         admin.elect_leaders(played.lab, topic, broker=broker)
-        assert consumed(played, topic)["account-9"] == "120", f"led by broker {broker}"
+        assert consumed(played.lab.bootstrap_servers, topic)["account-9"] == "120", f"led by broker {broker}"
 
 
 def dying(when: str) -> str:
@@ -199,33 +197,26 @@ main()
 """
 
 
-def consumed(played: Played, topic: str) -> dict[str, str]:
-    """The latest value of each key for a plain read_committed consumer of the leader, read to its end."""
-    options: dict[str, Any] = {
-        "bootstrap.servers": played.lab.bootstrap_servers,
-        "group.id": "after-the-repair",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-    }
-    latest: dict[str, str] = {}
-    consumer = Consumer(options)
-    try:
-        consumer.assign([Assigned(topic, 0, 0)])
-
-        def is_at_its_end() -> bool:
-            message = consumer.poll(1.0)
-            if message is None:
-                return False
-            if message.error() is not None:
-                return bool(message.error().code() == -191)  # _PARTITION_EOF
-            latest[message.key().decode()] = message.value().decode()
-            return False
-
-        until(is_at_its_end, f"{topic} to be read to its end", timeout=60)
-    finally:
-        consumer.close()
-    return latest
+@pytest.mark.parametrize(
+    ("producer", "script"), [("legacy", "tombstone"), ("legacy", "abort"), ("java", "commit")], ids=lambda one: str(one)
+)
+def test_replicas_that_are_proven_wrong_are_copied_anew_and_each_shows_a_consumer_what_is_right(
+    played: Played, granted: None, tmp_path: Path, producer: ProducerKind, script: str
+) -> None:
+    settings, topic = config(played, tmp_path, "on", witness.options(played.lab)), f"gone-{producer}-{script}"
+    admin.set_topic_config(played.lab, topic, {"delete.retention.ms": "600000"})
+    right = read_replica(played.client, 1, topic).visible
+    assert right == read_replica(played.client, 3, topic).visible
+    one = until(lambda: next((f for f in played.job.findings() if f.topic == topic and f.is_open), None), topic)
+    file = tmp_path / "copy.plan"
+    planned = repair("plan", one.finding_id[:8], "-c", settings, "-o", file, "--format", "json")
+    assert planned.exit_code == 0, planned.output
+    assert [step["move"]["purpose"] for step in json.loads(planned.stdout)["steps"]][-2:] == ["drop", "copy"]
+    over = repair("run", file, "-c", settings, "--yes", "--format", "json")
+    assert (over.exit_code, json.loads(over.stdout)["phase"]) == (0, "over"), over.output
+    for broker in (2, 1, 3):
+        admin.elect_leaders(played.lab, topic, broker=broker)
+        assert consumed(played.lab.bootstrap_servers, topic) == right, f"led by broker {broker}"
 
 
 def test_the_findings_are_over_by_themselves(played: Played) -> None:

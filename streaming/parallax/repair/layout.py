@@ -76,8 +76,8 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
         )
     if number := len(layout.moving):
         return (
-            f"{counted(number, 'other partition')} {agreed(number, 'is', 'are')} being reassigned. Wait until that is over "
-            "(kafka-reassign-partitions.sh --list shows it), and plan again"
+            f"{counted(number, 'other partition')} {agreed(number, 'is', 'are')} being reassigned. Wait until that is "
+            "over (kafka-reassign-partitions.sh --list shows it), and plan again"
         )
     if layout.automation and not is_paused:
         return (
