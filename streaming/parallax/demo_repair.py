@@ -25,6 +25,7 @@ from parallax.lab.view import key_text, read_replica
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus
 from parallax.repair import command
+from parallax.repair.copies import Said
 from parallax.repair.record import Phase
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
@@ -75,10 +76,11 @@ def mend(cluster: Cluster, settings: Settings, findings: Sequence[Finding], mend
     for topic in {one.topic for one in found}:
         admin.set_topic_config(cluster, topic, {"delete.retention.ms": _KEPT_FOR_MS})
     say(f"the topics keep deletions for {int(_KEPT_FOR_MS) // 60_000} min from here on, so that a copy misses none")
-    right = _right(settings, found)
+    others = {one.topic: next(b for b in sorted(cluster.brokers) if b != one.broker) for one in found}
+    right = _right(settings, others)
     for finding in found:
         try:
-            _mend(settings, finding, mended, say)
+            _mend(settings, finding, others[finding.topic], mended, say)
         except (command.RepairCommandError, ReplicaError) as error:
             mended.wrong.append(f"NOT REPAIRED: {finding.topic}: {one_line(error)}")
     _await_resolved(settings, found, mended, say)
@@ -86,18 +88,18 @@ def mend(cluster: Cluster, settings: Settings, findings: Sequence[Finding], mend
         _read(cluster, finding, right[finding.topic], mended, say)
 
 
-def _right(settings: Settings, findings: Sequence[Finding]) -> dict[str, Mapping[str, str]]:
-    """By topic, the latest value of each key as a broker shows it that the finding does not accuse."""
+def _right(settings: Settings, brokers: Mapping[str, int]) -> dict[str, Mapping[str, str]]:
+    """By topic, the latest value of each key as a broker shows it that was not away."""
     with closing(ReplicaClient(settings.kafka)) as client:
-        brokers = sorted(client.brokers())
-        return {
-            one.topic: read_replica(client, next(b for b in brokers if b != one.broker), one.topic).visible
-            for one in findings
-        }
+        return {topic: read_replica(client, broker, topic).visible for topic, broker in brokers.items()}
 
 
-def _mend(settings: Settings, finding: Finding, mended: Mended, say: Say) -> None:
+def _mend(settings: Settings, finding: Finding, right: int, mended: Mended, say: Say) -> None:
     made = command.plan(settings, finding.place, {}, say)
+    if made.missing:
+        say(f"{finding.topic}: {' '.join(made.missing)}")
+        say(f"{finding.topic}: the demo has written it, and knows that broker {right} is right: --right {right}")
+        made = command.plan(settings, finding.place, {}, say, Said(right=right))
     for step in made.steps:
         say(f"PLAN {finding.topic}, step {step.number}: {step.title}")
     if made.missing or not made.steps:

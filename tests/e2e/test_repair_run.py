@@ -198,10 +198,12 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("producer", "script"), [("legacy", "tombstone"), ("legacy", "abort"), ("java", "commit")], ids=lambda one: str(one)
+    ("producer", "script", "said"),
+    [("legacy", "tombstone", ()), ("legacy", "abort", ("--right", 1)), ("java", "commit", ("--right", 3))],
+    ids=["proven right", "an ABORT was missed", "a COMMIT was missed"],
 )
 def test_replicas_that_are_proven_wrong_are_copied_anew_and_each_shows_a_consumer_what_is_right(
-    played: Played, granted: None, tmp_path: Path, producer: ProducerKind, script: str
+    played: Played, granted: None, tmp_path: Path, producer: ProducerKind, script: str, said: tuple[object, ...]
 ) -> None:
     settings, topic = config(played, tmp_path, "on", witness.options(played.lab)), f"gone-{producer}-{script}"
     admin.set_topic_config(played.lab, topic, {"delete.retention.ms": "600000"})
@@ -209,7 +211,7 @@ def test_replicas_that_are_proven_wrong_are_copied_anew_and_each_shows_a_consume
     assert right == read_replica(played.client, 3, topic).visible
     one = until(lambda: next((f for f in played.job.findings() if f.topic == topic and f.is_open), None), topic)
     file = tmp_path / "copy.plan"
-    planned = repair("plan", one.finding_id[:8], "-c", settings, "-o", file, "--format", "json")
+    planned = repair("plan", one.finding_id[:8], "-c", settings, "-o", file, "--format", "json", *said)
     assert planned.exit_code == 0, planned.output
     assert [step["move"]["purpose"] for step in json.loads(planned.stdout)["steps"]][-2:] == ["drop", "copy"]
     over = repair("run", file, "-c", settings, "--yes", "--format", "json")

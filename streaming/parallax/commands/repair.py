@@ -49,6 +49,9 @@ def plan(
     offset: Annotated[
         list[int] | None, typer.Option(min=0, help="And where that transaction starts; once for each.")
     ] = None,
+    right: Annotated[
+        int | None, typer.Option(help="The broker whose replica is right, where nothing proves it and you know.")
+    ] = None,
     automation_paused: Annotated[
         bool, typer.Option("--automation-paused", help="Cruise Control moves nothing until the repair is over.")
     ] = False,
@@ -71,7 +74,7 @@ def plan(
         raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
     settings = load(config)
     place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
-    made = made_of(settings, place, said, say, Said(automation_paused))
+    made = made_of(settings, place, said, say, Said(automation_paused, right))
     if file is not None:
         try:
             file.write_text(as_json(document(made)) + "\n", encoding="utf-8")

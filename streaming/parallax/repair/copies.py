@@ -14,7 +14,7 @@ from parallax.findings.grounds import in_words
 from parallax.findings.moves import Move, Purpose, copying, first_of
 from parallax.moments import span_text
 from parallax.repair.claims import Together, together
-from parallax.repair.layout import Layout, has_room, hindered
+from parallax.repair.layout import Layout, has_room, hindered, slowest, too_slow
 from parallax.repair.seen import Look
 from parallax.repair.steps import MoveStep
 from parallax.replica.changes import MOVE_RIGHTS
@@ -27,9 +27,11 @@ class Said:
 
     Attributes:
         is_paused: that nothing else moves partitions meanwhile.
+        right: which replica is right, where findings do not prove it; None where nobody says.
     """
 
     is_paused: bool = False
+    right: int | None = None
 
 
 NOTHING_SAID = Said()
@@ -49,8 +51,9 @@ def copies(
     """
     left = [one for one in look.claims if one.transaction not in ended]
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
-    missing = [f"Finding {one.finding}: {one.missing}." for one in left if one.missing and one.transaction not in told]
-    joint = together(left)
+    lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in told or said.right is not None]
+    missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]
+    joint = together(left, said.right)
     if joint is None:
         return [], missing
     named = f"{'Findings' if joint.findings[1:] else 'Finding'} {', '.join(joint.findings)}"
@@ -68,10 +71,10 @@ def copies(
         ]
     layout, source = look.layout or Layout(error="it was not looked at"), first_of(look.assigned, look.leader, sources)
     room = _Room(layout, look.assigned, layout.sizes.get(source, 0), wrong)
-    if why := hindered(layout, look.place, is_paused=said.is_paused) or room.lacking():
+    if why := hindered(layout, look.place, is_paused=said.is_paused) or room.lacking() or too_slow(layout, room.size):
         return [], [*missing, f"{named}: {why}."]
     moves = copying(look.assigned, look.leader, wrong, source, room.spare)
-    return _steps(look, joint, source, moves, room, number, shell), missing
+    return _steps(look, joint, source, moves, room, number, shell, said), missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,14 @@ class _Room:
 
 
 def _steps(
-    look: Look, joint: Together, source: int, moves: Collection[Move], room: _Room, number: int, shell: Shell
+    look: Look,
+    joint: Together,
+    source: int,
+    moves: Collection[Move],
+    room: _Room,
+    number: int,
+    shell: Shell,
+    said: Said,
 ) -> list[MoveStep]:
     before, made, wrong = look.assigned, list[MoveStep](), tuple(room.wrong)
     wrong_still = list(wrong)
@@ -117,17 +127,18 @@ def _steps(
             MoveStep(
                 number=number + len(made) + 1,
                 title=_title(look, source, move),
-                needs=_needs(joint, source, move, room),
+                needs=_needs(joint, source, move, room, is_said=said.right is not None),
                 changes=_changes(look, source, move),
                 takes=_takes(move, room),
                 half_way=_half_way(move),
                 undo=f"`parallax repair undo` assigns it as it was, {list(look.assigned)}; whoever has no copy by then "
                 "copies the leader.",
                 by_hand=move.command(look.place, shell),
-                warning=_warning(source, move, [one for one in wrong_still if one not in move.gone], room),
+                warning=_warning(source, move, [one for one in wrong_still if one not in move.gone], room, said),
                 before=before,
                 move=move,
                 source=source,
+                is_said=said.right is not None,
                 wrong=wrong,
                 offsets=offsets,
             )
@@ -152,8 +163,10 @@ def _title(look: Look, source: int, move: Move) -> str:
             return f"Put the replicas of {name} in the order in which they were assigned: {list(move.replicas)}."
 
 
-def _needs(joint: Together, source: int, move: Move, room: _Room) -> tuple[str, ...]:
+def _needs(joint: Together, source: int, move: Move, room: _Room, *, is_said: bool) -> tuple[str, ...]:
     proof = f"broker {source} is right, and {in_words(room.wrong)} wrong, by {' and '.join(joint.findings)}"
+    if is_said:
+        proof = f"broker {source} is right: whoever made this plan says so. No evidence proves it"
     space = [f"{room.size:,} bytes on {in_words(move.copied)}"] if move.copied else []
     return (
         proof,
@@ -183,7 +196,7 @@ def _takes(move: Move, room: _Room) -> str:
     half = span_text(room.layout.retention_ms / 2000)
     return (
         f"{room.size:,} bytes are copied. That has to be over within {half} (half of delete.retention.ms), or the copy "
-        "could miss what is cleaned meanwhile."
+        f"could miss what is cleaned meanwhile: no throttle below {slowest(room.layout, room.size):,} bytes a second."
     )
 
 
@@ -197,18 +210,22 @@ def _half_way(move: Move) -> str:
     return "Done, or not begun: the controller does it at once."
 
 
-def _warning(source: int, move: Move, wrong: list[int], room: _Room) -> str:
+def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said) -> str:
     if move.purpose is not Purpose.DROP:
         return ""
+    found = []
+    if said.right is not None:
+        found.append(f"If broker {source} is not right, what {in_words(move.gone)} shows rightly is lost.")
     if wrong:
-        return f"If broker {source} fails before the others are copied, {in_words(wrong)} may lead, and is wrong."
-    left = len(move.replicas)
-    if left == room.layout.min_isr:
-        return (
-            f"{left} replicas are left, as many as min.insync.replicas: if one more fails, producers with acks=all are "
-            "refused until it is back."
+        found.append(
+            f"If broker {source} fails before the others are copied, {in_words(wrong)} may lead, and is wrong."
         )
-    return ""
+    elif len(move.replicas) == room.layout.min_isr:
+        found.append(
+            f"{len(move.replicas)} replicas are left, as many as min.insync.replicas: if one more fails, producers "
+            "with acks=all are refused until it is back."
+        )
+    return " ".join(found)
 
 
 __all__ = ["NOTHING_SAID", "Said", "copies"]

@@ -25,6 +25,7 @@ class Layout:
         moving: by partition that is being reassigned, the brokers that are to hold it.
         min_isr: ``min.insync.replicas`` of the topic.
         retention_ms: ``delete.retention.ms`` of the topic.
+        throttle: bytes a second at which its copies are held back by somebody's setting; 0 where they are not.
         automation: what shows that Cruise Control runs here, a phrase; empty where nothing does.
         error: why something is not known; empty where all is.
     """
@@ -34,6 +35,7 @@ class Layout:
     moving: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     min_isr: int = 1
     retention_ms: int = 86_400_000
+    throttle: int = 0
     automation: str = ""
     error: str = ""
 
@@ -87,4 +89,24 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
     return ""
 
 
-__all__ = ["PAUSED", "Layout", "has_room", "hindered"]
+def slowest(layout: Layout, size: int) -> int:
+    """Bytes a second at which a copy has to be made at least, to be over within half of ``delete.retention.ms``.
+
+    One that takes longer could miss what is cleaned meanwhile, which is how replicas come to differ.
+    """
+    return -(-size * 2_000 // max(layout.retention_ms, 1))
+
+
+def too_slow(layout: Layout, size: int) -> str:
+    """Why a copy would take too long, with what to do; empty where nothing holds it back so far."""
+    floor = slowest(layout, size)
+    if not layout.throttle or layout.throttle >= floor:
+        return ""
+    return (
+        f"a throttle holds copies back to {layout.throttle:,} bytes a second (leader. and "
+        "follower.replication.throttled), so one would take longer than half of delete.retention.ms and could miss what "
+        f"is cleaned meanwhile. Allow {floor:,} bytes a second at least, or take the throttle away"
+    )
+
+
+__all__ = ["PAUSED", "Layout", "has_room", "hindered", "slowest", "too_slow"]

@@ -185,7 +185,7 @@ def _unproven(step: MoveStep, look: Look) -> str:
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
         return ""  # what is given back, or put in order, has to be, whatever stands
-    known = together(look.claims)
+    known = together(look.claims, step.source if step.is_said else None)
     if known is None or not wrong <= known.wrong:
         named = in_words(wrong or step.wrong)
         return f"no finding proves any more that {named} is wrong, and what may be copied"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from parallax.errors import one_line
 from parallax.model import TopicPartition
 from parallax.repair.layout import Layout
@@ -19,18 +21,29 @@ _TOPICS = (
 """The topics of Cruise Control, by their default names and by those that Strimzi gives them."""
 _REPORTER = "CruiseControlMetricsReporter"
 _MIN_ISR, _RETENTION = "min.insync.replicas", "delete.retention.ms"
+_THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+"""What a reassignment with a throttle sets of a topic, and of brokers (KIP-73)."""
+_UNLIMITED = (1 << 63) - 1
 
 
 def layout_of(client: ReplicaClient, place: TopicPartition) -> Layout:
     """Ask all brokers; what could not be asked is in the answer's ``error``."""
     try:
         moving = client.reassignments()
-        settings = client.topic_configs([place.topic], [_MIN_ISR, _RETENTION])[place.topic]
+        settings = client.topic_configs([place.topic], [_MIN_ISR, _RETENTION, *_THROTTLED])[place.topic]
         if isinstance(settings, ReplicaError):
             raise settings
         free, sizes = _space(client, place)
+        is_held_back = any(settings.get(name) for name in _THROTTLED)
         return Layout(
-            free, sizes, moving, int(settings[_MIN_ISR]), int(settings[_RETENTION]), _automation(client, min(free))
+            free,
+            sizes,
+            moving,
+            int(settings[_MIN_ISR]),
+            int(settings[_RETENTION]),
+            _throttle(client, free) if is_held_back else 0,
+            _automation(client, min(free)),
         )
     except ReplicaError as error:
         return Layout(error=one_line(error))
@@ -57,6 +70,21 @@ def _space(client: ReplicaClient, place: TopicPartition) -> tuple[dict[int, int]
     if not free and problem is not None:
         raise problem
     return free, sizes
+
+
+def _throttle(client: ReplicaClient, brokers: Iterable[int]) -> int:
+    """The lowest rate at which any broker copies replicas that are held back; 0 where none is set.
+
+    Raises:
+        ReplicaError: a broker does not say (DESCRIBE_CONFIGS on the cluster).
+    """
+    rates = []
+    for broker in brokers:
+        said = client.broker_configs(broker, _RATES)
+        if isinstance(said, ReplicaError):
+            raise said
+        rates += [int(value) for value in said.values()]
+    return min((rate for rate in rates if rate < _UNLIMITED), default=0)
 
 
 def _automation(client: ReplicaClient, broker: int) -> str:

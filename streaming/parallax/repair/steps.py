@@ -67,7 +67,8 @@ class MoveStep(Told):
         before: the replicas before it, the preferred leader first.
         move: what is done.
         source: the broker that is right, and leads while anything is copied.
-        wrong: the brokers of all such steps that are proven wrong.
+        is_said: whether that it is right is what a person says, and nothing proves it.
+        wrong: the brokers of all such steps that are wrong.
         offsets: where the findings say that they are.
     """
 
@@ -75,12 +76,13 @@ class MoveStep(Told):
     before: tuple[int, ...]
     move: Move
     source: int
+    is_said: bool
     wrong: tuple[int, ...]
     offsets: tuple[int, ...]
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """The replicas whose copy is deleted for good: those that are proven wrong."""
+        """The replicas whose copy is deleted for good: those that are wrong."""
         return self.move.gone if self.move.purpose is Purpose.DROP else ()
 
 

@@ -87,9 +87,10 @@ def test_of_two_replicas_the_broker_with_the_most_room_stands_in_or_the_plan_say
         (replace(LAYOUT, moving={PLACE._replace(partition=7): (1, 2)}), "1 other partition is being reassigned. Wait"),
         (replace(LAYOUT, automation="there is the topic x"), "plan again with --automation-paused"),
         (replace(LAYOUT, free=LAYOUT.free | {3: GIB}), "broker 3 has no 1,073,741,824 bytes free for a new copy"),
+        (replace(LAYOUT, throttle=1_000), "Allow 24,856 bytes a second at least, or take the throttle away"),
         (None, "it was not looked at"),
     ],
-    ids=["not known", "moving", "others are moved", "Cruise Control", "no room", "not looked at"],
+    ids=["not known", "moving", "others are moved", "Cruise Control", "no room", "too slow", "not looked at"],
 )
 def test_what_stands_against_a_copy_is_said_with_what_to_do(layout: Layout | None, text: str) -> None:
     assert text in missing(make(seen(layout=layout), {}))
@@ -140,6 +141,34 @@ def test_a_finding_says_who_is_wrong_and_who_may_be_copied() -> None:
 def test_a_finding_that_proves_nobody_right_has_nothing_copied(fields: dict[str, Any], text: str) -> None:
     (claim,) = claims([of(**fields)])
     assert (text in claim.missing, claim.sources) == (True, frozenset())
+
+
+def test_a_person_may_say_who_is_right_where_no_finding_proves_it() -> None:
+    undecided = {"value at offset 3": [1], "value at offset 9": [2], "value at offset 17": [3]}
+    (claim,) = claims([of(sides=undecided)])
+    assert claim.missing
+    assert claim.by_word == {1: frozenset({3}), 2: frozenset({3})}, "the accused alone is copied anew"
+    made = make(seen(claim), {}, more=Said(right=1))
+    assert made.missing == ()
+    assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]
+    assert "broker 1 is right: whoever made this plan says so. No evidence proves it" in made.steps[0].needs
+    assert "If broker 1 is not right, what broker 3 shows rightly is lost." in made.steps[1].warning
+    (open_,) = claims([of(sides=undecided, broker=NOBODY)])
+    both = make(seen(open_), {}, more=Said(right=2))
+    assert [list(step.move.gone) for step in both.steps if step.kind == "assignment"][1:4:2] == [[3], [1]]
+    assert "--right BROKER" in missing(make(seen(open_), {}))
+
+
+@pytest.mark.parametrize(
+    ("claim", "right", "text"),
+    [
+        (WRONG, 3, "--right 3 contradicts it: it proves that brokers 1 and 2 may be copied"),
+        (Claim("f1", missing="all replicas share it", offsets=(17,)), 1, "all replicas share it"),
+    ],
+    ids=["a proof", "all share it"],
+)
+def test_whoever_contradicts_a_finding_is_refused(claim: Claim, right: int, text: str) -> None:
+    assert text in missing(make(seen(claim), {}, more=Said(right=right)))
 
 
 def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:

@@ -12,6 +12,7 @@ from parallax.model import Outcome
 from parallax.repair.actions import TAKES_MS, Asked, Assign, Elect, Put, Wait
 from parallax.repair.claims import Claim
 from parallax.repair.command import document
+from parallax.repair.copies import Said
 from parallax.repair.decide import following, outdated
 from parallax.repair.plan import Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
@@ -213,6 +214,20 @@ def test_nothing_is_deleted_that_no_finding_proves_wrong_any_more() -> None:
         for events in ((), (intended(DROP),)):
             kind, reason = put(next_of(up_to(DROP, *events), at((1, 3, 2), claims=claims)))
             assert (kind, why in reason) == (EventKind.STOPPED, True), reason
+
+
+def test_what_a_person_says_is_right_counts_as_long_as_nothing_proves_otherwise() -> None:
+    plan = make(
+        replace(KNOWN, claims=(Claim("f1", frozenset({3}), by_word={1: frozenset({3})}, missing="-"),)),
+        {},
+        more=Said(right=1),
+    )
+    assert [step.is_said for step in plan.steps if isinstance(step, MoveStep)] == [True] * 4
+    unproven = Claim("f1", frozenset({3}), by_word={1: frozenset({3})}, missing="nothing proves it")
+    assert next_of(up_to(DROP, intended(DROP)), at((1, 3, 2), claims=(unproven,)), plan=plan) == Assign(2, (1, 2))
+    proven = Claim("f1", frozenset({1}), frozenset({2, 3}), (17,))
+    kind, reason = put(next_of(up_to(DROP, intended(DROP)), at((1, 3, 2), claims=(proven,)), plan=plan))
+    assert (kind, "no finding proves any more that broker 3 is wrong" in reason) == (EventKind.STOPPED, True)
 
 
 def test_what_was_taken_away_is_given_back_whatever_stands_by_then() -> None:
