@@ -44,7 +44,7 @@ def steps(known: Grounds) -> tuple[Step, ...]:
         )
         return (compare, _acknowledge(known, "Where it is right, acknowledge the finding."))
     if finding.broker == NOBODY:
-        return (_compare(known, "what the sides show"), Step(_WRITE_AGAIN))
+        return (_compare(known, "what the sides show"), Step(_WRITE_AGAIN), _by_word(known))
     if known.is_of_the_index:
         return _rebuild(known)
     first = _who_leads(known)
@@ -54,7 +54,7 @@ def steps(known: Grounds) -> tuple[Step, ...]:
         return (first, *_find_out(known, known.if_right))
     if not known.right:
         find = "Find out which replica is right before any is copied or wiped: the evidence does not prove it. "
-        return (first, _compare(known, "what they show", lead=find))
+        return (first, _compare(known, "what they show", lead=find), _by_word(known))
     in_place = (_in_place(known),) if finding.kind in OPEN_KINDS else ()
     if known.repair is None:
         return (first, *in_place, Step(_wait_for_others(known)))
@@ -73,6 +73,14 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
     more = ("--format", "json") if finding.is_incident else ()
     shown = shell.parallax("findings", "show", finding.finding_id, *more)
     return Step(f"{lead}Compare {what} with the system that wrote it{rest}", f"{shown}\n{show_record(finding, shell)}")
+
+
+def _by_word(known: Grounds) -> Step:
+    text = (
+        "Once you know which replica is right, have those that are wrong copied anew from it: plan with --right and the "
+        "id of its broker. A wrong choice deletes what was right."
+    )
+    return Step(text, _plan(known))
 
 
 def _acknowledge(known: Grounds, text: str) -> Step:

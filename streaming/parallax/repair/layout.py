@@ -104,7 +104,7 @@ def too_slow(layout: Layout, size: int) -> str:
         return ""
     return (
         f"a throttle holds copies back to {layout.throttle:,} bytes a second (leader. and "
-        "follower.replication.throttled), so one would take longer than half of delete.retention.ms and could miss what "
+        "follower.replication.throttled), so one takes longer than half of delete.retention.ms and could miss what "
         f"is cleaned meanwhile. Allow {floor:,} bytes a second at least, or take the throttle away"
     )
 
