@@ -73,6 +73,8 @@ def mend(cluster: Cluster, settings: Settings, findings: Sequence[Finding], mend
         say: told what happens.
     """
     found = sorted((one for one in findings if one.is_open), key=lambda one: one.topic)
+    over = sorted({one.topic for one in findings} - {one.topic for one in found})
+    mended.wrong += [f"NOT REPAIRED: {topic}: its finding was over before" for topic in over]
     for topic in {one.topic for one in found}:
         admin.set_topic_config(cluster, topic, {"delete.retention.ms": _KEPT_FOR_MS})
     say(f"the topics keep deletions for {int(_KEPT_FOR_MS) // 60_000} min from here on, so that a copy misses none")

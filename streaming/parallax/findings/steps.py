@@ -77,8 +77,8 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
 
 def _by_word(known: Grounds) -> Step:
     text = (
-        "Once you know which replica is right, have those that are wrong copied anew from it: plan with --right and the "
-        "id of its broker. A wrong choice deletes what was right."
+        "Once you know which replica is right, have those that are wrong copied anew from it: plan with --right and "
+        "the id of its broker. A wrong choice deletes what was right."
     )
     return Step(text, _plan(known))
 

@@ -15,7 +15,7 @@ from parallax.findings.moves import Move, Purpose, copying, first_of
 from parallax.moments import span_text
 from parallax.repair.claims import Together, together
 from parallax.repair.layout import Layout, has_room, hindered, slowest, too_slow
-from parallax.repair.seen import Look
+from parallax.repair.seen import Look, shows_the_same
 from parallax.repair.steps import MoveStep
 from parallax.replica.changes import MOVE_RIGHTS
 from parallax.shell import Shell
@@ -63,12 +63,17 @@ def copies(
             *missing,
             f"{named}: the replica that is wrong is none of the partition's any more. Wait for the job.",
         ]
-    sources = joint.sources & set(look.assigned)
-    if not sources:
+    able = sorted(joint.sources & set(look.assigned))
+    if not able:
         return [], [
             *missing,
             f"{named}: no replica is proven right by all of them. Have what is right written once more.",
         ]
+    alike = {one: why for one in able if (why := shows_the_same(look, one, wrong, said.right))}
+    sources = [one for one in able if one not in alike]
+    if not sources:
+        why = next(iter(alike.values()))
+        return [], [*missing, f"{named}: {why}. Wait until the job has asked the replicas again, and plan again."]
     layout, source = look.layout or Layout(error="it was not looked at"), first_of(look.assigned, look.leader, sources)
     room = _Room(layout, look.assigned, layout.sizes.get(source, 0), wrong)
     if why := hindered(layout, look.place, is_paused=said.is_paused) or room.lacking() or too_slow(layout, room.size):

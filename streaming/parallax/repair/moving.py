@@ -12,7 +12,7 @@ from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Change, Ele
 from parallax.repair.claims import together
 from parallax.repair.layout import Layout
 from parallax.repair.record import EventKind, Repair
-from parallax.repair.seen import Look, disturbed
+from parallax.repair.seen import Look, disturbed, shows_the_same
 from parallax.repair.steps import MoveStep
 
 _TELL_MS = 20_000
@@ -191,7 +191,7 @@ def _unproven(step: MoveStep, look: Look) -> str:
         return f"no finding proves any more that {named} is wrong, and what may be copied"
     if step.source not in known.sources:
         return f"no finding proves any more that broker {step.source} is right"
-    return ""
+    return shows_the_same(look, step.source, wrong or step.wrong, step.source if step.is_said else None)
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,6 +193,31 @@ def disturbed(look: Look) -> str:
     return "; ".join(f"broker {broker} does not say what it holds ({error})" for broker, error in silent.items())
 
 
+def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
+    """That a replica which counts as right shows now what a wrong one shows: it was copied since, or the other was.
+
+    Where a wrong one shows nothing any more, nothing is said: the trace of it may be cleaned.
+
+    Args:
+        look: at the partition, with what the replicas show at the offsets of the findings.
+        source: the replica that counts as right.
+        wrong: those that count as wrong.
+        right: the replica that a person says is right; None where nobody does.
+    """
+    for broker in sorted(wrong):
+        for claim in look.claims:
+            if broker not in claim.wrong_if(right):
+                continue
+            theirs, ours = (_kept(look.shown.get(one, {}), claim.offsets) for one in (broker, source))
+            if theirs and theirs == ours:
+                return f"broker {source} shows the same as broker {broker} by now (finding {claim.finding})"
+    return ""
+
+
+def _kept(shown: Mapping[int, Row], offsets: Iterable[int]) -> list[list[Any]]:
+    return [shown[offset].kept for offset in offsets if offset in shown]
+
+
 def brokers(some: Collection[int]) -> str:
     """Brokers with the verb ``to be``."""
     ids = sorted(some)
@@ -201,4 +226,16 @@ def brokers(some: Collection[int]) -> str:
     return f"brokers {', '.join(map(str, ids[:-1]))} and {ids[-1]} are"
 
 
-__all__ = ["END_MARKERS", "OUTCOMES", "End", "Log", "Look", "Replica", "Row", "Transaction", "brokers", "disturbed"]
+__all__ = [
+    "END_MARKERS",
+    "OUTCOMES",
+    "End",
+    "Log",
+    "Look",
+    "Replica",
+    "Row",
+    "Transaction",
+    "brokers",
+    "disturbed",
+    "shows_the_same",
+]

@@ -66,6 +66,11 @@ class Cluster:
         wanted = self.target or self.assigned
         return [*wanted, *(b for b in self.assigned if b not in wanted)]
 
+    @property
+    def has_right(self) -> bool:
+        """Whether a right copy is left."""
+        return any(one.is_whole and not one.is_wrong for one in self.copies.values())
+
     def assign(self, replicas: tuple[int, ...], *, ours: bool) -> None:
         if self.target is not None:  # the one before is given up: what it added goes, unless it is wanted
             for broker in set(self.target) - set(self.assigned) - set(replicas):
@@ -79,6 +84,7 @@ class Cluster:
         """Let the controller end a reassignment whose replicas are all in sync."""
         if self.target is None or not set(self.target) <= self.isr:
             return
+        was_right = self.has_right
         before, self.assigned, self.target = self.holders, self.target, None
         gone = [b for b in before if b not in self.assigned]
         for broker in gone:
@@ -89,7 +95,7 @@ class Cluster:
             self.elect()
         elif gone:
             self.epoch += 1
-        if not any(not one.is_wrong and one.is_whole for one in self.copies.values()) and self.is_ours:
+        if was_right and not self.has_right and self.is_ours:
             self.errors.append("no right copy is left")
 
     def elect(self, wanted: int | None = None) -> None:

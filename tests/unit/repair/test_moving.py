@@ -216,6 +216,20 @@ def test_nothing_is_deleted_that_no_finding_proves_wrong_any_more() -> None:
             assert (kind, why in reason) == (EventKind.STOPPED, True), reason
 
 
+def test_nothing_is_deleted_once_what_counts_as_right_shows_the_same() -> None:
+    alike = at((1, 3, 2), shown={1: OTHER, 3: OTHER})
+    why = "broker 1 shows the same as broker 3 by now (finding f1)"
+    for events in ((), (intended(DROP),)):
+        assert put(next_of(up_to(DROP, *events), alike)) == (EventKind.STOPPED, why)
+    cleaned = at((1, 3, 2))
+    assert next_of(up_to(DROP, intended(DROP)), cleaned) == Assign(2, (1, 2)), "a trace that is cleaned says nothing"
+    everywhere = replace(KNOWN, shown=dict.fromkeys((1, 2, 3), OTHER))
+    (missing,) = make(everywhere, {}).missing
+    assert "shows the same as broker 3 by now" in missing
+    one = make(replace(KNOWN, shown={1: OTHER, 2: {}, 3: OTHER}), {})
+    assert [step.source for step in one.steps if isinstance(step, MoveStep)] == [2] * 4, "another one is copied"
+
+
 def test_what_a_person_says_is_right_counts_as_long_as_nothing_proves_otherwise() -> None:
     plan = make(
         replace(KNOWN, claims=(Claim("f1", frozenset({3}), by_word={1: frozenset({3})}, missing="-"),)),
