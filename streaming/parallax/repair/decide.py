@@ -38,7 +38,7 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
         return None
     step = next((step for step in plan.steps if step.number not in repair.proven), None)
     if step is None:
-        return made.event(EventKind.OVER, reason="every step is done, and every replica shows it")
+        return made.event(EventKind.OVER, reason="every step is done and proven")
     if another := _another(plan, look):
         return made.event(EventKind.STOPPED, step.number, reason=another)
     if not repair.is_kept:

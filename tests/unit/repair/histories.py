@@ -250,8 +250,10 @@ class History:
                     self.event(EventKind.ANSWERED, action.step)
 
     def check_over(self, plan: Plan) -> None:
+        """Those that were copied anew are right; what somebody else has made wrong meanwhile is another finding's."""
         copies = self.cluster.copies
-        wrong = sorted(broker for broker in plan.replicas if broker in copies and copies[broker].is_wrong)
+        anew = self.claim.wrong & set(plan.replicas) & copies.keys()
+        wrong = sorted(broker for broker in anew if copies[broker].is_wrong)
         if wrong:
             self.cluster.errors.append(f"it is over, and brokers {wrong} are wrong")
 

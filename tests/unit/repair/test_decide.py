@@ -103,7 +103,7 @@ def test_a_step_is_proven_by_what_every_replica_shows(answered: tuple[Event, ...
     assert put(next_of(mended(), KEPT, INTENDED, *answered)) == (EventKind.PROVEN, f"end marker at offset {END}")
     assert put(next_of(mended(), KEPT, INTENDED, PROVEN)) == (
         EventKind.OVER,
-        "every step is done, and every replica shows it",
+        "every step is done and proven",
     )
     assert next_of(mended(), KEPT, INTENDED, PROVEN, event(EventKind.OVER)) is None
 
