@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from parallax.findings.grounds import in_words
@@ -46,9 +46,20 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
             return made.event(EventKind.PROVEN, step.number, reason=f"{_shown(step, look)}{late}")
         is_to_elect = step.move.elects and look.leader != step.move.replicas[0] and not is_late
         return None if is_to_elect else stop_if_late(left)
+    if look.assigned != step.before:
+        return stop_if_late(f"its replicas are {list(look.assigned)} still")
     if step.number not in repair.answered:
         return None
     return stop("the reassignment was cancelled by somebody else") if is_late else Wait("no broker shows it yet")
+
+
+def _is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
+    """Whether replicas are those of an assignment, or of one that goes over into another one.
+
+    Brokers show both together until they know that it is over, which is some moments after the controller does.
+    """
+    pairs = (set(one) | set(other) for one in states for other in states if one != other)
+    return assigned in states or set(assigned) in pairs
 
 
 def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
@@ -56,7 +67,7 @@ def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout:
     target = layout.moving.get(look.place)
     if target not in (None, step.move.replicas):
         return f"somebody else has it reassigned, to brokers {list(target or ())}"
-    if target is None and look.assigned not in (step.before, step.move.replicas):
+    if target is None and not _is_known(look.assigned, (step.before, step.move.replicas)):
         return f"the partition was reassigned by somebody else: its replicas are {list(look.assigned)}"
     return _led_otherwise(step, intended, look) or _out_of_sync(step, look)
 
@@ -235,8 +246,10 @@ def undone(
     layout = look.layout or Layout(error="it was not looked at")
     if layout.error:
         return Wait(layout.error)
-    target = layout.moving.get(look.place, look.assigned)
-    if target not in ours | {goal}:
+    target, known = layout.moving.get(look.place, look.assigned), ours | {goal}
+    if target not in known and _is_known(target, known) and made.at_ms - repair.at_ms < TAKES_MS:
+        return Wait("no broker shows it yet")
+    if target not in known:
         reason = f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back"
         return made.event(EventKind.STOPPED, reason=reason)
     if target == goal:

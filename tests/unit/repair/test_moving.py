@@ -197,6 +197,24 @@ def test_a_copy_that_may_be_of_another_replica_stops_it(look: Look, why: str) ->
     assert put(next_of(up_to(COPY, intended(COPY)), look)) == (EventKind.STOPPED, why)
 
 
+def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_elses() -> None:
+    two = replace(LAYOUT, sizes={1: 1, 2: 1})
+    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
+    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
+    plan = make(start, {})
+    drop = plan.steps[0]
+    assert isinstance(drop, MoveStep)
+    assert (drop.before, drop.move.replicas) == ((1, 2), (1, 3))
+    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, 1))
+    between = at((1, 3, 2))
+    assert next_of(mine, between, plan=plan) == Wait("its replicas are [1, 3, 2] still")
+    late = replace(between, at_ms=NOW + TAKES_MS + 1)
+    assert put(next_of(mine, late, plan=plan)) == (EventKind.STOPPED, "its replicas are [1, 3, 2] still")
+    back = up_to(drop, intended(drop), event(EventKind.UNDOING))
+    assert next_of(back, between, plan=plan) == Wait("no broker shows it yet")
+    assert put(next_of(back, late, plan=plan))[0] is EventKind.STOPPED
+
+
 def test_a_reassignment_that_somebody_cancels_stops_it_and_is_not_asked_for_again() -> None:
     mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
     cancelled = at((1, 2))
