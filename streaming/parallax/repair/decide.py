@@ -16,6 +16,7 @@ from parallax.repair.plan import Plan
 from parallax.repair.record import EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
 from parallax.repair.steps import EndStep, MoveStep, Step
+from parallax.repair.undoing import undone
 
 KEPT_ROWS = 1_000
 """Rows of one transaction on one replica that are put on record; of the others their number."""
@@ -33,7 +34,7 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
     """
     made = Maker(repair, look.at_ms, owner)
     if repair.phase is Phase.UNDOING:
-        return _undoing(repair, plan, look, asked, made)
+        return _undoing(plan, look, asked, made)
     if repair.phase is not Phase.RUNNING:
         return None
     step = next((step for step in plan.steps if step.number not in repair.proven), None)
@@ -63,11 +64,10 @@ def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: As
     return ending.following(step, look, intended, asked, made)
 
 
-def _undoing(repair: Repair, plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
+def _undoing(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if another := _another(plan, look):
         return made.event(EventKind.STOPPED, reason=another)
-    ours = {state for step in plan.steps if isinstance(step, MoveStep) for state in (step.before, step.move.replicas)}
-    return moving.undone(repair, plan.replicas, ours, look, asked, made)
+    return undone(plan.replicas, [step for step in plan.steps if isinstance(step, MoveStep)], look, asked, made)
 
 
 def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:

@@ -1,4 +1,4 @@
-"""A step that assigns a partition: what comes next of it, by what the brokers show; and what puts it back. Pure."""
+"""A step that assigns a partition: what comes next of it, by what the brokers show. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parallax.repair.record import EventKind, Repair
 from parallax.repair.seen import Look, disturbed, shows_the_same
 from parallax.repair.steps import MoveStep
 
-_TELL_MS = 20_000
+TELL_MS = 20_000
 """How often a process that waits for a copy says on record that it is at work (`parallax.repair.owner.SILENT_MS`)."""
 _ELECTED_MS = 2_000
 """An election that changed nothing is asked for again after so long."""
@@ -53,7 +53,7 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
     return stop("the reassignment was cancelled by somebody else") if is_late else Wait("no broker shows it yet")
 
 
-def _is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
+def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
     """Whether replicas are those of an assignment, or of one that goes over into another one.
 
     Brokers show both together until they know that it is over, which is some moments after the controller does.
@@ -67,7 +67,7 @@ def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout:
     target = layout.moving.get(look.place)
     if target not in (None, step.move.replicas):
         return f"somebody else has it reassigned, to brokers {list(target or ())}"
-    if target is None and not _is_known(look.assigned, (step.before, step.move.replicas)):
+    if target is None and not is_known(look.assigned, (step.before, step.move.replicas)):
         return f"the partition was reassigned by somebody else: its replicas are {list(look.assigned)}"
     return _led_otherwise(step, intended, look) or _out_of_sync(step, look)
 
@@ -77,7 +77,7 @@ def _told(repair: Repair, step: MoveStep, layout: Layout, made: Maker) -> Action
     whole = layout.sizes.get(step.source, 0)
     copied = (f"broker {b} has {layout.sizes.get(b, 0):,} of {whole:,} bytes" for b in step.move.copied)
     said = ", ".join(copied) or "it is being reassigned"
-    if made.at_ms - repair.at_ms < _TELL_MS:
+    if made.at_ms - repair.at_ms < TELL_MS:
         return Wait("it is being copied" if step.move.copied else "it is being reassigned")
     return made.event(EventKind.WORKING, step.number, reason=said)
 
@@ -195,7 +195,9 @@ def _unproven(step: MoveStep, look: Look) -> str:
     """That findings do not prove any more that what is to be deleted is wrong, and that the source is right."""
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
-        return ""  # what is given back, or put in order, has to be, whatever stands
+        # What is given back, or put in order, has to be, whatever stands; but no right copy goes for it.
+        right = step.source if step.is_said else None
+        return shows_the_same(look, step.source, set(step.wrong) - {*step.move.copied}, right) if step.move.gone else ""
     known = together(look.claims, step.source if step.is_said else None)
     if known is None or not wrong <= known.wrong:
         named = in_words(wrong or step.wrong)
@@ -230,43 +232,4 @@ def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> A
     return change
 
 
-def undone(
-    repair: Repair, goal: tuple[int, ...], ours: set[tuple[int, ...]], look: Look, asked: Asked | None, made: Maker
-) -> Action:
-    """What comes next where a repair is undone: the partition is assigned as it was.
-
-    Args:
-        repair: as it is on record.
-        goal: the replicas as they were assigned.
-        ours: the assignments that the repair made or found.
-        look: at the partition.
-        asked: what this process knows of its last request.
-        made: makes events.
-    """
-    layout = look.layout or Layout(error="it was not looked at")
-    if layout.error:
-        return Wait(layout.error)
-    target, known = layout.moving.get(look.place, look.assigned), ours | {goal}
-    if target not in known and _is_known(target, known) and made.at_ms - repair.at_ms < TAKES_MS:
-        return Wait("no broker shows it yet")
-    if target not in known:
-        reason = f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back"
-        return made.event(EventKind.STOPPED, reason=reason)
-    if target == goal:
-        if look.place in layout.moving:
-            if made.at_ms - repair.at_ms < _TELL_MS:
-                return Wait("it is being copied")
-            return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
-        if out := set(goal) - look.isr:
-            return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
-        return made.event(EventKind.CLOSED, reason=f"the replicas are assigned as they were: {list(goal)}")
-    change = Assign(0, goal)
-    mine = asked if asked is not None and asked.change == change else None
-    if mine is not None and mine.refusal:
-        return made.event(EventKind.STOPPED, reason=f"the cluster refused to put it back: {mine.refusal}")
-    if mine is not None and look.at_ms - mine.at_ms < TAKES_MS:
-        return Wait("no broker shows it yet")
-    return change
-
-
-__all__ = ["after", "following", "intention", "lacking", "undone", "unlike"]
+__all__ = ["TELL_MS", "after", "following", "intention", "is_known", "lacking", "unlike"]

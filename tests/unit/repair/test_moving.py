@@ -308,6 +308,22 @@ def test_undo_assigns_the_partition_as_it_was_whichever_step_was_the_last() -> N
     assert put(next_of(undoing(), back)) == (EventKind.CLOSED, "the replicas are assigned as they were: [3, 1, 2]")
 
 
+def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:
+    two = replace(LAYOUT, sizes={1: 1, 2: 1})
+    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
+    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
+    plan = make(start, {})
+    copy = plan.steps[1]
+    assert isinstance(copy, MoveStep)
+    mine = up_to(copy, intended(copy), event(EventKind.UNDOING))
+    assert next_of(mine, at((1, 3)), plan=plan) == Assign(0, (1, 2))
+    kind, reason = put(next_of(mine, at((1, 3), leader=3), plan=plan))
+    assert (kind, "broker 3 would delete its copy, and may be right: broker 1, which is" in reason) == (
+        EventKind.STOPPED,
+        True,
+    )
+
+
 def test_undo_leaves_alone_what_somebody_else_has_assigned() -> None:
     kind, reason = put(next_of(undoing(), at((1, 4))))
     assert (kind, "nothing is put back" in reason) == (EventKind.STOPPED, True)
