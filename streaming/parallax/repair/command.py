@@ -25,7 +25,7 @@ from parallax.repair.copies import NOTHING_SAID, Said
 from parallax.repair.decide import outdated
 from parallax.repair.looking import Lookout, Wanted
 from parallax.repair.owner import in_words, is_at_work, myself
-from parallax.repair.plan import FORMAT, Plan, make
+from parallax.repair.plan import FORMAT, Plan, make, wants_copies
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.run import RepairCommandError, Run, Say, said, wanted
 from parallax.repair.steps import EndStep, MoveStep
@@ -73,7 +73,11 @@ def plan(
         FindingsTableError: the findings cannot be read.
     """
     with _lookout(settings, place, say) as (lookout, _):
-        return make(lookout.look(Wanted(places=True)), said, Shell.of(settings.kafka), more)
+        shell, seen = Shell.of(settings.kafka), lookout.look()
+        made = make(seen, said, shell, more)
+        if not wants_copies(seen, made):
+            return made
+        return make(lookout.look(Wanted(places=True)), said, shell, more)
 
 
 def document(made: Plan) -> dict[str, Any]:

@@ -132,6 +132,12 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
     )
 
 
+def wants_copies(look: Look, made: Plan) -> bool:
+    """Whether something stands that its end markers do not end: who may hold the partition has to be known then."""
+    ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
+    return any(one.transaction not in ended for one in look.claims)
+
+
 def _ends(look: Look, said: Mapping[int, str], shell: Shell) -> tuple[list[Step], list[tuple[str, set[int]]]]:
     """The end markers that can be written; and why others cannot, with the brokers that hold the transaction open."""
     over = sorted((one for one in look.transactions if not one.goes_on), key=lambda one: one.start_offset)
@@ -242,4 +248,4 @@ def _by_hand(look: Look, one: Transaction, end: End, shell: Shell) -> str:
     return "None: kafka-transactions.sh writes no COMMIT marker."
 
 
-__all__ = ["FORMAT", "Plan", "make", "proofs"]
+__all__ = ["FORMAT", "Plan", "make", "proofs", "wants_copies"]

@@ -14,7 +14,7 @@ import pytest
 from parallax.model import TopicPartition
 from parallax.repair import command
 from parallax.repair.claims import Claim
-from parallax.repair.looking import Wanted
+from parallax.repair.looking import NOTHING_MORE, Wanted
 from parallax.repair.record import EventKind
 from parallax.repair.seen import Look
 from parallax.repair.table import RepairTable
@@ -40,7 +40,7 @@ class Cluster:
         self.fails: list[tuple[Exception, bool]] = []
         self.automation = ""
 
-    def look(self, wanted: Wanted) -> Look:
+    def look(self, wanted: Wanted = NOTHING_MORE) -> Look:
         shown = {broker: OTHER for broker in self.assigned if broker in self.wrong}
         seen = at(self.assigned, leader=self.leader, epoch=self.epoch, shown=shown)
         assert seen.layout is not None
