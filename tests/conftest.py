@@ -44,7 +44,15 @@ FAULTY = ("test_faults_brokers", "test_faults_storage")
 HURT = ("test_cluster_events", "test_lab_admin")
 """Modules whose tests stop brokers and leave all of them running (fixture ``hurt``), on one worker."""
 
-LEFT_IN_PEACE = ("test_replica", "test_lab", "test_guard", "test_repair", "test_wheel", "test_hanging_transactions")
+LEFT_IN_PEACE = (
+    "test_replica",
+    "test_lab",
+    "test_guard",
+    "test_repair",
+    "test_repair_copy",
+    "test_wheel",
+    "test_hanging_transactions",
+)
 """Modules with some quick tests on the brokers that all share (fixture ``kafka``), on one worker."""
 
 COMPUTING = ("test_s3_server",)

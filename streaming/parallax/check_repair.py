@@ -8,7 +8,7 @@ from parallax.check_line import Line, Result
 from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.repair.table import read_record
-from parallax.replica.changes import MARKER_RIGHTS
+from parallax.replica.changes import MARKER_RIGHTS, MOVE_RIGHTS
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.views.event_log import EventLogError
@@ -31,17 +31,20 @@ def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
     if settings.repair.mode == "off":
         return
     try:
-        may = client.may_write_end_markers()
+        may = client.may_repair()
     except ReplicaError as error:
         yield Line(_ABOUT, Result.UNKNOWN, f"what it may do could not be asked ({one_line(error)}).")
         return
     if may is None:
         problem = f"whether {MARKER_RIGHTS} is granted is not known: grant DESCRIBE on the cluster as well"
         yield Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")
-    elif may:
+    elif may.mark and not may.move:
+        problem = f"end markers can be written; for copies {MOVE_RIGHTS} is missing"
+        yield Line(_ABOUT, Result.NOTE, f"repair.mode is on: {problem}.")
+    elif may.mark:
         yield Line(_ABOUT, Result.FINE, "repair.mode is on, and it has its rights on the cluster.")
     else:
-        problem = f"{MARKER_RIGHTS} is missing: no end marker can be written"
+        problem = f"{MARKER_RIGHTS} is missing: nothing can be repaired"
         yield Line(_ABOUT, Result.WRONG, f"repair.mode is on. {problem}.")
 
 

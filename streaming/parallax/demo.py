@@ -28,6 +28,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parallax.config import ConfigError, Settings, validate
+from parallax.demo_repair import Mended, mend
 from parallax.findings.finding import Finding, current
 from parallax.findings.report import as_document, key_text
 from parallax.findings.table import FindingsTableError, read_events
@@ -85,9 +86,13 @@ def run_demo(
     *,
     stay: bool = False,
     guard: bool = False,
+    repair: bool = False,
     output: str = "text",
 ) -> int:
     """Run the demo; return the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
+
+    With ``repair`` it is 0 only if each was repaired as well, and consumers of the broker that was wrong read what is
+    right.
 
     Args:
         kafka_version: of the lab's brokers.
@@ -96,6 +101,7 @@ def run_demo(
         picture: where to write what the terminal showed as SVG.
         stay: leave brokers and job up until Ctrl+C, for whoever wants to look at the status page.
         guard: play each script twice in one outage, on a topic that the job guards and on one that it does not.
+        repair: have each finding repaired, and read as a consumer does once the broker leads that was wrong.
         output: ``text``, or ``json``: a document at the end; what people are told is on standard error then.
 
     Raises:
@@ -117,16 +123,19 @@ def run_demo(
     folder = data or Path(tempfile.mkdtemp(prefix="parallax-demo-"))
     board = Board(f"Parallax demo: Kafka {kafka_version}, {producer} transactions")
     with _display(console, board) as show, Cluster(kafka_version, progress=board.say) as cluster:
-        settings = demo_settings(cluster.bootstrap_servers, folder, guard=guard)
+        settings = demo_settings(cluster.bootstrap_servers, folder, guard=guard, repair=repair)
         job = Job(settings, board.say)
         show(job)
         watch = _GuardWatch(settings, board) if guard else None
+        mended = Mended()
         try:
             job.start()
             expected = _play(cluster, job, producer, board) if watch is None else watch.play(cluster, job, producer)
             _await_findings(folder, expected, board)
             if watch is not None:
                 watch.await_release()
+            if repair:
+                mend(cluster, settings, standing(folder), mended, board.say)
             if stay:
                 _stay(job, board)
         finally:
@@ -136,12 +145,15 @@ def run_demo(
         board.say("stopped")
     outcome = judge(expected, standing(folder))
     _report(console, outcome, board, folder, watch)
+    mended.report(console)
     if is_json:
         held = {} if watch is None else {"held": watch.held, "not_as_it_should_be": watch.wrong}
-        print(as_json(_document(outcome, board, folder) | held))  # noqa: T201 - what the command is for
+        done = {"repaired": mended.repaired, "not_repaired": mended.wrong} if repair else {}
+        print(as_json(_document(outcome, board, folder) | held | done))  # noqa: T201 - what the command is for
     if picture is not None:
         console.save_svg(str(picture), title="make demo")
-    return 0 if outcome.as_expected and (watch is None or not watch.wrong) else 1
+    wrong = mended.wrong if watch is None else watch.wrong
+    return 0 if outcome.as_expected and not wrong else 1
 
 
 def _not_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -151,8 +163,8 @@ def _not_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMap
     return event
 
 
-def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False) -> Settings:
-    """Give the settings of the demo's job: the defaults, pointed at the lab; those of the guard if it is wanted."""
+def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False, repair: bool = False) -> Settings:
+    """Give the settings of the demo's job: the defaults, pointed at the lab; those of guard and repair if wanted."""
     guarded: dict[str, Any] = {
         "guard": {
             "mode": "act",
@@ -166,6 +178,7 @@ def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False) 
     }
     return validate(
         (guarded if guard else {})
+        | ({"repair": {"mode": "on"}} if repair else {})
         | {
             "kafka": {"bootstrap.servers": bootstrap_servers},
             "topics": {"pattern": r"(demo|control|guard)\..*"},
@@ -428,7 +441,13 @@ class _display:  # noqa: N801 - used like a function
 
 
 def _step(at: float, text: str) -> Text:
-    style = "bold red" if text.startswith("FOUND") else "bold green" if text.startswith(("HELD", "RELEASED")) else ""
+    style = (
+        "bold red"
+        if text.startswith("FOUND")
+        else "bold green"
+        if text.startswith(("HELD", "RELEASED", "REPAIRED"))
+        else ""
+    )
     return Text.assemble((f"{at:6.1f} s  ", "dim"), (text, style))
 
 

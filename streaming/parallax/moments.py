@@ -1,11 +1,17 @@
-"""Times that others have set, as text: Kafka's settings and records may name any 64 bits of milliseconds."""
+"""The time now, and times as text: Kafka's settings and records may name any 64 bits of milliseconds."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 FOREVER_MS = 100 * 365 * 86_400_000
 """A hundred years: what is kept for longer is kept for as long as anybody asks."""
+
+
+def now_ms() -> int:
+    """The time now, milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
 
 
 def span_text(seconds: float) -> str:

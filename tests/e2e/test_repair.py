@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from parallax.findings.explain import explain
-from parallax.findings.finding import Finding
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
-from parallax.model import FindingKind, FindingStatus, Rule, Severity, TopicPartition
+from parallax.model import TopicPartition
 from parallax.replica.at_offset import at_offset
 from parallax.replica.client import ReplicaClient
 from parallax.shell import Shell
+from tests.e2e.accused import accused
 from tests.e2e.kafka_tools import run_as_written
 
 pytestmark = pytest.mark.timeout(300)
-
-NOW = datetime(2026, 1, 3, tzinfo=UTC)
-
-
-def accused(topic: str, broker: int, leader: int, assigned: list[int]) -> Finding:
-    """A finding that a replica shows a deleted value; all others were read whole and show none."""
-    evidence = {
-        "leader": leader,
-        "assigned": assigned,
-        "sides": {"no value": [other for other in sorted(assigned) if other != broker], "value at offset 0": [broker]},
-        "replicas": {str(one): {} for one in sorted(assigned)},
-    }
-    return Finding(
-        finding_id="a" * 32,
-        sequence=1,
-        status=FindingStatus.CONFIRMED,
-        kind=FindingKind.DELETED_RECORD_RESURRECTED,
-        rule=Rule.LATEST_VALUE,
-        severity=Severity.CRITICAL,
-        topic=topic,
-        partition=0,
-        broker=broker,
-        offset=0,
-        producer_id=-1,
-        transaction_start_offset=-1,
-        marker_offset=-1,
-        key_hash_hi=0,
-        key_hash_lo=1,
-        key=None,
-        summary="It is back.",
-        evidence=json.dumps(evidence),
-        suspect_id="s",
-        first_suspected_at=NOW,
-        decided_at=NOW,
-        exposed=leader == broker,
-    )
 
 
 def test_leadership_goes_to_one_that_is_right_the_accused_gets_a_new_copy_and_the_order_comes_back(

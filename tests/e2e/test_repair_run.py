@@ -1,4 +1,4 @@
-"""Repairs of frozen replicas on real brokers: planned by the finding, killed between two steps, resumed, and proven."""
+"""Repairs on real brokers: planned by the finding, killed between two steps, resumed, proven, and read by consumers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Assigned
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -26,6 +23,7 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
+from parallax.demo_repair import consumed
 from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
@@ -33,6 +31,7 @@ from parallax.lab.traffic import ProducerKind
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus
+from parallax.replica.changes import MayRepair
 from parallax.replica.client import ReplicaClient
 from tests.e2e import witness
 from tests.e2e.play import Played
@@ -135,16 +134,17 @@ def granted(played: Played) -> Iterator[None]:
 def test_its_right_is_asked_for_and_is_known_where_the_cluster_may_be_described(played: Played) -> None:
     with closing(ReplicaClient(witness.options(played.lab), timeout_ms=30_000)) as client:
 
-        def until_it_is(may: bool | None) -> None:
-            until(lambda: client.may_write_end_markers() is may, f"the right to be {may}")
+        def until_it_is(may: MayRepair | None) -> None:
+            until(lambda: client.may_repair() == may, f"the right to be {may}")
 
+        nothing = MayRepair(mark=False, move=False)
         until_it_is(None)
         with allowed(played.lab, AclOperation.DESCRIBE):
-            until_it_is(False)
+            until_it_is(nothing)
             for right in (AclOperation.ALTER, AclOperation.CLUSTER_ACTION):
                 with allowed(played.lab, right):
-                    until_it_is(True)
-                until_it_is(False)
+                    until_it_is(MayRepair(mark=True, move=right is AclOperation.ALTER))
+                until_it_is(nothing)
 
 
 @pytest.mark.parametrize(("producer", "when"), [("legacy", "before"), ("java", "after")])
@@ -177,7 +177,7 @@ def test_a_repair_that_is_killed_beside_its_marker_is_resumed_and_every_replica_
     assert len(read_replica(played.client, 2, topic).markers) <= 1, "it is written once, whenever the process died"
     for broker in (2, 1, 3):
         admin.elect_leaders(played.lab, topic, broker=broker)
-        assert consumed(played, topic)["account-9"] == "120", f"led by broker {broker}"
+        assert consumed(played.lab.bootstrap_servers, topic)["account-9"] == "120", f"led by broker {broker}"
 
 
 def dying(when: str) -> str:
@@ -185,6 +185,7 @@ def dying(when: str) -> str:
     sent = "real(self, *given)" if when == "after" else ""
     return f"""
 import os, signal
+from parallax.replica.changes import MayRepair
 from parallax.replica.client import ReplicaClient
 real = ReplicaClient.write_end_marker
 def dies(self, *given):
@@ -196,33 +197,28 @@ main()
 """
 
 
-def consumed(played: Played, topic: str) -> dict[str, str]:
-    """The latest value of each key for a plain read_committed consumer of the leader, read to its end."""
-    options: dict[str, Any] = {
-        "bootstrap.servers": played.lab.bootstrap_servers,
-        "group.id": "after-the-repair",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-    }
-    latest: dict[str, str] = {}
-    consumer = Consumer(options)
-    try:
-        consumer.assign([Assigned(topic, 0, 0)])
-
-        def is_at_its_end() -> bool:
-            message = consumer.poll(1.0)
-            if message is None:
-                return False
-            if message.error() is not None:
-                return bool(message.error().code() == -191)  # _PARTITION_EOF
-            latest[message.key().decode()] = message.value().decode()
-            return False
-
-        until(is_at_its_end, f"{topic} to be read to its end", timeout=60)
-    finally:
-        consumer.close()
-    return latest
+@pytest.mark.parametrize(
+    ("producer", "script", "said"),
+    [("legacy", "tombstone", ()), ("legacy", "abort", ("--right", 1)), ("java", "commit", ("--right", 3))],
+    ids=["proven right", "an ABORT was missed", "a COMMIT was missed"],
+)
+def test_replicas_that_are_proven_wrong_are_copied_anew_and_each_shows_a_consumer_what_is_right(
+    played: Played, granted: None, tmp_path: Path, producer: ProducerKind, script: str, said: tuple[object, ...]
+) -> None:
+    settings, topic = config(played, tmp_path, "on", witness.options(played.lab)), f"gone-{producer}-{script}"
+    admin.set_topic_config(played.lab, topic, {"delete.retention.ms": "600000"})
+    right = read_replica(played.client, 1, topic).visible
+    assert right == read_replica(played.client, 3, topic).visible
+    one = until(lambda: next((f for f in played.job.findings() if f.topic == topic and f.is_open), None), topic)
+    file = tmp_path / "copy.plan"
+    planned = repair("plan", one.finding_id[:8], "-c", settings, "-o", file, "--format", "json", *said)
+    assert planned.exit_code == 0, planned.output
+    assert [step["move"]["purpose"] for step in json.loads(planned.stdout)["steps"]][-2:] == ["drop", "copy"]
+    over = repair("run", file, "-c", settings, "--yes", "--format", "json")
+    assert (over.exit_code, json.loads(over.stdout)["phase"]) == (0, "over"), over.output
+    for broker in (2, 1, 3):
+        admin.elect_leaders(played.lab, topic, broker=broker)
+        assert consumed(played.lab.bootstrap_servers, topic) == right, f"led by broker {broker}"
 
 
 def test_the_findings_are_over_by_themselves(played: Played) -> None:

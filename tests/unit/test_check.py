@@ -22,6 +22,7 @@ from parallax.model import MissingRight, TopicPartition
 from parallax.repair.record import Event as RepairEvent
 from parallax.repair.record import EventKind as RepairEventKind
 from parallax.repair.table import RepairTable
+from parallax.replica.changes import MayRepair
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import NotABroker, NotHosted, OtherCluster, ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionListing, TransactionListings
@@ -48,7 +49,7 @@ class Client:
     shows = Greeting((4, 2), None, None)
     may_alter = True
     of_brokers: Mapping[str, str] | ReplicaError = MappingProxyType({})
-    may_mark: bool | None = True
+    may_mark: MayRepair | None = MayRepair(mark=True, move=True)
     tells_space = True
     answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
 
@@ -61,7 +62,7 @@ class Client:
     def broker_configs(self, broker: int, names: Sequence[str]) -> Mapping[str, str] | ReplicaError:
         return self.of_brokers
 
-    def may_write_end_markers(self) -> bool | None:
+    def may_repair(self) -> MayRepair | None:
         return self.may_mark
 
     def metadata(self, topics: Sequence[str] | None = None, **_: Any) -> dict[str, TopicMetadata]:
@@ -530,13 +531,14 @@ def test_what_is_held_and_nothing_puts_back_is_named_with_the_command(
 @pytest.mark.parametrize(
     ("may", "result", "text"),
     [
-        (True, Result.FINE, "repair.mode is on, and it has its rights on the cluster."),
-        (False, Result.WRONG, "ALTER (or CLUSTER_ACTION) on the cluster is missing"),
+        (MayRepair(mark=True, move=True), Result.FINE, "repair.mode is on, and it has its rights on the cluster."),
+        (MayRepair(mark=True, move=False), Result.NOTE, "for copies ALTER on the cluster is missing"),
+        (MayRepair(mark=False, move=False), Result.WRONG, "ALTER (or CLUSTER_ACTION) on the cluster is missing"),
         (None, Result.UNKNOWN, "grant DESCRIBE on the cluster as well"),
     ],
 )
 def test_the_right_of_repairs_is_named_where_they_are_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, may: bool | None, result: Result, text: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, may: MayRepair | None, result: Result, text: str
 ) -> None:
     monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_mark": may}))
     (said,) = [line for line in check(of(tmp_path, repair={"mode": "on"})) if line.about == "repair"]
@@ -546,7 +548,7 @@ def test_the_right_of_repairs_is_named_where_they_are_on(
 def test_of_repairs_that_are_off_nothing_is_asked_and_one_that_has_stopped_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_write_end_markers": None}))
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_repair": None}))
     settings = of(tmp_path)
     assert [line for line in check(settings) if line.about == "repair"] == []
     table = RepairTable(settings.storage.path)

@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 
 from parallax import demo
 from parallax.cli import app
+from parallax.config import Settings
+from parallax.demo_repair import Mended
 from parallax.findings.finding import Finding
 from parallax.guard.holds import EventKind
 from parallax.guard.words import SAID
@@ -151,6 +153,29 @@ def test_with_a_guard_both_halves_are_shown_side_by_side_and_settings_count(
     assert all(line in ended.stdout for line in wrong)
     document = json.loads(play([], [found], "--guard", "--format", "json").stdout)
     assert (document["not_as_it_should_be"], document["held"]) == (wrong, Watch.held)
+
+
+@pytest.mark.parametrize("wrong", [[], ["READ WRONGLY: demo.abort"]], ids=["repaired", "not repaired"])
+def test_what_was_repaired_is_listed_and_counts(
+    play: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, wrong: list[str]
+) -> None:
+    def mend(_: object, settings: Settings, found: list[Finding], mended: Mended, __: object) -> None:
+        assert settings.repair.mode == "on"
+        mended.repaired[found[0].topic] = ["Have broker 2 copy it."]
+        mended.wrong += wrong
+
+    monkeypatch.setattr(demo, "mend", mend)
+    ended = play([EXPECTED], [FOUND], "--repair")
+    assert ended.exit_code == len(wrong), ended.output
+    assert "Have broker 2 copy it." in ended.stdout
+    assert all(line in ended.stdout for line in wrong)
+    document = json.loads(play([EXPECTED], [FOUND], "--repair", "--format", "json").stdout)
+    assert (list(document["repaired"]), document["not_repaired"]) == ([FOUND.topic], wrong)
+
+
+def test_what_a_guard_holds_is_not_repaired_as_well(play: Callable[..., Result]) -> None:
+    ended = play([], [], "--guard", "--repair")
+    assert (ended.exit_code, "give one of --guard and --repair" in ended.stderr) == (2, True)
 
 
 def test_the_folder_of_an_earlier_demo_is_refused_before_anything_is_started(tmp_path: Path) -> None:

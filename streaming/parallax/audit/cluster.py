@@ -11,6 +11,7 @@ from typing import Any, Self
 from parallax.audit.plan import Look, PartitionPlan, TopicTraits, behind, traits, updated
 from parallax.config import Settings
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.source.options import matches, progress_options
@@ -136,7 +137,7 @@ class Looker:
 
 def at_ms(look: Look) -> int:
     """When the last replica of a look answered, milliseconds since 1970 UTC."""
-    return max((int(row["observed_at"]) // 1000 for row in look), default=int(time.time() * 1000))
+    return max((int(row["observed_at"]) // 1000 for row in look), default=now_ms())
 
 
 __all__ = ["Looker", "at_ms", "select", "topic_traits"]

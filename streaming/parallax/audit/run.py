@@ -27,6 +27,7 @@ from parallax.compare.suspect import Coverage, Suspect, UnreadRange
 from parallax.config import Settings
 from parallax.counts import counted
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -282,7 +283,7 @@ class Audit:
         """Run the comparison; suspects and coverage come to the driver, states stay where they are."""
         made = frames.compared(opening, chunks, comparer)
         rows = made.select("topic", "partition", "result").collect()
-        self._gathered.take(rows, int(time.time() * 1000), self._shown_from)
+        self._gathered.take(rows, now_ms(), self._shown_from)
         return made
 
     def _rest(

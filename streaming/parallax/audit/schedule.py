@@ -31,6 +31,7 @@ from parallax.errors import one_line
 from parallax.findings.manager import FindingsManager
 from parallax.findings.report import short_id
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.source.pace import Pace, TokenBucket
@@ -333,7 +334,7 @@ def _confirming(settings: Settings, manager: FindingsManager) -> Confirm:
         fresh = manager.new(suspects)
         if fresh:
             create_suspects(settings.storage.path)
-            append_suspects(settings.storage.path, fresh, _WRITER, time.time_ns() // 1_000_000)
+            append_suspects(settings.storage.path, fresh, _WRITER, now_ms())
         return confirm(manager, suspects, settings.audit.confirm_timeout_s)
 
     return confirmed

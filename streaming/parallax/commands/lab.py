@@ -43,14 +43,19 @@ def demo(
     guard: Annotated[
         bool, typer.Option("--guard", help="Five topics that a guard holds, and five that it does not.")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Have each divergence repaired, and read by a consumer afterwards.")
+    ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Start three brokers, make five replicas diverge, and watch Parallax find them."""
+    from parallax.config import ConfigError
     from parallax.demo import run_demo
 
-    raise typer.Exit(
-        run_demo(kafka_version, producer.value, data, picture, stay=stay, guard=guard, output=output.value)
-    )
+    if guard and repair:
+        raise ConfigError("--repair: what a guard has held does not diverge; give one of --guard and --repair")
+    switches = {"stay": stay, "guard": guard, "repair": repair}
+    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture, **switches, output=output.value))
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may run at the same time.")]

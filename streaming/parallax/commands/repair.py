@@ -49,6 +49,12 @@ def plan(
     offset: Annotated[
         list[int] | None, typer.Option(min=0, help="And where that transaction starts; once for each.")
     ] = None,
+    right: Annotated[
+        int | None, typer.Option(help="The broker whose replica is right, where nothing proves it and you know.")
+    ] = None,
+    automation_paused: Annotated[
+        bool, typer.Option("--automation-paused", help="Cruise Control moves nothing until the repair is over.")
+    ] = False,
     file: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the plan to a file, for repair run.")
     ] = None,
@@ -59,6 +65,7 @@ def plan(
     from parallax.model import TopicPartition
     from parallax.repair.command import RepairCommandError, document, place_of
     from parallax.repair.command import plan as made_of
+    from parallax.repair.copies import Said
 
     if (finding is None) == (topic is None) or (topic is None) != (partition is None):
         raise ConfigError("repair plan: give a finding, or --topic and --partition")
@@ -67,7 +74,7 @@ def plan(
         raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
     settings = load(config)
     place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
-    made = made_of(settings, place, said, say)
+    made = made_of(settings, place, said, say, Said(automation_paused, right))
     if file is not None:
         try:
             file.write_text(as_json(document(made)) + "\n", encoding="utf-8")
@@ -90,7 +97,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
     """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
     if not made.steps and not made.missing:
-        lines.append("Nothing stands here that an end marker mends; `parallax findings explain` says what else to do.")
+        lines.append("Nothing that stands here can be repaired.")
     for step in made.steps:
         facts = [
             *(("needs", one) for one in step.needs),
@@ -156,12 +163,11 @@ def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text)
 @app.command()
 @one_line_errors
 def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
-    """Give up a repair: put back what can be put back, and name what cannot."""
+    """Give up a repair: put back what can be put back, and name what cannot. Exit code 1: it could not be put back."""
     from parallax.config import load
     from parallax.repair.command import undo as give_up
 
-    closed = give_up(load(config), repair)
-    typer.echo(as_json(_document(closed)) if output is Format.json else _line(closed))
+    _end(give_up(load(config), repair, say), output, "closed")
 
 
 @app.command()
@@ -177,9 +183,9 @@ def status(config: JobConfig = None, data: JobData = None, output: OutputFormat 
     typer.echo("\n".join(map(_line, repairs)) or "nothing was repaired from here")
 
 
-def _end(repair: Repair, output: Format) -> None:
+def _end(repair: Repair, output: Format, phase: str = "over") -> None:
     typer.echo(as_json(_document(repair)) if output is Format.json else _line(repair))
-    if repair.phase != "over":
+    if repair.phase != phase:
         raise typer.Exit(STOPPED)
 
 

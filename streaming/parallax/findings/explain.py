@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
+from parallax.findings.moves import Purpose
 from parallax.findings.repair import show_record
 from parallax.findings.steps import Step, steps
 from parallax.findings.summary import asked_in_words
@@ -61,6 +62,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
     """
     known = grounds_of(finding, others, shell)
     repair = known.repair
+    is_kept = known.is_of_the_index or repair is None or repair.leaves_one
     return Explanation(
         happened=finding.summary,
         asked=_asked(finding),
@@ -69,8 +71,8 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
         right=_right(known) if finding.stands else "",
         look=show_record(finding, shell),
         steps=steps(known) if finding.stands else (),
-        away=None if repair is None or known.is_of_the_index else repair.as_json(repair.away),
-        back=None if repair is None else repair.as_json(repair.back),
+        away=None if is_kept or repair is None else repair.as_json(Purpose.DROP),
+        back=None if repair is None else repair.as_json(Purpose.COPY),
         runbook=runbook_of(finding),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from parallax.findings.keys import Key, KeyScan
 from parallax.findings.pointing import Known
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
 
 _KEYS = 10_000
 """How many keys of one replica are remembered: those that were asked for last."""
@@ -56,7 +56,7 @@ class ReplicaIndex:
         """
         with self._lock:
             if not self._keys:
-                self.since_ms = int(time.time() * 1000)
+                self.since_ms = now_ms()
             for key, one in known.items():
                 self._keys[key] = self._keys.pop(key, Known()).joined(one)
             while len(self._keys) > _KEYS:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from parallax.findings.finding import Finding, leans_on
 from parallax.model import FindingStatus
 
 _SHORTEST_PREFIX = 4
+AT_LEAST = f"give at least its first {_SHORTEST_PREFIX} characters"
 _NAMED = 5
 """How many findings a message about an ambiguous id names."""
 
 
 class FindingNotNamedError(Exception):
     """An id that names no finding, or several; one line that says what to do, of a dismissed suspect why it is none."""
+
+
+def matching(ids: Iterable[str], wanted: str) -> list[str]:
+    """The ids that are meant by one, or by the beginning of one that is long enough.
+
+    Args:
+        ids: all that there are.
+        wanted: what the user wrote.
+    """
+    prefix = wanted.strip().lower()
+    found = [one for one in ids if one.startswith(prefix) and len(prefix) >= min(_SHORTEST_PREFIX, len(one))]
+    return [one for one in found if one == prefix] or found
 
 
 def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
@@ -26,20 +39,17 @@ def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
     Raises:
         FindingNotNamedError: there is none, or there are several.
     """
-    prefix = wanted.strip().lower()
-    there = [f for i, f in standing.items() if i.startswith(prefix)]
-    matching = [f for f in there if f.status is not FindingStatus.DISMISSED]
-    matching = [f for f in matching if f.finding_id == prefix] or matching
-    if not matching and len(there) == 1 and len(prefix) >= min(_SHORTEST_PREFIX, len(there[0].finding_id)):
-        raise FindingNotNamedError(f"{wanted!r} is no finding: the suspect was dismissed. {_dismissed(there[0])}")
-    if not matching or len(prefix) < min(_SHORTEST_PREFIX, *(len(f.finding_id) for f in matching)):
+    there = matching(standing, wanted)
+    meant = [standing[one] for one in there if standing[one].status is not FindingStatus.DISMISSED]
+    if not meant and len(there) == 1:
         raise FindingNotNamedError(
-            f"{wanted!r} is the id of no finding; give at least its first {_SHORTEST_PREFIX} characters, as "
-            "`parallax findings` shows them"
+            f"{wanted!r} is no finding: the suspect was dismissed. {_dismissed(standing[there[0]])}"
         )
-    if len(matching) > 1:
-        raise FindingNotNamedError(f"{wanted!r} is the beginning of several ids: {_listed(matching)}; give more of it")
-    return matching[0]
+    if not meant:
+        raise FindingNotNamedError(f"{wanted!r} is the id of no finding; {AT_LEAST}, as `parallax findings` shows them")
+    if len(meant) > 1:
+        raise FindingNotNamedError(f"{wanted!r} is the beginning of several ids: {_listed(meant)}; give more of it")
+    return meant[0]
 
 
 def _dismissed(suspect: Finding) -> str:

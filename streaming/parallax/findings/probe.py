@@ -33,6 +33,7 @@ from parallax.findings.requests import (
 )
 from parallax.findings.scan import LogScans, Replica
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
@@ -131,7 +132,7 @@ class Prober:
         Never raises for what a broker does or fails to do: an answer then carries the error.
         """
         history: dict[frozenset[Key], _LazyHistory] = {}
-        return driven(questions(claims, int(time.time() * 1000)), lambda question: self._answer(question, history))
+        return driven(questions(claims, now_ms()), lambda question: self._answer(question, history))
 
     def _answer(self, question: Question, history: dict[frozenset[Key], _LazyHistory]) -> Any:
         if isinstance(question, Where):

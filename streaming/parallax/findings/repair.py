@@ -1,96 +1,59 @@
-"""The commands that repair a replica, in the order in which they are run: Kafka's own tools, to be pasted as they are.
-
-A new copy is taken from the leader. So a replica that is right has to lead first, and whichever is first in the
-assignment is the one that an election of the preferred leader makes the leader: it has to be one that is right until
-the finding is resolved. Otherwise the order of the replicas stays as it was assigned.
-"""
+"""The commands that repair a replica, or show what is wrong with it: Kafka's own tools, to be pasted as they are."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.moves import FEWEST, Move, Purpose, copying, first_of
 from parallax.model import UNKNOWN, FindingKind
-from parallax.shell import Shell, file_from
+from parallax.shell import Shell
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """In which order the replicas of a partition are assigned while one of them gets a new copy.
+    """How the accused of a finding takes a new copy of a replica that is right.
 
     Attributes:
         finding: accuses the replica.
         first: the broker that is to lead: it is right in the finding.
         assigned: the replicas as they are assigned, the preferred leader first.
-        back: all of them, with ``first`` in front.
-        away: these without the accused.
+        moves: by what each is for.
     """
 
     finding: Finding
     first: int
     assigned: tuple[int, ...]
-    back: tuple[int, ...]
-    away: tuple[int, ...]
+    moves: Mapping[Purpose, Move]
 
     @classmethod
     def of(cls, shown: Shown, sources: Collection[int]) -> Self:
         """The assignments that take a copy from one of ``sources`` and change as little as can be."""
-        assigned = shown.assigned
-        candidates = (assigned[0], shown.leader, *assigned)
-        first = next(broker for broker in candidates if broker in sources)
-        back = (first, *(broker for broker in assigned if broker != first))
-        away = tuple(broker for broker in back if broker != shown.finding.broker)
-        return cls(shown.finding, first, assigned, back, away)
+        first = first_of(shown.assigned, shown.leader, sources)
+        moves = copying(shown.assigned, shown.leader, [shown.finding.broker], first)
+        return cls(shown.finding, first, shown.assigned, {move.purpose: move for move in moves})
 
-    def as_json(self, replicas: Sequence[int]) -> str:
-        """An assignment as kafka-reassign-partitions.sh reads it."""
-        partition = {"topic": self.finding.topic, "partition": self.finding.partition, "replicas": list(replicas)}
-        return json.dumps({"version": 1, "partitions": [partition]})
+    def run(self, purpose: Purpose, shell: Shell) -> str:
+        """The lines that make one of the moves."""
+        return self.moves[purpose].command(self.finding.place, shell)
 
-    @property
-    def is_first_already(self) -> bool:
-        """Whether the broker that is to lead is the preferred leader."""
-        return self.assigned[0] == self.first
+    def as_json(self, purpose: Purpose) -> str:
+        """One of the assignments as kafka-reassign-partitions.sh reads it."""
+        return self.moves[purpose].as_json(self.finding.place)
 
     @property
-    def is_to_be_reordered(self) -> bool:
-        """Whether the accused was the preferred leader, which it may be again once it is right."""
-        return self.assigned[0] == self.finding.broker
-
-    def lead(self, shell: Shell) -> str:
-        """Has ``first`` lead; nothing is copied."""
-        finding = self.finding
-        election = f"--election-type preferred --topic {finding.topic} --partition {finding.partition}"
-        elect = f"kafka-leader-election.sh {shell.brokers('--admin.config')} {election}"
-        return elect if self.is_first_already else f"{self._assign('all', self.back, shell)}\n{elect}"
+    def leaves_one(self) -> bool:
+        """Whether one replica alone would be left while the accused has none: another broker has to stand in."""
+        return len(self.moves[Purpose.DROP].replicas) < FEWEST
 
     def describe(self, shell: Shell) -> str:
         """Shows who leads and which replicas there are."""
         return f"kafka-topics.sh {shell.brokers()} --describe --topic {self.finding.topic}"
-
-    def drop(self, shell: Shell) -> str:
-        """Has the accused drop its copy."""
-        return self._assign(f"without-{self.finding.broker}", self.away, shell, is_awaited=True)
-
-    def copy(self, shell: Shell) -> str:
-        """Gives the accused a new copy."""
-        return self._assign("all", self.back, shell, is_awaited=True)
-
-    def reorder(self, shell: Shell) -> str:
-        """Gives the replicas the order back in which they were assigned."""
-        return self._assign("as-before", self.assigned, shell)
-
-    def _assign(self, name: str, replicas: Sequence[int], shell: Shell, *, is_awaited: bool = False) -> str:
-        file = f"parallax-{self.finding.topic}-{self.finding.partition}-{name}.json"
-        tool = f"kafka-reassign-partitions.sh {shell.brokers()} --reassignment-json-file {file}"
-        lines = [file_from(file, self.as_json(replicas)), f"{tool} --execute"]
-        return "\n".join([*lines, f"{tool} --verify"] if is_awaited else lines)
 
 
 def record_offset(finding: Finding) -> int:

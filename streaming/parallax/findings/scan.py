@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from random import Random
@@ -25,6 +24,7 @@ from parallax.findings.keys import Key, KeyScan
 from parallax.findings.lanes import Lanes
 from parallax.findings.lap import Lap
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
 from parallax.replica.errors import LogTruncated, OffsetOutOfRange, ReplicaError
 from parallax.stores import is_remote, rust_path
 
@@ -87,7 +87,7 @@ class LogScans:
         with self._lock:
             lap = self._laps.get(replica)
             if lap is None:
-                lap = self._laps[replica] = Lap(start, end, start, topic_id, int(time.time() * 1000))
+                lap = self._laps[replica] = Lap(start, end, start, topic_id, now_ms())
             lap.want(keys, start, end)
             share = min(lap.share(key) for key in keys)
             error = self._errors.get(broker)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from parallax.findings.cleared import proven_end
 from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
+from parallax.findings.moves import Purpose
 from parallax.findings.repair import Repair, delete_again, show_record, show_transaction
 from parallax.model import NOBODY, FindingKind
 
@@ -43,7 +44,7 @@ def steps(known: Grounds) -> tuple[Step, ...]:
         )
         return (compare, _acknowledge(known, "Where it is right, acknowledge the finding."))
     if finding.broker == NOBODY:
-        return (_compare(known, "what the sides show"), Step(_WRITE_AGAIN))
+        return (_compare(known, "what the sides show"), Step(_WRITE_AGAIN), _by_word(known))
     if known.is_of_the_index:
         return _rebuild(known)
     first = _who_leads(known)
@@ -53,7 +54,7 @@ def steps(known: Grounds) -> tuple[Step, ...]:
         return (first, *_find_out(known, known.if_right))
     if not known.right:
         find = "Find out which replica is right before any is copied or wiped: the evidence does not prove it. "
-        return (first, _compare(known, "what they show", lead=find))
+        return (first, _compare(known, "what they show", lead=find), _by_word(known))
     in_place = (_in_place(known),) if finding.kind in OPEN_KINDS else ()
     if known.repair is None:
         return (first, *in_place, Step(_wait_for_others(known)))
@@ -72,6 +73,14 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
     more = ("--format", "json") if finding.is_incident else ()
     shown = shell.parallax("findings", "show", finding.finding_id, *more)
     return Step(f"{lead}Compare {what} with the system that wrote it{rest}", f"{shown}\n{show_record(finding, shell)}")
+
+
+def _by_word(known: Grounds) -> Step:
+    text = (
+        "Once you know which replica is right, have those that are wrong copied anew from it: plan with --right and "
+        "the id of its broker. A wrong choice deletes what was right."
+    )
+    return Step(text, _plan(known))
 
 
 def _acknowledge(known: Grounds, text: str) -> Step:
@@ -170,9 +179,10 @@ _FROM_THE_LEADER = ", for a new copy is taken from the leader"
 
 def _let_lead(known: Grounds, repair: Repair, why: str) -> Step:
     how = f"run an assignment of all replicas, which copies nothing and puts broker {repair.first} first, and then "
-    if repair.is_first_already:
+    if not repair.moves[Purpose.LEAD].is_new:
         how = "run "
-    return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", repair.lead(known.shell))
+    run = repair.run(Purpose.LEAD, known.shell)
+    return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", run)
 
 
 def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
@@ -222,10 +232,19 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
         "again, says that it is completed. The partition has one replica less until the next step is done."
     )
     deleted = _delete_again(known)
+    first, *rest = (Step(drop, repair.run(Purpose.DROP, shell)), Step(_GIVE_BACK, repair.run(Purpose.COPY, shell)))
+    if repair.leaves_one:
+        first, rest = Step(_STAND_IN, _plan(known)), []
     if deleted:
-        drop = f"Else {drop[:1].lower()}{drop[1:]}"
-    again = Step("Give it a new copy: assign the partition to all of them again.", repair.copy(shell))
-    return (Step(check, repair.describe(shell)), *deleted, Step(drop, repair.drop(shell)), again)
+        first = replace(first, text=f"Else {first.text[:1].lower()}{first.text[1:]}")
+    return (Step(check, repair.describe(shell)), *deleted, first, *rest)
+
+
+_GIVE_BACK = "Give it a new copy: assign the partition to all of them again."
+_STAND_IN = (
+    "Have it take a new copy while another broker stands in, for one replica alone would be left: the plan names that "
+    "broker, and has the commands."
+)
 
 
 def _delete_again(known: Grounds) -> tuple[Step, ...]:
@@ -242,10 +261,10 @@ def _delete_again(known: Grounds) -> tuple[Step, ...]:
 
 def _reorder(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     """The accused may be the preferred leader again once it is right, and not before."""
-    if not repair.is_to_be_reordered:
+    if Purpose.ORDER not in repair.moves:
         return ()
     said = f"When the finding is resolved, give the replicas their order back: {repair.assigned[0]} comes first."
-    return (Step(said, repair.reorder(known.shell)),)
+    return (Step(said, repair.run(Purpose.ORDER, known.shell)),)
 
 
 _BY_ITSELF = "The finding is resolved by itself once the replicas are seen to agree."

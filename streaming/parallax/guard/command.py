@@ -12,7 +12,7 @@ from parallax.errors import one_line
 from parallax.guard.holds import BROKERS, Event, EventKind, Hold, Phase, Record, commands, open_holds
 from parallax.guard.run import ROUND_S, GuardRounds
 from parallax.guard.table import GuardTable
-from parallax.moments import time_text
+from parallax.moments import now_ms, time_text
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.shell import Shell
@@ -156,7 +156,7 @@ def _ask(rounds: GuardRounds, topics: Collection[str], *, hold: bool, is_run_by_
         _check_held(rounds, topics)
     kind = EventKind.ASKED_HOLD if hold else EventKind.ASKED_RELEASE
     for topic in sorted(topics):
-        rounds.append(Event(kind, "", topic, "", time.time_ns() // 1_000_000, reason="a person"))
+        rounds.append(Event(kind, "", topic, "", now_ms(), reason="a person"))
     _await(rounds, topics, hold=hold, acts=not is_run_by_job)
     holds = rounds.guard.record.holds
     return [holds[topic] for topic in sorted(topics) if topic in holds]
@@ -171,7 +171,7 @@ def _check_held(rounds: GuardRounds, topics: Collection[str]) -> None:
 
 
 def _await(rounds: GuardRounds, topics: Collection[str], *, hold: bool, acts: bool) -> None:
-    deadline, began_ms = time.monotonic() + PATIENCE_S, time.time_ns() // 1_000_000
+    deadline, began_ms = time.monotonic() + PATIENCE_S, now_ms()
     step: Callable[[], object] = rounds.round if acts else rounds.read
     command = "hold" if hold else "release"
     problem = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +17,7 @@ from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused, PauseWatch
 from parallax.guard.table import GuardTable
 from parallax.guard.words import SAID
-from parallax.moments import time_text
+from parallax.moments import now_ms, time_text
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
 from parallax.views.event_log import EventLogError, WrittenMeanwhile
@@ -128,7 +127,7 @@ class GuardRounds:
             ReplicaError: no broker answers.
         """
         self.read()
-        began_ms = time.time_ns() // 1_000_000
+        began_ms = now_ms()
         absent = self._absences()
         topics = self.guard.topics(absent, began_ms)
         if self._only is not None:
@@ -136,9 +135,9 @@ class GuardRounds:
         if topics:
             seen = self._lookout.look(topics, {one.place.topic for one in absent})
             # What a look showed was so by its end, and at its beginning at the earliest.
-            now_ms = time.time_ns() // 1_000_000
-            self._on_paused([self._pauses.of(name, one, began_ms, now_ms) for name, one in seen.items()])
-            for action in self.guard.tick(now_ms, seen, absent):
+            seen_ms = now_ms()
+            self._on_paused([self._pauses.of(name, one, began_ms, seen_ms) for name, one in seen.items()])
+            for action in self.guard.tick(seen_ms, seen, absent):
                 self._do(action)
         return self.status()
 
@@ -181,7 +180,7 @@ class GuardRounds:
         self._alter(action)
 
     def _alter(self, action: Alter) -> None:
-        self.guard.asked(action, time.time_ns() // 1_000_000)
+        self.guard.asked(action, now_ms())
         try:
             self._client.alter_configs(action.topic, action.settings)
         except (Unreachable, DeadlineExceeded) as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from parallax.config import FindingSettings
@@ -14,9 +16,12 @@ from parallax.findings.hanging import Open, Standing, Verdict, opened
 from parallax.findings.pace import Paces
 from parallax.findings.table import NoFindingsTableError, read_events
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
+from parallax.repair.claims import claims
+from parallax.repair.placing import layout_of
 from parallax.repair.plan import proofs
-from parallax.repair.reading import ProducerLog
-from parallax.repair.seen import Look, Replica, Transaction
+from parallax.repair.reading import ProducerLog, rows_at
+from parallax.repair.seen import Look, Replica, Row, Transaction
 from parallax.replica.client import PartitionMetadata, ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, UnknownTopic
@@ -24,6 +29,27 @@ from parallax.replica.errors import ReplicaError, UnknownTopic
 _TELL_S = 5.0
 """How often it is said how far a reading is."""
 _SETTLED = Verdict(Standing.HANGS, "no replica holds it open any more")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked at besides what stands in the partition.
+
+    Attributes:
+        transactions: producer and start of some that are looked at even where no replica holds them open.
+        since: from which offset on nothing of a long log is passed over; None: from its end.
+        offsets: at which is looked what each replica shows, and so which brokers hold the partition; None: nothing of
+            it.
+        places: whether, where no offsets are given, it is looked at those that findings name, if any stand.
+    """
+
+    transactions: Collection[tuple[int, int]] = ()
+    since: int | None = None
+    offsets: tuple[int, ...] | None = None
+    places: bool = False
+
+
+NOTHING_MORE = Wanted()
 
 
 def standing(storage: str, place: TopicPartition) -> list[Finding]:
@@ -70,19 +96,18 @@ class Lookout:
         self._paces = Paces(settings.max_bytes_per_second)
         self._logs: dict[tuple[int, int, int], ProducerLog] = {}
 
-    def look(self, also: Collection[tuple[int, int]] = (), since: int | None = None) -> Look:
+    def look(self, wanted: Wanted = NOTHING_MORE) -> Look:
         """Look at the partition now.
 
         Args:
-            also: producer and start of transactions that are looked at even where no replica holds them open.
-            since: from which offset on nothing of a long log is passed over; None: from its end.
+            wanted: what is looked at besides.
 
         Raises:
             UnknownTopic: there is no such partition.
             ReplicaError: no broker answers.
             FindingsTableError: the findings cannot be read.
         """
-        at_ms = time.time_ns() // 1_000_000
+        at_ms = now_ms()
         findings = standing(self._storage, self._place)
         topic = self._client.metadata([self._place.topic])[self._place.topic]
         if topic.error is not None:
@@ -91,6 +116,10 @@ class Lookout:
         if partition is None:
             raise UnknownTopic("no such partition; check its number", topic=self._place.topic)
         replicas = {broker: self._replica(broker) for broker in partition.replicas}
+        said = claims(findings)
+        offsets = wanted.offsets
+        if offsets is None and wanted.places:
+            offsets = tuple(sorted({offset for one in said for offset in one.offsets})) if said else None
         return Look(
             at_ms,
             self._client.cluster_id,
@@ -101,10 +130,21 @@ class Lookout:
             partition.replicas,
             frozenset(partition.isr),
             replicas,
-            tuple(self._transactions(partition, replicas, also, since)),
+            tuple(self._transactions(partition, replicas, wanted.transactions, wanted.since)),
             frozenset(finding.finding_id for finding in findings),
             proofs(findings),
+            said,
+            None if offsets is None else layout_of(self._client, self._place),
+            {} if offsets is None else self._shown(partition.replicas, offsets),
         )
+
+    def _shown(self, brokers: Collection[int], offsets: Collection[int]) -> dict[int, dict[int, Row]]:
+        """What the replicas show at offsets; nothing of those that do not answer."""
+        found = {}
+        for broker in brokers:
+            with contextlib.suppress(ReplicaError):
+                found[broker] = rows_at(self._client, broker, self._place, offsets, self._hasher)
+        return found
 
     def _replica(self, broker: int) -> Replica:
         try:
@@ -160,4 +200,4 @@ class Lookout:
             self._say(f"reading broker {broker}: offset {position} of {end}")
 
 
-__all__ = ["Lookout"]
+__all__ = ["NOTHING_MORE", "Lookout", "Wanted"]

@@ -1,75 +1,36 @@
 """What stands in a partition, and what the cluster shows of it, in; one plan of steps, or what is missing, out. Pure.
 
-So far there is one kind of step: an end marker in place, for a transaction that replicas hold open although it is over.
-Whoever reads a plan decides by it, so each step says what it needs and changes, and what is true if it fails half-way.
+End markers come first: they copy nothing, and need the leader that there is. What is left is copied from a replica that
+is right (`parallax.repair.copies`). Whoever reads a plan decides by it, so each step says what it needs and changes,
+and what is true if it fails half-way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Discriminator
 
 from parallax.findings.cleared import Shown, proven_end
 from parallax.findings.finding import Finding
 from parallax.findings.grounds import OPEN_KINDS, in_words
-from parallax.findings.hanging import Standing, abort_command
+from parallax.findings.hanging import abort_command
 from parallax.guard.decide import INTERNAL
-from parallax.model import UNKNOWN, TopicPartition
+from parallax.model import TopicPartition
 from parallax.moments import time_text
-from parallax.repair.seen import OUTCOMES, End, Look, Transaction, disturbed
+from parallax.repair.copies import NOTHING_SAID, Said, copies
+from parallax.repair.markers import not_over, not_safe
+from parallax.repair.seen import End, Look, Transaction, disturbed
+from parallax.repair.steps import EndStep, MoveStep, Step
 from parallax.replica.changes import MARKER_RIGHTS
 from parallax.shell import ANYWHERE, Shell
 
-FORMAT = 1
+FORMAT = 2
 """Of a plan's document; another version of Parallax may not know it."""
 _MARKER_BYTES = 78
 """A control batch with one end marker in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step: an end marker for one transaction.
-
-    Attributes:
-        number: its place in the plan, from 1.
-        producer_id: whose transaction it is.
-        start_offset: where that begins.
-        end: ``commit`` or ``abort``.
-        proof: what says that it ended so.
-        finding: the id of the finding that does; empty where a person says so.
-        marker_offset: where its end marker was read; -1 where none was.
-        holders: the brokers that hold it open.
-        title: what it does, a sentence.
-        needs: what has to be there, each a phrase.
-        changes: what it changes, a sentence.
-        takes: how long, and how much is written.
-        half_way: what is true if it fails half-way.
-        undo: how it is undone.
-        by_hand: how to do the same without Parallax.
-        warning: what to do first, where that is possible; may be empty.
-    """
-
-    number: int
-    producer_id: int
-    start_offset: int
-    end: str
-    proof: str
-    finding: str
-    marker_offset: int
-    holders: tuple[int, ...]
-    title: str
-    needs: tuple[str, ...]
-    changes: str
-    takes: str
-    half_way: str
-    undo: str
-    by_hand: str
-    warning: str = ""
-
-    @property
-    def identity(self) -> tuple[int, int, str]:
-        """What makes it the same step in another plan."""
-        return self.producer_id, self.start_offset, self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +59,7 @@ class Plan:
     leader_epoch: int
     replicas: tuple[int, ...]
     findings: tuple[str, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Annotated[EndStep | MoveStep, Discriminator("kind")], ...] = ()
     missing: tuple[str, ...] = ()
 
     @property
@@ -132,33 +93,29 @@ def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
     return found
 
 
-def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE) -> Plan:
+def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Said = NOTHING_SAID) -> Plan:
     """Make a plan of a look.
 
     Args:
-        look: at the partition, with all transactions that some replica holds open.
+        look: at the partition, with all transactions that some replica holds open, and what findings say of it.
         said: by start offset, ``commit`` or ``abort`` where a person says how a transaction ended.
         shell: how commands name the cluster.
+        more: what else a person says.
     """
     steps: list[Step] = []
     missing: list[str] = []
-    over = [one for one in look.transactions if not one.goes_on]
     why = disturbed(look)
     if why:
         missing.append(f"{why[:1].upper()}{why[1:]}. Plan again when every replica is in sync and answers.")
-    elif over and look.place.topic in INTERNAL:
-        missing.append(
-            f"{look.place.topic} is Kafka's own: its coordinators keep in memory what they made of it, which no end "
-            "marker written here changes."
-        )
     else:
-        for one in sorted(over, key=lambda one: one.start_offset):
-            end = _end_of(look, one, said.get(one.start_offset))
-            if isinstance(end, str):
-                missing.append(f"The transaction of producer {one.producer_id} from offset {one.start_offset}: {end}.")
-            else:
-                steps.append(_step(len(steps) + 1, look, one, end, shell))
-        missing += _unmatched(look, said)
+        steps, open_still = _ends(look, said, shell)
+        ended = {(step.producer_id, step.start_offset) for step in steps if isinstance(step, EndStep)}
+        moves, lacking = copies(look, ended, len(steps), shell, more)
+        steps += moves
+        copied = {broker for step in moves for broker in step.wrong}
+        # Who holds one open and is copied anew takes over how its source has ended it.
+        missing += [text for text, holders in open_still if not (holders and holders <= copied)]
+        missing += [*_unmatched(look, said), *lacking]
     return Plan(
         FORMAT,
         look.cluster_id,
@@ -175,6 +132,33 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE) -> Plan:
     )
 
 
+def wants_copies(look: Look, made: Plan) -> bool:
+    """Whether something stands that its end markers do not end: who may hold the partition has to be known then."""
+    ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
+    return any(one.transaction not in ended for one in look.claims)
+
+
+def _ends(look: Look, said: Mapping[int, str], shell: Shell) -> tuple[list[Step], list[tuple[str, set[int]]]]:
+    """The end markers that can be written; and why others cannot, with the brokers that hold the transaction open."""
+    over = sorted((one for one in look.transactions if not one.goes_on), key=lambda one: one.start_offset)
+    if over and look.place.topic in INTERNAL:
+        text = (
+            f"{look.place.topic} is Kafka's own: its coordinators keep in memory what they made of it, which no end "
+            "marker written here changes."
+        )
+        return [], [(text, {b for one in over for b in look.holders(one.producer_id, one.start_offset)})]
+    steps: list[Step] = []
+    missing = []
+    for one in over:
+        end = _end_of(look, one, said.get(one.start_offset))
+        if isinstance(end, str):
+            text = f"The transaction of producer {one.producer_id} from offset {one.start_offset}: {end}."
+            missing.append((text, set(look.holders(one.producer_id, one.start_offset))))
+        else:
+            steps.append(_step(len(steps) + 1, look, one, end, shell))
+    return steps, missing
+
+
 def _unmatched(look: Look, said: Mapping[int, str]) -> list[str]:
     there = {one.start_offset for one in look.transactions if not one.goes_on}
     return [
@@ -185,14 +169,10 @@ def _unmatched(look: Look, said: Mapping[int, str]) -> list[str]:
 
 def _end_of(look: Look, one: Transaction, said: str | None) -> End | str:
     """How a transaction ended; a phrase on what is missing where it may not be ended so."""
-    if why := _not_over(one):  # nobody is asked how one ended that may go on
+    if why := not_over(one):  # nobody is asked how one ended that may go on
         return why
     end = _proven_or_said(one, look.proven.get((one.producer_id, one.start_offset), ()), said)
     return end if isinstance(end, str) else not_safe(look, one, end.type, end.marker_offset) or end
-
-
-def _not_over(one: Transaction) -> str:
-    return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
 
 
 def _proven_or_said(one: Transaction, proven: Collection[End], said: str | None) -> End | str:
@@ -218,64 +198,21 @@ def _proven_or_said(one: Transaction, proven: Collection[End], said: str | None)
     return End(said, "whoever made this plan says so")
 
 
-def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
-    """Why an end marker may not be written for a transaction, as a phrase; empty where it may.
-
-    A marker ends whatever its producer has open in the partition. So nothing else of that producer may be open on any
-    replica, and nothing else may have been taken for part of the transaction by those that hold it open.
-    """
-    if why := _not_over(one):
-        return why
-    newer = look.open_of(one.producer_id) - {one.start_offset}
-    if newer:
-        return (
-            f"its producer has another transaction open, from offset {min(newer)} on, which an end marker would end as "
-            "well. Wait until that is over, or stop the producer, and plan again"
-        )
-    for broker, log in sorted(one.logs.items()):
-        if log.error:
-            return f"what broker {broker} holds of it could not be read ({log.error})"
-    holders = look.holders(one.producer_id, one.start_offset)
-    read = [log.ends[0][0] for broker, log in one.logs.items() if log.ends and broker not in holders]
-    bound = min(read, default=UNKNOWN) if marker_offset == UNKNOWN else marker_offset
-    for broker in holders:
-        last = max((row.offset for row in one.logs[broker].records), default=one.start_offset)
-        if bound != UNKNOWN and last > bound:
-            return (
-                f"broker {broker} takes the record at offset {last}, of a later transaction, for part of it: one end "
-                "marker cannot end both rightly. Have the replica copied again"
-            )
-    wrong = _otherwise(look, one, end)
-    return f"{wrong}; one of the two is wrong about it" if wrong else ""
-
-
-def _otherwise(look: Look, one: Transaction, end: str) -> str:
-    """That a replica which has ended the transaction shows its first record otherwise."""
-    holders = look.holders(one.producer_id, one.start_offset)
-    for broker, log in sorted(one.logs.items()):
-        first = next((row for row in log.records if row.offset == one.start_offset), None)
-        if broker in holders or first is None:
-            continue
-        if first.outcome is not OUTCOMES[end]:
-            return f"broker {broker} shows its first record as {first.outcome.name.lower()}"
-    return ""
-
-
-def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> Step:
+def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> EndStep:
     holders = look.holders(one.producer_id, one.start_offset)
     word, place = end.type.upper(), look.place
     knows = "no coordinator knows its producer" not in one.verdict.why
     others = sorted(set(look.assigned) - set(holders))
     shown = "visible to" if end.type == "commit" else "hidden from"
-    return Step(
-        number,
-        one.producer_id,
-        one.start_offset,
-        end.type,
-        end.proof,
-        end.finding,
-        end.marker_offset,
-        tuple(holders),
+    return EndStep(
+        number=number,
+        producer_id=one.producer_id,
+        start_offset=one.start_offset,
+        end=end.type,
+        proof=end.proof,
+        finding=end.finding,
+        marker_offset=end.marker_offset,
+        holders=tuple(holders),
         title=f"Write a {word} marker for the transaction of producer {one.producer_id} that {in_words(holders)} "
         f"{'holds' if len(holders) == 1 else 'hold'} open from offset {one.start_offset} of {place.name} on.",
         needs=(
@@ -311,4 +248,4 @@ def _by_hand(look: Look, one: Transaction, end: End, shell: Shell) -> str:
     return "None: kafka-transactions.sh writes no COMMIT marker."
 
 
-__all__ = ["FORMAT", "Plan", "Step", "make", "not_safe", "proofs"]
+__all__ = ["FORMAT", "Plan", "make", "proofs", "wants_copies"]

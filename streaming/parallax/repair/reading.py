@@ -1,4 +1,7 @@
-"""What a replica holds of one producer from an offset on: read once, at the pace of probes, and gone on from."""
+"""What a replica holds of one producer from an offset on, and what it shows at single offsets.
+
+The first is read once, at the pace of probes, and gone on from.
+"""
 
 from __future__ import annotations
 
@@ -127,15 +130,42 @@ class ProducerLog:
         )
 
     def _take(self, chunk: Chunk) -> None:
-        columns = chunk.columns
-        for at in (columns.producer_id == self._producer_id).nonzero()[0].tolist():
-            kind, offset = RowKind(int(columns.kind[at])), int(columns.offset[at])
-            if kind is RowKind.RECORD:
-                key = hash_text(int(columns.key_hash_hi[at]), int(columns.key_hash_lo[at]))
-                content = hash_text(int(columns.content_hash[at]))
-                self._rows[offset] = Row(offset, kind, key, content, Outcome(int(chunk.outcome[at])))
-            elif kind in END_MARKERS:
-                self._rows[offset] = Row(offset, kind, "", "", Outcome.NONE)
+        for at in (chunk.columns.producer_id == self._producer_id).nonzero()[0].tolist():
+            row = _row(chunk, at)
+            if row is not None:
+                self._rows[row.offset] = row
 
 
-__all__ = ["ProducerLog", "Progress"]
+def _row(chunk: Chunk, at: int) -> Row | None:
+    """A record, or an end marker; None where it is anything else."""
+    columns = chunk.columns
+    kind, offset = RowKind(int(columns.kind[at])), int(columns.offset[at])
+    if kind is RowKind.RECORD:
+        key = hash_text(int(columns.key_hash_hi[at]), int(columns.key_hash_lo[at]))
+        content = hash_text(int(columns.content_hash[at]))
+        return Row(offset, kind, key, content, Outcome(int(chunk.outcome[at])))
+    return Row(offset, kind, "", "", Outcome.NONE) if kind in END_MARKERS else None
+
+
+def rows_at(
+    client: ReplicaClient, broker: int, place: TopicPartition, offsets: Iterable[int], hasher: ContentHasher
+) -> dict[int, Row]:
+    """What one replica shows at offsets; nothing of those where it has neither a record nor an end marker.
+
+    Raises:
+        ReplicaError: the broker could not be asked.
+    """
+    marks = watermarks_of(client, broker, place)
+    found: dict[int, Row] = {}
+    for offset in offsets:
+        if not marks.log_start_offset <= offset < marks.high_watermark:
+            continue
+        is_stable = offset < marks.last_stable_offset
+        isolation = IsolationLevel.READ_COMMITTED if is_stable else IsolationLevel.READ_UNCOMMITTED
+        for chunk in read_range(client, broker, *place, offset, offset + 1, isolation=isolation, hasher=hasher):
+            rows = (_row(chunk, at) for at in range(len(chunk.columns)))
+            found |= {row.offset: row for row in rows if row is not None}
+    return found
+
+
+__all__ = ["ProducerLog", "Progress", "rows_at"]

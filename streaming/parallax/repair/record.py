@@ -25,6 +25,8 @@ class EventKind(StrEnum):
     """A step is going to be done; ``document`` says how."""
     ANSWERED = "answered"
     """The cluster has done it; what the replicas show is still to be seen."""
+    WORKING = "working"
+    """It is under way, and its process is at work; ``reason`` says how far it is."""
     PROVEN = "proven"
     """Every replica shows what the step was to bring about."""
     STOPPED = "stopped"
@@ -33,6 +35,8 @@ class EventKind(StrEnum):
     """A person has it go on."""
     OVER = "over"
     """All steps are proven."""
+    UNDOING = "undoing"
+    """A person has what was assigned put back."""
     CLOSED = "closed"
     """A person gives it up; ``reason`` says what stays changed."""
 
@@ -41,6 +45,7 @@ class Phase(StrEnum):
     """How far a repair is."""
 
     RUNNING = "running"
+    UNDOING = "undoing"
     STOPPED = "stopped"
     OVER = "over"
     CLOSED = "closed"
@@ -50,6 +55,7 @@ _PHASE = {
     EventKind.STOPPED: Phase.STOPPED,
     EventKind.OVER: Phase.OVER,
     EventKind.CLOSED: Phase.CLOSED,
+    EventKind.UNDOING: Phase.UNDOING,
 }
 
 
@@ -92,7 +98,7 @@ class Repair:
         began_ms: when it was begun.
         at_ms: of its last event.
         is_kept: whether what the replicas showed before is on record.
-        intended: by step, how it was going to be done, the first intention's ``below`` kept.
+        intended: by step, how it was going to be done; of an end marker the first intention's ``below`` is kept.
         answered: the steps that the cluster has done, and when.
         proven: the steps that every replica shows.
         reason: of the last event.
@@ -114,7 +120,12 @@ class Repair:
     @property
     def is_open(self) -> bool:
         """Whether it may go on: no other one begins in its partition."""
-        return self.phase in (Phase.RUNNING, Phase.STOPPED)
+        return self.is_running or self.phase is Phase.STOPPED
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process is at work on it, or was when it was killed."""
+        return self.phase in (Phase.RUNNING, Phase.UNDOING)
 
 
 @dataclass(slots=True)
@@ -147,7 +158,7 @@ def _after(known: Repair, event: Event) -> Repair:
         known,
         owner=event.owner,
         at_ms=event.at_ms,
-        phase=_PHASE.get(event.kind, Phase.RUNNING),
+        phase=known.phase if event.kind is EventKind.WORKING else _PHASE.get(event.kind, Phase.RUNNING),
         reason=event.reason,
     )
     step = event.step
@@ -156,7 +167,8 @@ def _after(known: Repair, event: Event) -> Repair:
             return replace(said, is_kept=True)
         case EventKind.INTENDED:
             first = known.intended.get(step, event.document)
-            return replace(said, intended={**known.intended, step: {**event.document, "below": first["below"]}})
+            since = {"below": first["below"]} if "below" in first else {}
+            return replace(said, intended={**known.intended, step: {**event.document, **since}})
         case EventKind.ANSWERED:
             return replace(said, answered={**known.answered, step: event.at_ms})
         case EventKind.PROVEN:

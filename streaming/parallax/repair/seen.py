@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import UNKNOWN, Outcome, RowKind, TopicPartition
+from parallax.repair.claims import Claim
+from parallax.repair.layout import Layout
 from parallax.replica.types import ProducerState, Watermarks
 
 END_MARKERS = {RowKind.COMMIT: "commit", RowKind.ABORT: "abort"}
@@ -16,7 +19,7 @@ OUTCOMES = {"commit": Outcome.COMMITTED, "abort": Outcome.ABORTED}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record, or an end marker, of one producer as one replica shows it.
+    """A record, or an end marker, as one replica shows it.
 
     Attributes:
         key: the keyed hash of its key, 32 hexadecimal digits; empty of an end marker.
@@ -29,6 +32,12 @@ class Row:
     key: str
     content: str
     outcome: Outcome
+
+    @property
+    def kept(self) -> list[Any]:
+        """What goes on record of it."""
+        kind = END_MARKERS.get(self.kind, self.kind.name.lower())
+        return [self.offset, kind, self.key, self.content, self.outcome.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,10 @@ class Look:
         transactions: all that some replica holds open.
         findings: the ids of those that stand about the partition.
         proven: by producer and start of a transaction, how findings prove that it ended; several where they contradict.
+        claims: what the findings say of the replicas.
+        layout: which brokers may hold it; None where nobody has to know.
+        shown: by broker and offset, what the replicas show where the findings say that they are wrong; nothing where it
+            was cleaned.
     """
 
     at_ms: int
@@ -149,6 +162,9 @@ class Look:
     transactions: tuple[Transaction, ...] = ()
     findings: frozenset[str] = frozenset()
     proven: Mapping[tuple[int, int], Collection[End]] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    layout: Layout | None = None
+    shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
         """The brokers that hold a transaction open."""
@@ -177,6 +193,31 @@ def disturbed(look: Look) -> str:
     return "; ".join(f"broker {broker} does not say what it holds ({error})" for broker, error in silent.items())
 
 
+def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
+    """That a replica which counts as right shows now what a wrong one shows: it was copied since, or the other was.
+
+    Where a wrong one shows nothing any more, nothing is said: the trace of it may be cleaned.
+
+    Args:
+        look: at the partition, with what the replicas show at the offsets of the findings.
+        source: the replica that counts as right.
+        wrong: those that count as wrong.
+        right: the replica that a person says is right; None where nobody does.
+    """
+    for broker in sorted(wrong):
+        for claim in look.claims:
+            if broker not in claim.wrong_if(right):
+                continue
+            theirs, ours = (_kept(look.shown.get(one, {}), claim.offsets) for one in (broker, source))
+            if theirs and theirs == ours:
+                return f"broker {source} shows the same as broker {broker} by now (finding {claim.finding})"
+    return ""
+
+
+def _kept(shown: Mapping[int, Row], offsets: Iterable[int]) -> list[list[Any]]:
+    return [shown[offset].kept for offset in offsets if offset in shown]
+
+
 def brokers(some: Collection[int]) -> str:
     """Brokers with the verb ``to be``."""
     ids = sorted(some)
@@ -185,4 +226,16 @@ def brokers(some: Collection[int]) -> str:
     return f"brokers {', '.join(map(str, ids[:-1]))} and {ids[-1]} are"
 
 
-__all__ = ["END_MARKERS", "OUTCOMES", "End", "Log", "Look", "Replica", "Row", "Transaction", "brokers", "disturbed"]
+__all__ = [
+    "END_MARKERS",
+    "OUTCOMES",
+    "End",
+    "Log",
+    "Look",
+    "Replica",
+    "Row",
+    "Transaction",
+    "brokers",
+    "disturbed",
+    "shows_the_same",
+]

@@ -1,11 +1,19 @@
-"""The requests by which anything on a cluster is changed: settings of topics, and end markers. There are no others."""
+"""The requests by which anything on a cluster is changed. There are no others.
+
+Settings of topics, end markers, and which brokers hold a partition and lead it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import DescribeClusterRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    DescribeClusterRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
 from parallax.model import MissingRight, TopicPartition
@@ -17,10 +25,21 @@ _TOPIC = 2
 """DescribeConfigs' resource type (``ConfigResource.Type``)."""
 _SET, _DELETE = 0, 1
 _CLUSTER_REFUSED = 31
+_PREFERRED = 0
+"""``ElectionType``: the replica that comes first in the assignment."""
+_NOT_YET = frozenset({80, 83})
+"""``PREFERRED_LEADER_NOT_AVAILABLE`` and ``ELIGIBLE_LEADERS_NOT_AVAILABLE``: it is not in sync yet."""
+_NOT_NEEDED = 84
+"""``ELECTION_NOT_NEEDED``: it leads already."""
 _ALTER, _CLUSTER_ACTION = 7, 9
 """Their codes in ``org.apache.kafka.common.acl.AclOperation``."""
 MARKER_RIGHTS = "ALTER (or CLUSTER_ACTION) on the cluster"
 """The right that an end marker needs (``KafkaApis.handleWriteTxnMarkersRequest``)."""
+
+
+MOVE_RIGHTS = "ALTER on the cluster"
+"""The right that reassignments and elections need (``ControllerApis.handleAlterPartitionReassignments``, so elections);
+it implies DESCRIBE, by which reassignments are listed."""
 
 
 class EndMarker(NamedTuple):
@@ -102,26 +121,94 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
         raise from_code(code, broker=broker, topic=marker.place.topic, partition=marker.place.partition)
 
 
+def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
+    """Have brokers hold a partition, the preferred leader first (KIP-455); what moves it already goes on to them."""
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    part = topic.ReassignablePartition(partition_index=place.partition, replicas=list(replicas))
+    wanted = topic(name=place.topic, partitions=[part])
+    return Request(AlterPartitionReassignmentsRequest(topics=[wanted]), versions.ALTER_PARTITION_REASSIGNMENTS)
+
+
+def check_reassigned(place: TopicPartition, response: Any) -> None:
+    """Take in what became of a reassignment.
+
+    Raises:
+        ReplicaError: it was refused.
+    """
+    parts = [part for topic in response.responses for part in topic.partitions]
+    for answer in (response, *parts):
+        _check_moved(answer.error_code, answer.error_message, place)
+
+
+def elect(place: TopicPartition) -> Request:
+    """Have the preferred leader lead (KIP-460)."""
+    kind = ElectLeadersRequest.TopicPartitions
+    wanted = [kind(topic=place.topic, partitions=[place.partition])]
+    return Request(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted), versions.ELECT_LEADERS)
+
+
+def check_elected(place: TopicPartition, response: Any) -> bool:
+    """Whether the preferred leader was elected, or leads already; not where it is not in sync yet.
+
+    Raises:
+        ReplicaError: it was refused.
+    """
+    parts = [part for topic in response.replica_election_results for part in topic.partition_result]
+    if any(part.error_code in _NOT_YET for part in parts):
+        return False
+    _check_moved(response.error_code, "", place)
+    for part in parts:
+        _check_moved(0 if part.error_code == _NOT_NEEDED else part.error_code, part.error_message, place)
+    return True
+
+
+def _check_moved(code: int, detail: str | None, place: TopicPartition) -> None:
+    if code == _CLUSTER_REFUSED:
+        problem = f"not authorized: {MOVE_RIGHTS} is needed; grant it with kafka-acls.sh, or use other credentials"
+        raise Unauthorized(problem, missing=MissingRight.CLUSTER)
+    if code:
+        raise from_code(code, topic=place.topic, partition=place.partition, detail=detail or "")
+
+
 def cluster_operations() -> Request:
-    """Ask what may be done with the cluster (KIP-700), as `may_write_end_markers_of` reads the answer."""
+    """Ask what may be done with the cluster (KIP-700), as `may_repair_of` reads the answer."""
     message = DescribeClusterRequest(include_cluster_authorized_operations=True)
     return Request(message, versions.DESCRIBE_CLUSTER)
 
 
-def may_write_end_markers_of(response: Any) -> bool | None:
-    """Whether ALTER or CLUSTER_ACTION on the cluster is granted; None where DESCRIBE on it is not, and nobody says."""
-    if response.error_code or not response.authorized_operations:
+class MayRepair(NamedTuple):
+    """What a user may do on the cluster for a repair.
+
+    Attributes:
+        mark: write end markers.
+        move: reassign partitions, and elect leaders.
+    """
+
+    mark: bool
+    move: bool
+
+
+def may_repair_of(response: Any) -> MayRepair | None:
+    """What is granted on the cluster; None where DESCRIBE on it is not, and nobody says."""
+    granted = response.authorized_operations
+    if response.error_code or not granted:
         return None
-    return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(response.authorized_operations)
+    return MayRepair(not {_ALTER, _CLUSTER_ACTION}.isdisjoint(granted), _ALTER in granted)
 
 
 __all__ = [
     "MARKER_RIGHTS",
+    "MOVE_RIGHTS",
     "EndMarker",
+    "MayRepair",
     "alter_configs",
     "check_altered",
+    "check_elected",
+    "check_reassigned",
     "check_written",
     "cluster_operations",
-    "may_write_end_markers_of",
+    "elect",
+    "may_repair_of",
+    "reassign",
     "write_end_marker",
 ]

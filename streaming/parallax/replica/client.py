@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica import changes, looking, options, requests, versions
-from parallax.replica.changes import EndMarker
+from parallax.replica.changes import EndMarker, MayRepair
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
 from parallax.replica.errors import DeadlineExceeded, ReadingPaused, ReplicaError, Throttled, from_code
@@ -193,14 +193,38 @@ class ReplicaClient:
         response = self._connections.exchange(leader, changes.write_end_marker(marker), self._deadline(timeout_ms))
         changes.check_written(leader, marker, response)
 
-    def may_write_end_markers(self, *, timeout_ms: float | None = None) -> bool | None:
-        """Whether `write_end_marker` would be allowed; it only asks. None where DESCRIBE on the cluster is missing.
+    def may_repair(self, *, timeout_ms: float | None = None) -> MayRepair | None:
+        """What of a repair would be allowed on the cluster; it only asks. None where DESCRIBE on it is missing.
 
         Raises:
             Unreachable: no broker answered.
         """
         answer = self._connections.ask_any(changes.cluster_operations(), self._deadline(timeout_ms))
-        return changes.may_write_end_markers_of(answer)
+        return changes.may_repair_of(answer)
+
+    def reassign(self, place: TopicPartition, replicas: Sequence[int], *, timeout_ms: float | None = None) -> None:
+        """Have brokers hold a partition, the preferred leader first; it is under way when this returns.
+
+        Raises:
+            Unreachable, DeadlineExceeded: no broker answered, so that nobody knows whether it was begun.
+            ReplicaError: it was refused (ALTER on the cluster is needed).
+        """
+        answer = self._connections.ask_any(changes.reassign(place, replicas), self._deadline(timeout_ms))
+        changes.check_reassigned(place, answer)
+
+    def elect(self, place: TopicPartition, *, timeout_ms: float | None = None) -> bool:
+        """Have the preferred leader of a partition lead; False where it is not in sync yet. Errors as of `reassign`."""
+        return changes.check_elected(place, self._connections.ask_any(changes.elect(place), self._deadline(timeout_ms)))
+
+    def reassignments(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, tuple[int, ...]]:
+        """By partition that is being reassigned, the brokers that are to hold it in the end (DESCRIBE on the cluster).
+
+        Raises:
+            Unreachable: no broker answered.
+            ReplicaError: it was refused.
+        """
+        answer = self._connections.ask_any(requests.list_reassignments(), self._deadline(timeout_ms))
+        return requests.reassignments_of(answer)
 
     def log_dirs(
         self, broker: int, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None

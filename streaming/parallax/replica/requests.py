@@ -13,6 +13,7 @@ from kafka.protocol.admin import (
     DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
+    ListPartitionReassignmentsRequest,
     ListTransactionsRequest,
 )
 from kafka.protocol.consumer import FetchRequest
@@ -160,6 +161,28 @@ def is_another(response: Any) -> bool | None:
     if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
         return True
     return None if not codes or any(code for code, _ in codes) else False
+
+
+def list_reassignments() -> Request:
+    """Ask for all reassignments that are under way (KIP-455)."""
+    return Request(ListPartitionReassignmentsRequest(topics=None), versions.LIST_PARTITION_REASSIGNMENTS)
+
+
+def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
+    """By partition that is being reassigned, the brokers that are to hold it in the end, in their order.
+
+    Raises:
+        ReplicaError: the brokers did not say.
+    """
+    if response.error_code:
+        raise from_code(response.error_code, detail=response.error_message or "", needs=MissingRight.CLUSTER)
+    return {
+        TopicPartition(topic.name, part.partition_index): tuple(
+            broker for broker in part.replicas if broker not in part.removing_replicas
+        )
+        for topic in response.topics
+        for part in topic.partitions
+    }
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from parallax.model import IsolationLevel, ReadEvent
+from parallax.moments import now_ms
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import (
@@ -31,7 +32,7 @@ from parallax.source.options import ReplicaOptions
 from parallax.source.pace import Meter, Pace, TokenBucket
 from parallax.source.planning import Piece
 from parallax.source.sharing import Levels, Shared, shared
-from parallax.source.standing import Progress, now_ms
+from parallax.source.standing import Progress
 from parallax.source.unreadable import end_of_unreadable
 
 _PIECE_TIMEOUTS = 20

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Self
 
+from parallax.moments import now_ms
 from parallax.replica.errors import ReplicaError
 from parallax.replica.reader import Mark
 from parallax.source.planning import Piece
@@ -59,9 +59,4 @@ class Progress:
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
-__all__ = ["Progress", "now_ms"]
+__all__ = ["Progress"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.moments import FOREVER_MS
+from parallax.moments import FOREVER_MS, now_ms
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
 from parallax.replica.places import Array, Marks, Places
@@ -262,7 +262,7 @@ class Catalog:
 
     def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
         """Add the policies. Where a policy is not given, what depends on it stays unknown; everything else goes on."""
-        asked_at = time.time_ns() // 1_000_000
+        asked_at = now_ms()
         readable = [name for name, topic in topics.items() if topic.error is None]
         try:
             given = self._client.topic_configs(readable, [_POLICY, _RETENTION]) if readable else {}

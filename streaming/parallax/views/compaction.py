@@ -7,7 +7,6 @@ last of them; its footer tells those of all, and what all rows add up to (`paral
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from deltalake import CommitProperties
 from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 
+from parallax.moments import now_ms
 from parallax.views import fencing, order
 from parallax.views.blocks import Blocks, blocks_of
 from parallax.views.filesystem import filesystem
@@ -129,8 +129,8 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
     size = made.close({**order.told(parts), **Blocks.concat(blocks).told()})
     at_ms = max(file.at_ms for file in run)
     actions: list[Any] = [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)]
-    now_ms = time.time_ns() // 1_000_000
-    actions += [RemoveAction(f.path, False, now_ms, f.size, values) for f in run]
+    removed_ms = now_ms()
+    actions += [RemoveAction(f.path, False, removed_ms, f.size, values) for f in run]
 
     def write(table: Any, properties: CommitProperties) -> None:
         table.create_write_transaction(actions, "append", table.schema(), list(values), commit_properties=properties)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 import threading
-import time
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from parallax.moments import now_ms
 from parallax.stores import rust_path
 from parallax.views.tables import PROGRESS, VIEWS, rust_uri
 
@@ -52,7 +52,7 @@ def next_ms(storage: str) -> int:
     with _lock:
         if root not in _given:
             _given[root] = max((_latest(rust_uri(storage, name)) for name in (*VIEWS, PROGRESS)), default=0)
-        _given[root] = max(time.time_ns() // 1_000_000, _given[root] + 1)
+        _given[root] = max(now_ms(), _given[root] + 1)
         return _given[root]
 
 

@@ -436,3 +436,16 @@ def test_evidence_that_is_empty_proves_nobody_right() -> None:
     said = explain(replace(EVENT, broker=2, evidence="{}"))
     assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
     assert said.away is None
+
+
+def test_of_two_replicas_no_assignment_is_printed_that_leaves_one_alone() -> None:
+    said = explain(finding({"no value": [1], "value at offset 0": [2]}, replicas=(1, 2)))
+    assert said.away is None
+    (step,) = [one for one in said.steps if "while another broker stands in" in one.text]
+    assert step.run.startswith("parallax repair plan ")
+    assert not any("kafka-reassign-partitions.sh" in one.run for one in said.steps)
+
+
+def test_where_nobody_is_proven_right_the_plan_may_be_told_who_is() -> None:
+    for one in (finding({"value at offset 3": [1, 3], "value at offset 0": [2]}), finding(PROVEN, broker=NOBODY)):
+        assert any("plan with --right" in step.text for step in explain(one).steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ class Cluster:
         self.seen = look(proven=PROVEN)
         self.on_look = lambda: None
 
-    def look(self, _: Collection[tuple[int, int]] = (), __: int | None = None) -> Look:
+    def look(self, _: object = None) -> Look:
         self.on_look()
         return mended() if self.written else self.seen
 
@@ -131,7 +131,7 @@ def test_one_that_is_refused_stops_and_keeps_others_out_until_it_is_given_up(clu
     cluster.fails = None
     with pytest.raises(RepairCommandError, match="resume or undo that one"):
         run(settings(tmp_path), PLAN, print)
-    closed = undo(settings(tmp_path), stopped.repair_id[:6])
+    closed = undo(settings(tmp_path), stopped.repair_id[:6], print)
     assert closed.phase is Phase.CLOSED
     assert closed.reason == "nothing is put back: the end markers of step 1, where they were written, stay in the log"
     with pytest.raises(RepairCommandError, match="nothing of it is left to do"):
@@ -160,7 +160,7 @@ def test_one_that_was_killed_is_resumed_and_writes_what_is_not_there_yet(
 
 def test_nobody_takes_over_from_a_process_that_is_at_work(cluster: Cluster, tmp_path: Path) -> None:
     name = left_by(tmp_path, command.myself(), EventKind.KEPT)
-    for refused in (lambda: resume(settings(tmp_path), name, print), lambda: undo(settings(tmp_path), name)):
+    for refused in (lambda: resume(settings(tmp_path), name, print), lambda: undo(settings(tmp_path), name, print)):
         with pytest.raises(RepairCommandError, match="is at work on it; wait until that process has ended"):
             refused()
 
@@ -179,7 +179,7 @@ def test_who_was_taken_over_from_changes_nothing_any_more(cluster: Cluster, tmp_
 
 
 def test_undo_of_what_has_changed_nothing_says_so(cluster: Cluster, tmp_path: Path) -> None:
-    assert undo(settings(tmp_path), left_by(tmp_path, AWAY)).reason == "nothing was changed"
+    assert undo(settings(tmp_path), left_by(tmp_path, AWAY), print).reason == "nothing was changed"
 
 
 def invoked(*words: object) -> Result:

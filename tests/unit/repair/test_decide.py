@@ -8,8 +8,9 @@ import pytest
 
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import Outcome, RowKind
+from parallax.repair.actions import TAKES_MS, Asked, Put, Wait, Write
 from parallax.repair.command import document
-from parallax.repair.decide import TAKES_MS, Asked, Put, Wait, Write, following
+from parallax.repair.decide import following
 from parallax.repair.plan import Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import End, Look
@@ -45,6 +46,7 @@ BEGUN = event(EventKind.BEGUN, document=document(PLAN))
 KEPT = event(EventKind.KEPT)
 HOW = {"producer_epoch": 3, "coordinator_epoch": 1, "below": END}
 INTENDED = event(EventKind.INTENDED, 1, document=HOW)
+WRITE = Write(1, 1, EndMarker(PLACE, 7, 3, 1, is_commit=True))
 ANSWERED = event(EventKind.ANSWERED, 1)
 PROVEN = event(EventKind.PROVEN, 1)
 
@@ -75,7 +77,7 @@ def test_it_is_written_down_how_a_step_is_done_before_it_is() -> None:
     action = next_of(KNOWN, KEPT)
     assert put(action)[0] is EventKind.INTENDED
     assert action.event.document == HOW, "the epochs that the leader remembers, and where its log ends"
-    assert next_of(KNOWN, KEPT, INTENDED) == Write(1, 1, EndMarker(PLACE, 7, 3, 1, is_commit=True))
+    assert next_of(KNOWN, KEPT, INTENDED) == WRITE
 
 
 def test_where_the_leader_has_forgotten_the_producer_the_epoch_of_the_transaction_is_used() -> None:
@@ -101,7 +103,7 @@ def test_a_step_is_proven_by_what_every_replica_shows(answered: tuple[Event, ...
     assert put(next_of(mended(), KEPT, INTENDED, *answered)) == (EventKind.PROVEN, f"end marker at offset {END}")
     assert put(next_of(mended(), KEPT, INTENDED, PROVEN)) == (
         EventKind.OVER,
-        "every step is done, and every replica shows it",
+        "every step is done and proven",
     )
     assert next_of(mended(), KEPT, INTENDED, PROVEN, event(EventKind.OVER)) is None
 
@@ -148,14 +150,14 @@ def test_it_waits_for_a_marker_that_the_leader_says_it_has_written_and_writes_no
 
 
 def test_without_an_answer_the_marker_is_awaited_and_then_written_once_more() -> None:
-    asked = Asked(1, NOW)
+    asked = Asked(WRITE, NOW)
     assert isinstance(next_of(KNOWN, KEPT, INTENDED, asked=asked), Wait)
     late = replace(KNOWN, at_ms=NOW + TAKES_MS)
     assert isinstance(next_of(late, KEPT, INTENDED, asked=asked), Write)
 
 
 def test_a_refusal_stops_it_and_is_said() -> None:
-    refused = Asked(1, NOW, "not authorized: ALTER (or CLUSTER_ACTION) on the cluster is needed")
+    refused = Asked(WRITE, NOW, "not authorized: ALTER (or CLUSTER_ACTION) on the cluster is needed")
     kind, reason = put(next_of(KNOWN, KEPT, INTENDED, asked=refused))
     assert kind is EventKind.STOPPED
     assert "ALTER (or CLUSTER_ACTION) on the cluster is needed" in reason

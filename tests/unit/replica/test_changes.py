@@ -3,13 +3,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from kafka.protocol.admin import DescribeClusterResponse
+from kafka.protocol.admin import (
+    DescribeClusterResponse,
+)
 
 from parallax.model import TopicPartition
 from parallax.replica.changes import (
     EndMarker,
+    MayRepair,
+    check_elected,
+    check_reassigned,
     check_written,
-    may_write_end_markers_of,
+    elect,
+    may_repair_of,
+    reassign,
     write_end_marker,
 )
 from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized
@@ -44,12 +51,47 @@ def test_what_became_of_it_is_told_from_a_refusal() -> None:
 
 @pytest.mark.parametrize(
     ("operations", "may"),
-    [({7}, True), ({9, 8}, True), ({8}, False), (set(), None), (None, None)],
+    [
+        ({7}, MayRepair(mark=True, move=True)),
+        ({9, 8}, MayRepair(mark=True, move=False)),
+        ({8}, MayRepair(mark=False, move=False)),
+        (set(), None),
+        (None, None),
+    ],
     ids=["ALTER", "CLUSTER_ACTION", "DESCRIBE alone", "nothing is said", "not asked"],
 )
 def test_the_right_is_known_where_the_broker_says_what_may_be_done(
-    operations: set[int] | None, may: bool | None
+    operations: set[int] | None, may: MayRepair | None
 ) -> None:
     said = DescribeClusterResponse(version=0, authorized_operations=operations)
     said = DescribeClusterResponse.decode(said.encode(), version=0)
-    assert may_write_end_markers_of(said) is may
+    assert may_repair_of(said) == may
+
+
+def test_a_partition_is_assigned_in_the_order_that_is_asked_for() -> None:
+    (wanted,) = reassign(MARKER.place, [3, 1]).message.topics
+    (part,) = wanted.partitions
+    assert (wanted.name, part.partition_index, list(part.replicas)) == ("orders", 3, [3, 1])
+
+
+def moved(code: int, whole: int = 0) -> SimpleNamespace:
+    part = SimpleNamespace(partition_index=3, error_code=code, error_message=None)
+    topics = [SimpleNamespace(name="orders", partitions=[part], partition_result=[part])]
+    return SimpleNamespace(error_code=whole, error_message=None, responses=topics, replica_election_results=topics)
+
+
+def test_what_became_of_a_reassignment_is_told_from_a_refusal() -> None:
+    check_reassigned(MARKER.place, moved(0))
+    for refused in (moved(31), moved(0, whole=31)):
+        with pytest.raises(Unauthorized, match="ALTER on the cluster is needed"):
+            check_reassigned(MARKER.place, refused)
+    with pytest.raises(ReplicaError, match=r"error 39 \(InvalidReplicationAssignment"):
+        check_reassigned(MARKER.place, moved(39))
+
+
+@pytest.mark.parametrize(("code", "is_elected"), [(0, True), (84, True), (80, False), (83, False)])
+def test_who_leads_already_is_elected_and_who_is_not_in_sync_is_not_yet(code: int, is_elected: bool) -> None:
+    assert elect(MARKER.place).message.election_type == 0
+    assert check_elected(MARKER.place, moved(code)) is is_elected
+    with pytest.raises(Unauthorized, match="ALTER on the cluster is needed"):
+        check_elected(MARKER.place, moved(0, whole=31))

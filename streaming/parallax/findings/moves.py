@@ -1,0 +1,114 @@
+"""The assignments by which wrong replicas take a new copy of one that is right, in their order. Pure.
+
+A new copy is taken from the leader. So a replica that is right has to lead first, and whichever is first in the
+assignment is the one that an election of the preferred leader makes the leader: it has to be one that is right until
+the others are. Otherwise the order of the replicas stays as it was assigned.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parallax.model import TopicPartition
+from parallax.shell import Shell, file_from
+
+
+class Purpose(StrEnum):
+    """Why a partition is assigned anew."""
+
+    LEAD = "lead"
+    """One that is right comes first, and is elected; nothing is copied."""
+    DROP = "drop"
+    """A wrong one gives its copy up; where one too few would be left, another broker copies first."""
+    COPY = "copy"
+    """It is given the partition again, and copies all of it from the leader."""
+    ORDER = "order"
+    """The replicas come in the order again in which they were assigned; nothing is copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One assignment of a partition.
+
+    Attributes:
+        replicas: who holds it then, the preferred leader first.
+        is_new: whether that differs from the assignment before.
+        elects: whether the preferred leader is elected then.
+        gone: the brokers whose copy is deleted.
+        copied: the brokers that copy the partition.
+    """
+
+    purpose: Purpose
+    replicas: tuple[int, ...]
+    is_new: bool = True
+    elects: bool = False
+    gone: tuple[int, ...] = ()
+    copied: tuple[int, ...] = ()
+
+    def as_json(self, place: TopicPartition) -> str:
+        """The assignment as kafka-reassign-partitions.sh reads it."""
+        partition = {"topic": place.topic, "partition": place.partition, "replicas": list(self.replicas)}
+        return json.dumps({"version": 1, "partitions": [partition]})
+
+    def command(self, place: TopicPartition, shell: Shell) -> str:
+        """The lines that do it by Kafka's own tools."""
+        lines = self._assign(place, shell) if self.is_new else []
+        if self.elects:
+            election = f"--election-type preferred --topic {shlex.quote(place.topic)} --partition {place.partition}"
+            lines.append(f"kafka-leader-election.sh {shell.brokers('--admin.config')} {election}")
+        return "\n".join(lines)
+
+    def _assign(self, place: TopicPartition, shell: Shell) -> list[str]:
+        file = f"parallax-{place.topic}-{place.partition}-{self._name}.json"
+        tool = f"kafka-reassign-partitions.sh {shell.brokers()} --reassignment-json-file {file}"
+        lines = [file_from(file, self.as_json(place)), f"{tool} --execute"]
+        is_awaited = self.gone or self.copied
+        return [*lines, f"{tool} --verify"] if is_awaited else lines
+
+    @property
+    def _name(self) -> str:
+        if self.purpose is Purpose.DROP:
+            return f"without-{self.gone[0]}"
+        return "as-before" if self.purpose is Purpose.ORDER else "all"
+
+
+FEWEST = 2
+"""So many replicas have to be left while one has no copy: of one alone nothing is left once its disk fails."""
+
+
+def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:
+    """Which of the replicas that may be copied is to lead: the one that changes least."""
+    return next(broker for broker in (assigned[0], leader, *assigned) if broker in sources)
+
+
+def copying(
+    assigned: Sequence[int], leader: int, wrong: Sequence[int], first: int, spare: int | None = None
+) -> tuple[Move, ...]:
+    """The moves by which wrong replicas are copied from a right one, one after the other.
+
+    Args:
+        assigned: the replicas as they are assigned, the preferred leader first.
+        leader: who leads; another number where that is not known.
+        wrong: the replicas that are copied anew.
+        first: the broker that is to lead, which is right.
+        spare: a broker that holds none, and stands in for each wrong one; None where the others are enough.
+    """
+    back = (first, *(broker for broker in assigned if broker != first))
+    made = []
+    if leader != first:
+        made.append(Move(Purpose.LEAD, back, is_new=back != tuple(assigned), elects=True))
+    for broker in (one for one in back if one in wrong):
+        instead = () if spare is None else (spare,)
+        away = tuple(other for one in back for other in (instead if one == broker else (one,)))
+        made.append(Move(Purpose.DROP, away, gone=(broker,), copied=instead))
+        made.append(Move(Purpose.COPY, back, gone=instead, copied=(broker,)))
+    if assigned[0] in wrong:  # which may be the preferred leader again once it is right, and not before
+        made.append(Move(Purpose.ORDER, tuple(assigned)))
+    return tuple(made)
+
+
+__all__ = ["FEWEST", "Move", "Purpose", "copying", "first_of"]

@@ -1,0 +1,236 @@
+"""The steps by which wrong replicas take a new copy of one that is right, or why there are none. Pure.
+
+Nothing is deleted but what a finding proves wrong, and only while a replica leads that every finding of the partition
+proves right. At least two replicas hold the partition meanwhile, and as many as ``min.insync.replicas`` asks for: so no
+replica comes to be eligible to lead that was not in sync (KIP-966).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from parallax.findings.grounds import in_words
+from parallax.findings.moves import Move, Purpose, copying, first_of
+from parallax.moments import span_text
+from parallax.repair.claims import Together, together
+from parallax.repair.layout import Layout, has_room, hindered, slowest, too_slow
+from parallax.repair.seen import Look, shows_the_same
+from parallax.repair.steps import MoveStep
+from parallax.replica.changes import MOVE_RIGHTS
+from parallax.shell import Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person says when a plan is made.
+
+    Attributes:
+        is_paused: that nothing else moves partitions meanwhile.
+        right: which replica is right, where findings do not prove it; None where nobody says.
+    """
+
+    is_paused: bool = False
+    right: int | None = None
+
+
+NOTHING_SAID = Said()
+
+
+def copies(
+    look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
+) -> tuple[list[MoveStep], list[str]]:
+    """The steps that copy what is wrong anew; and what is missing, each a sentence that says what to do.
+
+    Args:
+        look: at the partition.
+        ended: producer and start of the transactions that an end marker ends: they need no copy.
+        number: of steps that come first.
+        shell: how commands name the cluster.
+        said: what a person says.
+    """
+    left = [one for one in look.claims if one.transaction not in ended]
+    told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
+    lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in told or said.right is not None]
+    missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]
+    joint = together(left, said.right)
+    if joint is None:
+        return [], missing
+    named = f"{'Findings' if joint.findings[1:] else 'Finding'} {', '.join(joint.findings)}"
+    wrong = [broker for broker in look.assigned if broker in joint.wrong]
+    if not wrong:
+        return [], [
+            *missing,
+            f"{named}: the replica that is wrong is none of the partition's any more. Wait for the job.",
+        ]
+    able = sorted(joint.sources & set(look.assigned))
+    if not able:
+        return [], [
+            *missing,
+            f"{named}: no replica is proven right by all of them. Have what is right written once more.",
+        ]
+    alike = {one: why for one in able if (why := shows_the_same(look, one, wrong, said.right))}
+    sources = [one for one in able if one not in alike]
+    if not sources:
+        why = next(iter(alike.values()))
+        return [], [*missing, f"{named}: {why}. Wait until the job has asked the replicas again, and plan again."]
+    layout, source = look.layout or Layout(error="it was not looked at"), first_of(look.assigned, look.leader, sources)
+    room = _Room(layout, look.assigned, layout.sizes.get(source, 0), wrong)
+    if why := hindered(layout, look.place, is_paused=said.is_paused) or room.lacking() or too_slow(layout, room.size):
+        return [], [*missing, f"{named}: {why}."]
+    moves = copying(look.assigned, look.leader, wrong, source, room.spare)
+    return _steps(look, joint, source, moves, room, number, shell, said), missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Whether there is room for copies, and who stands in.
+
+    Attributes:
+        size: bytes of the partition.
+        wrong: the brokers that are copied anew.
+    """
+
+    layout: Layout
+    assigned: tuple[int, ...]
+    size: int
+    wrong: list[int]
+
+    @property
+    def spare(self) -> int | None:
+        """The broker that stands in for each in turn; None where the others are enough."""
+        return self.layout.spare(self.assigned, self.size) if self.layout.wants_spare(self.assigned) else None
+
+    def lacking(self) -> str:
+        """Why there is no room, with what to do; empty where there is."""
+        layout, left = self.layout, len(self.assigned) - 1
+        if layout.wants_spare(self.assigned) and self.spare is None:
+            asks = f", and min.insync.replicas asks for {layout.min_isr}" if layout.min_isr > left else ""
+            return (
+                f"while one has no copy {left} would be left{asks}, and no other broker has {self.size:,} bytes free "
+                "to stand in. Add a broker, or make room on one that holds none of the partition"
+            )
+        full = [broker for broker in self.wrong if not has_room(layout.free.get(broker, 0), self.size)]
+        return f"{in_words(full)} has no {self.size:,} bytes free for a new copy. Make room there" if full else ""
+
+
+def _steps(
+    look: Look,
+    joint: Together,
+    source: int,
+    moves: Collection[Move],
+    room: _Room,
+    number: int,
+    shell: Shell,
+    said: Said,
+) -> list[MoveStep]:
+    before, made, wrong = look.assigned, list[MoveStep](), tuple(room.wrong)
+    wrong_still = list(wrong)
+    for move in moves:
+        offsets = joint.offsets if move.copied or move.purpose is Purpose.DROP else ()
+        made.append(
+            MoveStep(
+                number=number + len(made) + 1,
+                title=_title(look, source, move),
+                needs=_needs(joint, source, move, room, is_said=said.right is not None),
+                changes=_changes(look, source, move),
+                takes=_takes(move, room),
+                half_way=_half_way(move),
+                undo=f"`parallax repair undo` assigns it as it was, {list(look.assigned)}; whoever has no copy by then "
+                "copies the leader.",
+                by_hand=move.command(look.place, shell),
+                warning=_warning(source, move, [one for one in wrong_still if one not in move.gone], room, said),
+                before=before,
+                move=move,
+                source=source,
+                is_said=said.right is not None,
+                wrong=wrong,
+                offsets=offsets,
+            )
+        )
+        before = move.replicas
+        wrong_still = [one for one in wrong_still if one not in move.copied]
+    return made
+
+
+def _title(look: Look, source: int, move: Move) -> str:
+    name = look.place.name
+    match move.purpose:
+        case Purpose.LEAD:
+            return f"Let broker {source} lead {name}: it is right."
+        case Purpose.DROP if move.copied:
+            return f"Have {in_words(move.copied)} copy {name}, and {in_words(move.gone)} delete its copy."
+        case Purpose.DROP:
+            return f"Have {in_words(move.gone)} delete its copy of {name}."
+        case Purpose.COPY:
+            return f"Have {in_words(move.copied)} copy {name} anew, from broker {source}."
+        case Purpose.ORDER:
+            return f"Put the replicas of {name} in the order in which they were assigned: {list(move.replicas)}."
+
+
+def _needs(joint: Together, source: int, move: Move, room: _Room, *, is_said: bool) -> tuple[str, ...]:
+    proof = f"broker {source} is right, and {in_words(room.wrong)} wrong, by {' and '.join(joint.findings)}"
+    if is_said:
+        proof = f"broker {source} is right: whoever made this plan says so. No evidence proves it"
+    space = [f"{room.size:,} bytes on {in_words(move.copied)}"] if move.copied else []
+    return (
+        proof,
+        *space,
+        f"{MOVE_RIGHTS} for the user of the settings",
+        "every replica in sync, and nothing else that is being reassigned",
+    )
+
+
+def _changes(look: Look, source: int, move: Move) -> str:
+    match move.purpose:
+        case Purpose.LEAD:
+            return f"Clients go over from broker {look.leader} to broker {source}, and read what is right from then on."
+        case Purpose.DROP:
+            held = in_words(move.replicas).capitalize()
+            return f"{held} hold it then. The copy of {in_words(move.gone)} is gone for good."
+        case Purpose.COPY:
+            rest = f" {in_words(move.gone).capitalize()} deletes its copy." if move.gone else ""
+            return f"{in_words(move.copied).capitalize()} shows what broker {source} shows.{rest}"
+        case Purpose.ORDER:
+            return f"Broker {move.replicas[0]} is the preferred leader again, and leads after the next election."
+
+
+def _takes(move: Move, room: _Room) -> str:
+    if not move.copied:
+        return "Seconds. Nothing is copied."
+    half = span_text(room.layout.retention_ms / 2000)
+    return (
+        f"{room.size:,} bytes are copied. That has to be over within {half} (half of delete.retention.ms), or the copy "
+        f"could miss what is cleaned meanwhile: no throttle below {slowest(room.layout, room.size):,} bytes a second."
+    )
+
+
+def _half_way(move: Move) -> str:
+    if move.purpose is Purpose.LEAD:
+        return "The order is changed, and the other broker leads still."
+    if move.copied and move.gone:
+        return f"{in_words(move.gone).capitalize()} keeps its copy until {in_words(move.copied)} is in sync."
+    if move.copied:
+        return f"{in_words(move.copied).capitalize()} goes on copying by itself; it cannot lead before it is in sync."
+    return "Done, or not begun: the controller does it at once."
+
+
+def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said) -> str:
+    if move.purpose is not Purpose.DROP:
+        return ""
+    found = []
+    if said.right is not None:
+        found.append(f"If broker {source} is not right, what {in_words(move.gone)} shows rightly is lost.")
+    if wrong:
+        found.append(
+            f"If broker {source} fails before the others are copied, {in_words(wrong)} may lead, and is wrong."
+        )
+    elif len(move.replicas) == room.layout.min_isr:
+        found.append(
+            f"{len(move.replicas)} replicas are left, as many as min.insync.replicas: if one more fails, producers "
+            "with acks=all are refused until it is back."
+        )
+    return " ".join(found)
+
+
+__all__ = ["NOTHING_SAID", "Said", "copies"]

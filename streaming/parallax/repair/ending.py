@@ -1,0 +1,151 @@
+"""A step that writes an end marker: what comes next of it, by what the replicas show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from parallax.model import UNKNOWN
+from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait, Write
+from parallax.repair.markers import not_safe
+from parallax.repair.record import EventKind, Repair
+from parallax.repair.seen import OUTCOMES, Look, disturbed
+from parallax.repair.steps import EndStep
+from parallax.replica.changes import EndMarker
+
+
+def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
+    """What comes after the step was intended, by what the replicas show; None where nothing shows it done."""
+    ends = written(step, step.end, intended["below"], look)
+    theirs = {"commit": "abort", "abort": "commit"}[step.end]
+    if others := written(step, theirs, intended["below"], look):
+        reason = f"somebody else has ended it by {theirs.upper()}, at offset {min(others)}"
+        return made.event(EventKind.STOPPED, step.number, reason=reason)
+    if not ends and not lacking(step, None, look):
+        # Where delete.retention.ms is short the cleaner may have taken the marker with its transaction already.
+        return made.event(EventKind.PROVEN, step.number, reason="no replica holds the transaction open any more")
+    if not ends:
+        since = repair.answered.get(step.number)
+        if since is None:
+            return None
+        if look.at_ms - since > TAKES_MS:
+            reason = "the leader says that it has written the marker, and no replica shows it"
+            return made.event(EventKind.STOPPED, step.number, reason=reason)
+        return Wait("no replica shows the marker yet")
+    at = min(ends)
+    if ended := _ended_as_well(step, intended["below"], at, look):
+        return made.event(EventKind.STOPPED, step.number, reason=ended)
+    left = lacking(step, at, look)
+    if not left:
+        return made.event(EventKind.PROVEN, step.number, reason=f"end marker at offset {at}")
+    if look.at_ms - max(repair.answered.get(step.number, 0), repair.at_ms) > TAKES_MS:
+        return made.event(EventKind.STOPPED, step.number, reason=left)
+    return Wait(left)
+
+
+def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
+    """Where end markers of a type and of the producer of a step are shown, at or above an offset."""
+    logs = (look.log_of(broker, step.producer_id, step.start_offset) for broker in look.assigned)
+    return {at for log in logs for at, kind in log.ends if at >= below and kind == end}
+
+
+def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
+    """What some replica does not show yet of what a step was to bring about; empty once all do.
+
+    Args:
+        step: the step.
+        marker_offset: where its marker is; None where no replica shows it.
+        look: at the partition.
+    """
+    for broker in look.assigned:
+        replica = look.replicas[broker]
+        if replica.error or replica.marks is None:
+            return f"broker {broker} does not say what it holds ({replica.error})"
+        log = look.log_of(broker, step.producer_id, step.start_offset)
+        if log.error:
+            return f"what broker {broker} holds could not be read ({log.error})"
+        if marker_offset is not None and (marker_offset, step.end) not in log.ends:
+            return f"broker {broker} does not show the end marker at offset {marker_offset}"
+        if replica.holds(step.producer_id, step.start_offset):
+            return f"broker {broker} still holds the transaction open"
+        stable = replica.marks.last_stable_offset
+        if stable <= step.start_offset:
+            if replica.is_open_from(stable):
+                continue  # another transaction holds it back, which began before this one
+            return f"the last stable offset of broker {broker} is still {stable}"
+        first = next((row for row in log.records if row.offset == step.start_offset), None)
+        if first is not None and first.outcome is not OUTCOMES[step.end]:
+            return f"broker {broker} shows the record at offset {step.start_offset} as {first.outcome.name.lower()}"
+    return ""
+
+
+def _ended_as_well(step: EndStep, below: int, marker_offset: int, look: Look) -> str:
+    """That the producer wrote between the last look and the marker, which has ended that transaction as well."""
+    log = look.log_of(look.leader, step.producer_id, step.start_offset)
+    first = next((row.offset for row in log.records if below <= row.offset < marker_offset), UNKNOWN)
+    if first == UNKNOWN:
+        return ""
+    return (
+        f"the producer began a transaction at offset {first} in the moment before the marker (offset {marker_offset}), "
+        f"which ended that one by {step.end.upper()} as well; tell the owner of the producer"
+    )
+
+
+def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[int, ...]) -> str:
+    """Why the step may not be done: what is not as it was planned; empty where all is.
+
+    Args:
+        step: the step.
+        look: at its partition.
+        leader: who led when it was planned, and in which epoch.
+        replicas: who held the partition then.
+    """
+    if (look.leader, look.leader_epoch) != leader:
+        return f"another leader was elected since the plan was made: broker {look.leader}, epoch {look.leader_epoch}"
+    if look.assigned != replicas:
+        return f"the partition was reassigned since the plan was made: its replicas are {list(look.assigned)}"
+    if why := disturbed(look) or _unproven(step, look):
+        return why
+    holders = look.holders(step.producer_id, step.start_offset)
+    if tuple(holders) != step.holders:
+        return f"brokers {list(step.holders)} held the transaction open when the plan was made, and {holders} do now"
+    one = next(
+        (t for t in look.transactions if (t.producer_id, t.start_offset) == (step.producer_id, step.start_offset)), None
+    )
+    return "the transaction was not looked at" if one is None else not_safe(look, one, step.end, step.marker_offset)
+
+
+def _unproven(step: EndStep, look: Look) -> str:
+    """That findings do not prove any more, or contradict, how a step ends a transaction."""
+    types = {end.type for end in look.proven.get((step.producer_id, step.start_offset), ())}
+    if types - {step.end}:
+        return f"a finding proves that the transaction was ended otherwise than by {step.end.upper()}"
+    return f"finding {step.finding} does not prove any more how it ended" if step.finding and not types else ""
+
+
+def intention(step: EndStep, look: Look) -> dict[str, Any]:
+    """How a step is going to be done: by the epochs that the leader remembers, lest it refuses the marker as old."""
+    states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
+    known = [state for state in states if state is not None]
+    leads = look.replicas[look.leader].remembered(step.producer_id)
+    marks = look.replicas[look.leader].marks
+    return {
+        "producer_epoch": max((state.producer_epoch for state in known), default=0),
+        "coordinator_epoch": UNKNOWN if leads is None else leads.coordinator_epoch,
+        "below": UNKNOWN if marks is None else marks.log_end_offset,
+    }
+
+
+def following(step: EndStep, look: Look, intended: Mapping[str, Any], asked: Asked | None, made: Maker) -> Action:
+    """What has the leader write the marker, which it has not written yet."""
+    mine = asked if asked is not None and asked.change.step == step.number else None
+    if mine is not None and mine.refusal:
+        return made.event(EventKind.STOPPED, step.number, reason=f"the leader refused the end marker: {mine.refusal}")
+    if mine is not None and look.at_ms - mine.at_ms < TAKES_MS:
+        return Wait("the leader did not answer; the marker may still come")
+    epochs = intended["producer_epoch"], intended["coordinator_epoch"]
+    marker = EndMarker(look.place, step.producer_id, *epochs, step.end == "commit")
+    return Write(step.number, look.leader, marker)
+
+
+__all__ = ["after", "following", "intention", "lacking", "unlike", "written"]

@@ -1,0 +1,112 @@
+"""Which brokers may hold a partition, and what stands against moving it. Plain values, and what is decided by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from parallax.counts import agreed, counted
+from parallax.findings.moves import FEWEST
+from parallax.model import TopicPartition
+
+_ROOM = 1.1
+"""A copy may grow while it is made."""
+PAUSED = "--automation-paused"
+"""The option by which a person says that nothing else moves partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Brokers, and what they say of one partition.
+
+    Attributes:
+        free: by broker that answers, the bytes that its fullest log directory has left.
+        sizes: by broker that holds the partition, its bytes.
+        moving: by partition that is being reassigned, the brokers that are to hold it.
+        min_isr: ``min.insync.replicas`` of the topic.
+        retention_ms: ``delete.retention.ms`` of the topic.
+        throttle: bytes a second at which its copies are held back by somebody's setting; 0 where they are not.
+        automation: what shows that Cruise Control runs here, a phrase; empty where nothing does.
+        error: why something is not known; empty where all is.
+    """
+
+    free: Mapping[int, int] = field(default_factory=dict)
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    moving: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    min_isr: int = 1
+    retention_ms: int = 86_400_000
+    throttle: int = 0
+    automation: str = ""
+    error: str = ""
+
+    def spare(self, assigned: tuple[int, ...], size: int) -> int | None:
+        """A broker that holds none of the partition and has room for it, the one with the most; None if there is none.
+
+        Args:
+            assigned: the replicas.
+            size: bytes of the partition.
+        """
+        able = [
+            b for b, free in self.free.items() if b not in assigned and b not in self.sizes and has_room(free, size)
+        ]
+        return max(able, key=lambda broker: (self.free[broker], -broker), default=None)
+
+    def wants_spare(self, assigned: tuple[int, ...]) -> bool:
+        """Whether too few replicas would be left while one has no copy."""
+        return len(assigned) - 1 < max(FEWEST, self.min_isr)
+
+
+def has_room(free: int, size: int) -> bool:
+    """Whether a copy of so many bytes has room."""
+    return free >= size * _ROOM
+
+
+def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) -> str:
+    """Why a partition may not be moved now, with what to do; empty where it may.
+
+    Args:
+        layout: as it was looked at.
+        place: the partition.
+        is_paused: a person says that Cruise Control moves nothing.
+    """
+    if layout.error:
+        return f"what is needed to copy a replica is not known: {layout.error}"
+    if place in layout.moving:
+        return (
+            f"{place.name} is being reassigned to brokers {list(layout.moving[place])} already. Wait until that is "
+            "over, or cancel it by kafka-reassign-partitions.sh --cancel, and plan again"
+        )
+    if number := len(layout.moving):
+        return (
+            f"{counted(number, 'other partition')} {agreed(number, 'is', 'are')} being reassigned. Wait until that is "
+            "over (kafka-reassign-partitions.sh --list shows it), and plan again"
+        )
+    if layout.automation and not is_paused:
+        return (
+            f"Cruise Control runs here ({layout.automation}): it stops reassignments that it did not start, or starts "
+            f"its own. Pause its self-healing and its executor, and plan again with {PAUSED}"
+        )
+    return ""
+
+
+def slowest(layout: Layout, size: int) -> int:
+    """Bytes a second at which a copy has to be made at least, to be over within half of ``delete.retention.ms``.
+
+    One that takes longer could miss what is cleaned meanwhile, which is how replicas come to differ.
+    """
+    return -(-size * 2_000 // max(layout.retention_ms, 1))
+
+
+def too_slow(layout: Layout, size: int) -> str:
+    """Why a copy would take too long, with what to do; empty where nothing holds it back so far."""
+    floor = slowest(layout, size)
+    if not layout.throttle or layout.throttle >= floor:
+        return ""
+    return (
+        f"a throttle holds copies back to {layout.throttle:,} bytes a second (leader. and "
+        "follower.replication.throttled), so one takes longer than half of delete.retention.ms and could miss what "
+        f"is cleaned meanwhile. Allow {floor:,} bytes a second at least, or take the throttle away"
+    )
+
+
+__all__ = ["PAUSED", "Layout", "has_room", "hindered", "slowest", "too_slow"]

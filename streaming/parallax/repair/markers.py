@@ -1,0 +1,58 @@
+"""Whether an end marker may be written for a transaction. Pure."""
+
+from __future__ import annotations
+
+from parallax.findings.hanging import Standing
+from parallax.model import UNKNOWN
+from parallax.repair.seen import OUTCOMES, Look, Transaction
+
+
+def not_over(one: Transaction) -> str:
+    """Why it is not known that a transaction is over, as a phrase; empty where it is."""
+    return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
+
+
+def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
+    """Why an end marker may not be written for a transaction, as a phrase; empty where it may.
+
+    A marker ends whatever its producer has open in the partition. So nothing else of that producer may be open on any
+    replica, and nothing else may have been taken for part of the transaction by those that hold it open.
+    """
+    if why := not_over(one):
+        return why
+    newer = look.open_of(one.producer_id) - {one.start_offset}
+    if newer:
+        return (
+            f"its producer has another transaction open, from offset {min(newer)} on, which an end marker would end as "
+            "well. Wait until that is over, or stop the producer, and plan again"
+        )
+    for broker, log in sorted(one.logs.items()):
+        if log.error:
+            return f"what broker {broker} holds of it could not be read ({log.error})"
+    holders = look.holders(one.producer_id, one.start_offset)
+    read = [log.ends[0][0] for broker, log in one.logs.items() if log.ends and broker not in holders]
+    bound = min(read, default=UNKNOWN) if marker_offset == UNKNOWN else marker_offset
+    for broker in holders:
+        last = max((row.offset for row in one.logs[broker].records), default=one.start_offset)
+        if bound != UNKNOWN and last > bound:
+            return (
+                f"broker {broker} takes the record at offset {last}, of a later transaction, for part of it: one end "
+                "marker cannot end both rightly. Have the replica copied again"
+            )
+    wrong = _otherwise(look, one, end)
+    return f"{wrong}; one of the two is wrong about it" if wrong else ""
+
+
+def _otherwise(look: Look, one: Transaction, end: str) -> str:
+    """That a replica which has ended the transaction shows its first record otherwise."""
+    holders = look.holders(one.producer_id, one.start_offset)
+    for broker, log in sorted(one.logs.items()):
+        first = next((row for row in log.records if row.offset == one.start_offset), None)
+        if broker in holders or first is None:
+            continue
+        if first.outcome is not OUTCOMES[end]:
+            return f"broker {broker} shows its first record as {first.outcome.name.lower()}"
+    return ""
+
+
+__all__ = ["not_over", "not_safe"]

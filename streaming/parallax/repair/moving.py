@@ -1,0 +1,235 @@
+"""A step that assigns a partition: what comes next of it, by what the brokers show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from parallax.findings.grounds import in_words
+from parallax.model import UNKNOWN
+from parallax.moments import span_text
+from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Change, Elect, Maker, Wait
+from parallax.repair.claims import together
+from parallax.repair.layout import Layout
+from parallax.repair.record import EventKind, Repair
+from parallax.repair.seen import Look, disturbed, shows_the_same
+from parallax.repair.steps import MoveStep
+
+TELL_MS = 20_000
+"""How often a process that waits for a copy says on record that it is at work (`parallax.repair.owner.SILENT_MS`)."""
+_ELECTED_MS = 2_000
+"""An election that changed nothing is asked for again after so long."""
+
+
+def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
+    """What comes after the step was intended; None where something of it is to be asked for."""
+
+    def stop(reason: str) -> Action:
+        return made.event(EventKind.STOPPED, step.number, reason=reason)
+
+    layout = look.layout or Layout(error="it was not looked at")
+    is_late = look.at_ms - max(repair.answered.get(step.number, 0), repair.at_ms) > TAKES_MS
+
+    def stop_if_late(reason: str) -> Action:
+        return stop(reason) if is_late else Wait(reason)
+
+    if layout.error or look.leader == UNKNOWN:
+        return stop_if_late(layout.error or "it has no leader at the moment")
+    if why := _interfered(step, intended, look, layout):
+        return stop(why)
+    if look.place in layout.moving:
+        return _told(repair, step, layout, made)
+    if look.assigned == step.move.replicas:
+        left = lacking(step, intended, look, layout)
+        if not left:
+            late = _took_too_long(step, intended, look, layout)
+            return made.event(EventKind.PROVEN, step.number, reason=f"{_shown(step, look)}{late}")
+        is_to_elect = step.move.elects and look.leader != step.move.replicas[0] and not is_late
+        return None if is_to_elect else stop_if_late(left)
+    if look.assigned != step.before:
+        return stop_if_late(f"its replicas are {list(look.assigned)} still")
+    if step.number not in repair.answered:
+        return None
+    return stop("the reassignment was cancelled by somebody else") if is_late else Wait("no broker shows it yet")
+
+
+def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
+    """Whether replicas are those of an assignment, or of one that goes over into another one.
+
+    Brokers show both together until they know that it is over, which is some moments after the controller does.
+    """
+    pairs = (set(one) | set(other) for one in states for other in states if one != other)
+    return assigned in states or set(assigned) in pairs
+
+
+def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
+    """That somebody, or a failure, has changed what the step goes by; empty where nothing has."""
+    target = layout.moving.get(look.place)
+    if target not in (None, step.move.replicas):
+        return f"somebody else has it reassigned, to brokers {list(target or ())}"
+    if target is None and not is_known(look.assigned, (step.before, step.move.replicas)):
+        return f"the partition was reassigned by somebody else: its replicas are {list(look.assigned)}"
+    return _led_otherwise(step, intended, look) or _out_of_sync(step, look)
+
+
+def _told(repair: Repair, step: MoveStep, layout: Layout, made: Maker) -> Action:
+    """That a copy is under way: on record now and then, so that nobody takes the repair over."""
+    whole = layout.sizes.get(step.source, 0)
+    copied = (f"broker {b} has {layout.sizes.get(b, 0):,} of {whole:,} bytes" for b in step.move.copied)
+    said = ", ".join(copied) or "it is being reassigned"
+    if made.at_ms - repair.at_ms < TELL_MS:
+        return Wait("it is being copied" if step.move.copied else "it is being reassigned")
+    return made.event(EventKind.WORKING, step.number, reason=said)
+
+
+def _led_otherwise(step: MoveStep, intended: Mapping[str, Any], look: Look) -> str:
+    """That another broker leads, or may have led meanwhile: what was copied then is not known to be right."""
+    if step.move.elects:
+        able = {intended["leader"], step.move.replicas[0]}
+        return "" if look.leader in able else f"broker {look.leader} leads, which nobody asked for"
+    if look.leader != step.source:
+        return f"broker {look.leader} leads, and broker {step.source} has to while anything is copied"
+    # The controller counts the epoch up once where a reassignment ends that takes a replica away.
+    passed = look.leader_epoch - intended["leader_epoch"]
+    if passed > 1:
+        return (
+            f"the leader's epoch went from {intended['leader_epoch']} to {look.leader_epoch}: another broker may have "
+            "led meanwhile"
+        )
+    return ""
+
+
+def _out_of_sync(step: MoveStep, look: Look) -> str:
+    stay = set(step.before) & set(step.move.replicas) & set(look.assigned)
+    out = stay - look.isr
+    return f"{in_words(out)} fell out of sync" if out else ""
+
+
+def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
+    """What is not there yet of what a step was to bring about; empty once all is."""
+    move = step.move
+    for broker in move.gone:
+        if broker not in layout.free:
+            return f"broker {broker} does not say what it holds"
+        if broker in layout.sizes:
+            return f"broker {broker} has not deleted its copy yet"
+    out = set(move.replicas) - look.isr
+    if out:
+        return f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet"
+    if move.elects and look.leader != move.replicas[0]:
+        return f"broker {look.leader} leads still, and not broker {move.replicas[0]}"
+    for broker in move.replicas:
+        replica = look.replicas[broker]
+        if replica.error or replica.marks is None:
+            return f"broker {broker} does not say what it holds ({replica.error})"
+    for broker in move.copied:
+        if why := _unlike_source(step, broker, intended, look):
+            return why
+    return ""
+
+
+def _unlike_source(step: MoveStep, broker: int, intended: Mapping[str, Any], look: Look) -> str:
+    """That a new copy ends below what its source had, or shows something that the source does not show."""
+    marks = look.replicas[broker].marks
+    if marks is None or broker not in look.shown or step.source not in look.shown:
+        return f"what broker {broker} shows could not be read"
+    if marks.high_watermark < intended["high_watermark"]:
+        return f"broker {broker} shows offsets up to {marks.high_watermark} only"
+    if marks.last_stable_offset < intended["last_stable_offset"]:
+        return f"the last stable offset of broker {broker} is {marks.last_stable_offset}"
+    for offset, row in look.shown[broker].items():
+        now, was = look.shown[step.source].get(offset), intended["shown"].get(str(offset))
+        if row.kept not in (was, None if now is None else now.kept):
+            return f"broker {broker} shows another record at offset {offset} than broker {step.source}"
+    return ""
+
+
+def _took_too_long(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
+    seconds = (look.at_ms - intended["at_ms"]) / 1000
+    if not step.move.copied or seconds <= layout.retention_ms / 2000:
+        return ""
+    return (
+        f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so compare the partition by "
+        "`parallax audit`"
+    )
+
+
+def _shown(step: MoveStep, look: Look) -> str:
+    move = step.move
+    if move.copied:
+        place = f", and shows what broker {step.source} shows at {_offsets(step)}" if step.offsets else ""
+        named = in_words(move.copied)
+        return f"{named} {'is' if len(move.copied) == 1 else 'are'} in sync{place}"
+    if move.gone:
+        return f"{in_words(move.gone)} holds nothing of it any more"
+    return f"broker {look.leader} leads, replicas {list(look.assigned)}"
+
+
+def _offsets(step: MoveStep) -> str:
+    named = ", ".join(map(str, step.offsets))
+    return f"offset {named}" if len(step.offsets) == 1 else f"offsets {named}"
+
+
+def unlike(step: MoveStep, look: Look, intended: Mapping[str, Any] | None = None) -> str:
+    """Why the step may not be done: what is not as it was planned; empty where all is.
+
+    Args:
+        step: the step.
+        look: at its partition.
+        intended: how it was going to be done, where it was begun.
+    """
+    layout = look.layout
+    if layout is None or layout.error:
+        return "which brokers hold it is not known" + (f": {layout.error}" if layout is not None else "")
+    if look.place in layout.moving:
+        return f"it is being reassigned already, to brokers {list(layout.moving[look.place])}"
+    is_begun = intended is not None and look.assigned == step.move.replicas
+    if look.assigned != step.before and not is_begun:
+        return f"its replicas are {list(look.assigned)}, and the step begins with {list(step.before)}"
+    if not step.move.elects and look.leader != step.source:
+        return f"broker {look.leader} leads, and broker {step.source} has to"
+    return disturbed(look) or _unproven(step, look)
+
+
+def _unproven(step: MoveStep, look: Look) -> str:
+    """That findings do not prove any more that what is to be deleted is wrong, and that the source is right."""
+    wrong = set(step.dropped)
+    if not wrong and not step.move.elects:
+        # What is given back, or put in order, has to be, whatever stands; but no right copy goes for it.
+        right = step.source if step.is_said else None
+        return shows_the_same(look, step.source, set(step.wrong) - {*step.move.copied}, right) if step.move.gone else ""
+    known = together(look.claims, step.source if step.is_said else None)
+    if known is None or not wrong <= known.wrong:
+        named = in_words(wrong or step.wrong)
+        return f"no finding proves any more that {named} is wrong, and what may be copied"
+    if step.source not in known.sources:
+        return f"no finding proves any more that broker {step.source} is right"
+    return shows_the_same(look, step.source, wrong or step.wrong, step.source if step.is_said else None)
+
+
+def intention(step: MoveStep, look: Look) -> dict[str, Any]:
+    """How a step is going to be done: under which leader, and what its source shows."""
+    marks = look.replicas[step.source].marks
+    return {
+        "at_ms": look.at_ms,
+        "leader": look.leader,
+        "leader_epoch": look.leader_epoch,
+        "high_watermark": UNKNOWN if marks is None else marks.high_watermark,
+        "last_stable_offset": UNKNOWN if marks is None else marks.last_stable_offset,
+        "shown": {str(offset): row.kept for offset, row in look.shown.get(step.source, {}).items()},
+    }
+
+
+def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> Action:
+    """What is to be asked for of a step."""
+    is_assigned = look.assigned == step.move.replicas
+    change: Change = Elect(step.number) if is_assigned else Assign(step.number, step.move.replicas)
+    mine = asked if asked is not None and asked.change == change else None
+    if mine is not None and mine.refusal:
+        return made.event(EventKind.STOPPED, step.number, reason=f"the cluster refused it: {mine.refusal}")
+    if mine is not None and look.at_ms - mine.at_ms < (_ELECTED_MS if is_assigned else TAKES_MS):
+        return Wait("the election changes nothing yet" if is_assigned else "no broker answered; it may still come")
+    return change
+
+
+__all__ = ["TELL_MS", "after", "following", "intention", "is_known", "lacking", "unlike"]

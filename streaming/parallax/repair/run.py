@@ -1,0 +1,189 @@
+"""Runs one repair: looks, decides, puts on record, and does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from parallax.errors import one_line
+from parallax.moments import now_ms
+from parallax.repair.actions import Asked, Assign, Change, Elect, Put, Wait, Write
+from parallax.repair.decide import following
+from parallax.repair.looking import Lookout, Wanted
+from parallax.repair.owner import in_words
+from parallax.repair.plan import Plan
+from parallax.repair.record import Event, EventKind, Record, Repair
+from parallax.repair.steps import EndStep, MoveStep
+from parallax.repair.table import RepairTable
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError, Unreachable
+from parallax.views.event_log import WrittenMeanwhile
+
+_ROUND_S = 0.2
+"""Somebody waits for it."""
+_SILENT_S = 60.0
+"""A cluster that does not answer for so long while a repair is run is left as it is: the repair is on record."""
+Say = Callable[[str], None]
+
+
+class RepairCommandError(Exception):
+    """What was asked for cannot be done; one line that says what to do."""
+
+
+class Run:
+    """Runs one repair.
+
+    Args:
+        table: where it is put on record.
+        record: what is there.
+        lookout: looks at its partition.
+        client: asks the cluster for changes.
+        made: its plan.
+        repair_id: of the repair, which is on record.
+        owner: this process, which owns it.
+        say: told what happens.
+    """
+
+    def __init__(
+        self,
+        table: RepairTable,
+        record: Record,
+        lookout: Lookout,
+        client: ReplicaClient,
+        made: Plan,
+        repair_id: str,
+        owner: str,
+        say: Say,
+    ) -> None:
+        self._table = table
+        self._record = record
+        self._lookout = lookout
+        self._client = client
+        self._plan = made
+        self._repair_id = repair_id
+        self._owner = owner
+        self._say = say
+        self._asked: Asked | None = None
+        self._waits_for = ""
+
+    @property
+    def _repair(self) -> Repair:
+        return self._record.repairs[self._repair_id]
+
+    def until_it_ends(self) -> Repair:
+        """Take one action after the other; gives the repair as it is on record then.
+
+        Raises:
+            RepairCommandError: it is another process's by now.
+            ReplicaError: the cluster does not answer for a minute.
+            EventLogError: nothing can be put on record.
+            FindingsTableError: the findings cannot be read.
+        """
+        answered = time.monotonic()
+        while True:
+            self._take_news()
+            try:
+                since = min((how["below"] for how in self._repair.intended.values() if "below" in how), default=None)
+                look = self._lookout.look(wanted(self._plan, since))
+                answered = time.monotonic()
+            except ReplicaError as error:
+                if time.monotonic() - answered > _SILENT_S:
+                    raise
+                self._wait(one_line(error))
+                continue
+            action = following(self._repair, self._plan, look, self._owner, self._asked)
+            match action:
+                case None:
+                    return self._repair
+                case Put(event=event):
+                    self._put(event)
+                case Wait(why=why):
+                    self._wait(why)
+                case Write() | Assign() | Elect():
+                    self._do(action)
+
+    def _take_news(self) -> None:
+        self._record.take_in(self._table.news())
+        if self._repair.owner != self._owner:
+            raise RepairCommandError(
+                f"repair: {in_words(self._repair.owner)} has taken this repair over; this one ends"
+            )
+
+    def _put(self, event: Event) -> None:
+        try:
+            self._record.take_in([self._table.append(event)])
+        except WrittenMeanwhile:
+            return  # read and decided again
+        self._waits_for = ""
+        self._say(said(event, self._plan))
+
+    def _wait(self, why: str) -> None:
+        if why != self._waits_for:
+            self._say(f"waiting: {why}")
+        self._waits_for = why
+        time.sleep(_ROUND_S)
+
+    def _do(self, change: Change) -> None:
+        self._asked = Asked(change, now_ms())
+        try:
+            self._ask(change)
+        except ReplicaError as error:
+            if not isinstance(error, Unreachable):
+                self._asked = Asked(change, now_ms(), one_line(error.problem))
+            else:
+                self._say(f"whether {_NAMES[type(change)]} is not known ({one_line(error)}); it is looked for")
+        else:
+            if change.step and not isinstance(change, Elect):
+                repair = self._repair
+                answered = Event(
+                    EventKind.ANSWERED, repair.repair_id, *repair.place, now_ms(), self._owner, change.step
+                )
+                self._put(answered)
+
+    def _ask(self, change: Change) -> None:
+        match change:
+            case Write(leader=leader, marker=marker):
+                self._client.write_end_marker(leader, marker)
+            case Assign(replicas=replicas):
+                self._client.reassign(self._plan.place, replicas)
+            case Elect():
+                self._client.elect(self._plan.place)
+
+
+_NAMES = {
+    Write: "the marker was written",
+    Assign: "the partition is being reassigned",
+    Elect: "the leader was elected",
+}
+
+
+def wanted(made: Plan, since: int | None = None) -> Wanted:
+    """What the steps of a plan have to be looked at for; ``since`` as of `Wanted`."""
+    ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
+    moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
+    offsets = tuple(sorted({offset for some in moves for offset in some})) if moves else None
+    return Wanted(ends, since, offsets)
+
+
+def said(event: Event, made: Plan) -> str:
+    """An event, for people."""
+    title = next((step.title for step in made.steps if step.number == event.step), "")
+    match event.kind:
+        case EventKind.KEPT:
+            return "What every replica shows of it now is on record."
+        case EventKind.INTENDED:
+            return f"Step {event.step}: {title}"
+        case EventKind.ANSWERED:
+            return f"Step {event.step}: the cluster has taken it."
+        case EventKind.WORKING:
+            return f"At work: {event.reason}."
+        case EventKind.PROVEN:
+            return f"Step {event.step}: done, and every replica shows it ({event.reason})."
+        case EventKind.STOPPED:
+            where = f" at step {event.step}" if event.step else ""
+            return f"Stopped{where}: {event.reason}."
+        case _:
+            return f"{str(event.kind).capitalize()}: {event.reason}." if event.reason else str(event.kind).capitalize()
+
+
+__all__ = ["RepairCommandError", "Run", "Say", "said", "wanted"]

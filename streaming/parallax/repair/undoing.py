@@ -1,0 +1,73 @@
+"""What puts the assignment back that a partition had before a repair. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parallax.findings.grounds import in_words
+from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Wait
+from parallax.repair.layout import Layout
+from parallax.repair.moving import TELL_MS, is_known
+from parallax.repair.record import EventKind
+from parallax.repair.seen import Look, shows_the_same
+from parallax.repair.steps import MoveStep
+
+
+def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
+    """What comes next where a repair is undone.
+
+    Args:
+        goal: the replicas as they were assigned.
+        steps: of the repair, those that assign.
+        look: at the partition.
+        asked: what this process knows of its last request.
+        made: makes events.
+    """
+    layout = look.layout or Layout(error="it was not looked at")
+    if layout.error:
+        return Wait(layout.error)
+    known = {goal, *(state for step in steps for state in (step.before, step.move.replicas))}
+    target, waited_ms = layout.moving.get(look.place, look.assigned), made.at_ms - made.repair.at_ms
+    if target not in known and is_known(target, known) and waited_ms < TAKES_MS:
+        return Wait("no broker shows it yet")
+    if target not in known:
+        reason = f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back"
+        return made.event(EventKind.STOPPED, reason=reason)
+    if target != goal:
+        return _put_back(goal, steps, look, asked, made)
+    if look.place in layout.moving:
+        if waited_ms < TELL_MS:
+            return Wait("it is being copied")
+        return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
+    if out := set(goal) - look.isr:
+        return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
+    return made.event(EventKind.CLOSED, reason=f"the replicas are assigned as they were: {list(goal)}")
+
+
+def _put_back(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
+    if why := _would_lose(goal, steps[0], look):
+        return made.event(EventKind.STOPPED, reason=why)
+    change = Assign(0, goal)
+    mine = asked if asked is not None and asked.change == change else None
+    if mine is not None and mine.refusal:
+        return made.event(EventKind.STOPPED, reason=f"the cluster refused to put it back: {mine.refusal}")
+    if mine is not None and look.at_ms - mine.at_ms < TAKES_MS:
+        return Wait("no broker shows it yet")
+    return change
+
+
+def _would_lose(goal: tuple[int, ...], step: MoveStep, look: Look) -> str:
+    """That a copy would be deleted which may be the last right one: that of a broker which stands in."""
+    losing = set(look.assigned) - set(goal)
+    if not losing:
+        return ""
+    source, right = step.source, step.source if step.is_said else None
+    if look.leader != source:
+        return (
+            f"{in_words(losing)} would delete its copy, and may be right: broker {source}, which is, has to lead "
+            f"first, and broker {look.leader} does. Have it elected, and undo again"
+        )
+    return shows_the_same(look, source, set(step.wrong) & set(look.assigned), right)
+
+
+__all__ = ["undone"]

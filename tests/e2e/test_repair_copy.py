@@ -1,0 +1,193 @@
+"""Replicas that are copied anew on real brokers: leadership first, away and back, killed at each change, undone.
+
+Who is wrong is said by findings made by hand: what is moved, and when, does not depend on how they were found.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kafka import TopicPartition as KafkaPythonPartition
+from kafka.admin import KafkaAdminClient
+from typer.testing import CliRunner, Result
+
+from parallax.cli import app
+from parallax.findings.finding import Finding
+from parallax.findings.table import FindingsTable
+from parallax.lab.cluster import Cluster
+from parallax.lab.traffic import PlainProducer
+from parallax.lab.view import read_replica
+from parallax.lab.waiting import until
+from parallax.replica.client import ReplicaClient
+from tests.e2e.accused import accused
+
+pytestmark = pytest.mark.timeout(300)
+
+NOT_REACHED = 10_000
+"""Where the findings say that the replicas differ: all of them show the same below."""
+
+
+@pytest.fixture(scope="module")
+def client(kafka: Cluster) -> Iterator[ReplicaClient]:
+    with closing(ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers}, timeout_ms=10_000)) as made:
+        yield made
+
+
+def settings(kafka: Cluster, folder: Path, *findings: Finding) -> Path:
+    """Settings of a job that has reported findings."""
+    (folder / "data").mkdir()
+    FindingsTable(str(folder / "data")).append(findings)
+    path = folder / "repair.yaml"
+    document = {
+        "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
+        "topics": {"include": [findings[0].topic]},
+        "storage": {"path": str(folder / "data")},
+        "repair": {"mode": "on"},
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def repair(*words: object) -> Result:
+    return CliRunner().invoke(app, ["repair", *map(str, words)])
+
+
+def planned(config: Path, *more: object) -> tuple[Path, list[dict[str, Any]]]:
+    file = config.parent / "copy.plan"
+    done = repair("plan", "aaaa", "-c", config, "-o", file, "--format", "json", *more)
+    assert done.exit_code == 0, done.output
+    return file, json.loads(done.stdout)["steps"]
+
+
+def moves(steps: list[dict[str, Any]]) -> list[tuple[str, list[int]]]:
+    return [(step["move"]["purpose"], step["move"]["replicas"]) for step in steps]
+
+
+def ends(done: Result) -> str:
+    return str(json.loads(done.stdout)["phase"])
+
+
+def state(client: ReplicaClient, topic: str) -> tuple[list[int], int]:
+    found = client.metadata([topic])[topic].partitions[0]
+    return list(found.replicas), found.leader
+
+
+def filled(kafka: Cluster, topic: str, replicas: list[int], **config: str) -> None:
+    kafka.create_topic(topic, replicas=replicas, config=config)
+    producer = PlainProducer(kafka.bootstrap_servers)
+    for number in range(20):
+        producer.send(topic, f"k{number}", "v")
+
+
+def until_all_show_the_same(client: ReplicaClient, topic: str) -> None:
+    def alike() -> bool:
+        shown = [read_replica(client, broker, topic) for broker in (1, 2, 3)]
+        return len({str(one.records) for one in shown}) == 1 and len(shown[0].records) == 20
+
+    until(alike, f"all replicas of {topic} to show the same")
+
+
+def test_one_that_is_killed_at_each_change_is_resumed_and_the_order_comes_back(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [3, 1, 2])
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    file, steps = planned(config)
+    assert moves(steps) == [("lead", [1, 3, 2]), ("drop", [1, 2]), ("copy", [1, 3, 2]), ("order", [3, 1, 2])]
+    words = ["repair", "run", str(file), "-c", str(config), "--yes"]
+    for when in ("before reassign", "after elect", "before reassign", "after reassign", "after reassign"):
+        ended = subprocess.run(
+            [sys.executable, "-c", dying(*when.split()), *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == -signal.SIGKILL, ended.stdout + ended.stderr
+        (known,) = json.loads(repair("status", "-c", config, "--format", "json").stdout)
+        words = ["repair", "resume", known["id"], "-c", str(config)]
+    over = repair("resume", known["id"], "-c", config, "--format", "json")
+    assert (over.exit_code, ends(over)) == (0, "over"), over.output
+    assert state(client, topic) == ([3, 1, 2], 1)
+    until_all_show_the_same(client, topic)
+
+
+def dying(when: str, name: str) -> str:
+    """Python that runs the command line, and is killed beside its first request for a change of a kind."""
+    sent = "real(self, *given)" if when == "after" else ""
+    return f"""
+import os, signal
+from parallax.replica.client import ReplicaClient
+real = ReplicaClient.{name}
+def dies(self, *given):
+    {sent or "pass"}
+    os.kill(os.getpid(), signal.SIGKILL)
+ReplicaClient.{name} = dies
+from parallax.cli import main
+main()
+"""
+
+
+def test_of_two_that_are_wrong_one_is_copied_at_a_time(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [1, 2, 3])
+    config = settings(kafka, tmp_path, accused(topic, 2, 1, [1, 2, 3], also=[3], offset=NOT_REACHED))
+    file, steps = planned(config)
+    assert moves(steps) == [("drop", [1, 3]), ("copy", [1, 2, 3]), ("drop", [1, 2]), ("copy", [1, 2, 3])]
+    assert "broker 3 may lead, and is wrong" in steps[0]["warning"]
+    done = repair("run", file, "-c", config, "--yes", "--format", "json")
+    assert (done.exit_code, ends(done)) == (0, "over"), done.output
+    assert state(client, topic) == ([1, 2, 3], 1)
+    until_all_show_the_same(client, topic)
+
+
+def test_of_two_replicas_a_third_broker_stands_in_and_undo_puts_the_assignment_back(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [2, 1], **{"min.insync.replicas": "2"})
+    config = settings(kafka, tmp_path, accused(topic, 2, 2, [2, 1], offset=NOT_REACHED))
+    file, steps = planned(config)
+    assert moves(steps) == [("lead", [1, 2]), ("drop", [1, 3]), ("copy", [1, 2]), ("order", [2, 1])]
+    one = repair("run", file, "-c", config, "--yes", "--step", 1, "--format", "json")
+    assert (one.exit_code, ends(one)) == (0, "over"), one.output
+    late = repair("run", file, "-c", config, "--yes", "--step", 3)
+    assert (late.exit_code, "its replicas are [1, 2], and the step begins with [1, 3]" in late.stderr) == (2, True)
+    file, steps = planned(config)
+    assert moves(steps) == [("drop", [1, 3]), ("copy", [1, 2])]
+    words = [sys.executable, "-c", dying("after", "reassign"), "repair", "run", str(file), "-c", str(config), "--yes"]
+    assert subprocess.run(words, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
+    known = json.loads(repair("status", "-c", config, "--format", "json").stdout)[-1]
+    back = repair("undo", known["id"], "-c", config, "--format", "json")
+    assert (back.exit_code, ends(back)) == (0, "closed"), back.output
+    assert state(client, topic) == ([1, 2], 1)
+
+
+def test_a_reassignment_that_somebody_else_asks_for_stops_it(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [1, 2])
+    config = settings(kafka, tmp_path, accused(topic, 2, 1, [1, 2], offset=NOT_REACHED))
+    file, _ = planned(config)
+    words = [sys.executable, "-c", dying("after", "reassign"), "repair", "run", str(file), "-c", str(config), "--yes"]
+    assert subprocess.run(words, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
+    until(lambda: state(client, topic)[0] == [1, 3], "broker 3 to stand in")
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
+        admin.alter_partition_reassignments({KafkaPythonPartition(topic, 0): [1]})
+    until(lambda: state(client, topic)[0] == [1], "the other reassignment")
+    (known,) = json.loads(repair("status", "-c", config, "--format", "json").stdout)
+    stopped = repair("resume", known["id"], "-c", config, "--format", "json")
+    assert (stopped.exit_code, ends(stopped)) == (1, "stopped"), stopped.output
+    assert "reassigned by somebody else: its replicas are [1]" in json.loads(stopped.stdout)["reason"]
+    left = repair("undo", known["id"], "-c", config, "--format", "json")
+    assert (left.exit_code, ends(left)) == (1, "stopped"), "what somebody else has asked for stays"
+    assert state(client, topic) == ([1], 1)

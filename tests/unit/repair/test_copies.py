@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.finding import Finding
+from parallax.model import NOBODY, FindingStatus
+from parallax.repair.claims import Claim, claims
+from parallax.repair.copies import Said
+from parallax.repair.layout import Layout
+from parallax.repair.plan import Plan, make
+from parallax.repair.seen import Look
+from tests.samples import finding
+from tests.unit.repair.looks import PLACE, START, look, replica
+
+GIB = 1 << 30
+LAYOUT = Layout(free={1: 9 * GIB, 2: 9 * GIB, 3: 9 * GIB, 4: 8 * GIB}, sizes=dict.fromkeys((1, 2, 3), GIB), min_isr=2)
+WRONG = Claim("f1", frozenset({3}), frozenset({1, 2}), (17,))
+
+
+def seen(*some: Claim, layout: Layout | None = LAYOUT, **fields: Any) -> Look:
+    """A partition of brokers 3, 1 and 2, led by 3, with no open transaction."""
+    base = look({b: replica() for b in (1, 2, 3)}, leader=3, assigned=(3, 1, 2), findings=frozenset({"f1"}))
+    return replace(base, **({"transactions": (), "claims": some or (WRONG,), "layout": layout} | fields))
+
+
+def moved(made: Plan) -> list[tuple[str, list[int]]]:
+    return [(step.move.purpose.value, list(step.move.replicas)) for step in made.steps if step.kind == "assignment"]
+
+
+def missing(made: Plan) -> str:
+    assert made.steps == ()
+    (text,) = made.missing
+    return text
+
+
+def test_leadership_first_then_away_and_back_and_the_order_again() -> None:
+    made = make(seen(), {})
+    assert moved(made) == [("lead", [1, 3, 2]), ("drop", [1, 2]), ("copy", [1, 3, 2]), ("order", [3, 1, 2])]
+    assert made.missing == ()
+    befores = [step.before for step in made.steps if step.kind == "assignment"]
+    assert befores == [(3, 1, 2), (1, 3, 2), (1, 2), (1, 3, 2)], "each begins with what the one before has made"
+    drop, copy = made.steps[1], made.steps[2]
+    assert "2 replicas are left, as many as min.insync.replicas" in drop.warning
+    assert f"{GIB:,} bytes on broker 3" in copy.needs
+    assert "within 12 h (half of delete.retention.ms)" in copy.takes
+    assert '"replicas": [1, 2]' in drop.by_hand
+
+
+def test_who_is_right_by_one_finding_and_not_by_another_is_not_copied() -> None:
+    other = Claim("f2", frozenset({2}), frozenset({1}), (20,))
+    made = make(seen(WRONG, other), {})
+    assert moved(made)[0] == ("lead", [1, 3, 2])
+    assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "drop", "copy", "order"]
+    assert "broker 2 may lead, and is wrong" in made.steps[1].warning
+    settled = Claim("f2", frozenset({1}), frozenset({3}), (20,))
+    assert "no replica is proven right by all of them" in missing(make(seen(WRONG, settled), {}))
+
+
+def test_a_finding_for_which_nothing_can_be_copied_says_why() -> None:
+    made = make(seen(Claim("f1", missing="nothing proves which replica is right. Compare")), {})
+    assert missing(made) == "Finding f1: nothing proves which replica is right. Compare."
+
+
+def test_of_two_replicas_the_broker_with_the_most_room_stands_in_or_the_plan_says_that_one_is_needed() -> None:
+    two = {"assigned": (2, 1), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
+    wrong = Claim("f1", frozenset({2}), frozenset({1}), (17,))
+    layout = replace(LAYOUT, sizes={1: GIB, 2: GIB})
+    assert moved(make(seen(wrong, layout=layout, **two), {})) == [
+        ("drop", [1, 3]),
+        ("copy", [1, 2]),
+        ("order", [2, 1]),
+    ]
+    alone = replace(layout, free={1: 9 * GIB, 2: 9 * GIB, 3: GIB})
+    text = missing(make(seen(wrong, layout=alone, **two), {}))
+    assert "1 would be left, and min.insync.replicas asks for 2, and no other broker has" in text
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"),
+    [
+        (Layout(error="DESCRIBE on the cluster is needed"), "is not known: DESCRIBE on the cluster is needed"),
+        (replace(LAYOUT, moving={PLACE: (1, 2)}), "is being reassigned to brokers [1, 2] already. Wait until"),
+        (replace(LAYOUT, moving={PLACE._replace(partition=7): (1, 2)}), "1 other partition is being reassigned. Wait"),
+        (replace(LAYOUT, automation="there is the topic x"), "plan again with --automation-paused"),
+        (replace(LAYOUT, free=LAYOUT.free | {3: GIB}), "broker 3 has no 1,073,741,824 bytes free for a new copy"),
+        (replace(LAYOUT, throttle=1_000), "Allow 24,856 bytes a second at least, or take the throttle away"),
+        (None, "it was not looked at"),
+    ],
+    ids=["not known", "moving", "others are moved", "Cruise Control", "no room", "too slow", "not looked at"],
+)
+def test_what_stands_against_a_copy_is_said_with_what_to_do(layout: Layout | None, text: str) -> None:
+    assert text in missing(make(seen(layout=layout), {}))
+
+
+def test_a_person_may_say_that_nothing_else_moves_partitions() -> None:
+    made = make(seen(layout=replace(LAYOUT, automation="its topic")), {}, more=Said(is_paused=True))
+    assert made.missing == ()
+
+
+def test_a_replica_out_of_sync_is_waited_for() -> None:
+    assert "Broker 2 is not in sync" in missing(make(seen(isr=frozenset({1, 3})), {}))
+
+
+def test_a_transaction_that_no_end_marker_can_end_is_ended_by_the_copy_of_who_holds_it_open() -> None:
+    held = look(assigned=(2, 1, 3), layout=LAYOUT)
+    claim = Claim("f1", frozenset({2}), frozenset({1, 3}), (START,), (7, START))
+    made = make(replace(held, claims=(claim,)), {})
+    assert moved(made) == [("drop", [1, 3]), ("copy", [1, 2, 3]), ("order", [2, 1, 3])]
+    assert made.missing == (), "nothing proves how it ended, and nobody has to know"
+    marked = make(replace(held, claims=(claim,)), {START: "commit"})
+    assert [step.kind for step in marked.steps] == ["end_marker"], "an end marker copies nothing"
+
+
+def of(name: str = "f1", sides: dict[str, list[int]] | None = None, **fields: Any) -> Finding:
+    sides = sides or {"no value": [1, 2], "value at offset 17": [3]}
+    evidence = {"leader": 1, "sides": sides, "replicas": {str(broker): {} for broker in (1, 2, 3)}}
+    return finding(name, **({"broker": 3, "evidence": json.dumps(evidence)} | fields))
+
+
+def test_a_finding_says_who_is_wrong_and_who_may_be_copied() -> None:
+    (claim,) = claims([of()])
+    assert claim == Claim("f1", frozenset({3}), frozenset({1, 2}), (17,))
+    (both,) = claims([of(sides={"no value": [1], "value at offset 17": [2, 3]})])
+    assert (both.wrong, both.sources) == (frozenset({2, 3}), frozenset({1}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"broker": NOBODY}, "nothing proves which replica is right"),
+        ({"status": FindingStatus.SPREAD}, "all replicas share it: no copy can help"),
+        ({"status": FindingStatus.UNSETTLED}, "nothing proves which replica is right"),
+        ({"sides": {"value at offset 3": [1, 2], "value at offset 17": [3]}}, "no replica is proven right"),
+    ],
+    ids=["nobody is accused", "spread", "unsettled", "nobody is right"],
+)
+def test_a_finding_that_proves_nobody_right_has_nothing_copied(fields: dict[str, Any], text: str) -> None:
+    (claim,) = claims([of(**fields)])
+    assert (text in claim.missing, claim.sources) == (True, frozenset())
+
+
+def test_a_person_may_say_who_is_right_where_no_finding_proves_it() -> None:
+    undecided = {"value at offset 3": [1], "value at offset 9": [2], "value at offset 17": [3]}
+    (claim,) = claims([of(sides=undecided)])
+    assert claim.missing
+    assert claim.by_word == {1: frozenset({3}), 2: frozenset({3})}, "the accused alone is copied anew"
+    made = make(seen(claim), {}, more=Said(right=1))
+    assert made.missing == ()
+    assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]
+    assert "broker 1 is right: whoever made this plan says so. No evidence proves it" in made.steps[0].needs
+    assert "If broker 1 is not right, what broker 3 shows rightly is lost." in made.steps[1].warning
+    (open_,) = claims([of(sides=undecided, broker=NOBODY)])
+    both = make(seen(open_), {}, more=Said(right=2))
+    assert [list(step.move.gone) for step in both.steps if step.kind == "assignment"][1:4:2] == [[3], [1]]
+    assert "--right BROKER" in missing(make(seen(open_), {}))
+
+
+@pytest.mark.parametrize(
+    ("claim", "right", "text"),
+    [
+        (WRONG, 3, "--right 3 contradicts it: it proves that brokers 1 and 2 may be copied"),
+        (Claim("f1", missing="all replicas share it", offsets=(17,)), 1, "all replicas share it"),
+    ],
+    ids=["a proof", "all share it"],
+)
+def test_whoever_contradicts_a_finding_is_refused(claim: Claim, right: int, text: str) -> None:
+    assert text in missing(make(seen(claim), {}, more=Said(right=right)))
+
+
+def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:
+    first, second = claims([of(), of("f2", broker=NOBODY)])
+    assert "may be wrong in f2: settle that first" in first.missing
+    assert second.missing

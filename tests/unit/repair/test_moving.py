@@ -1,0 +1,329 @@
+"""A copy, step by step, by looks made by hand: what is done next, what proves it, and what stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.model import Outcome
+from parallax.repair.actions import TAKES_MS, Asked, Assign, Elect, Put, Wait
+from parallax.repair.claims import Claim
+from parallax.repair.command import document
+from parallax.repair.copies import Said
+from parallax.repair.decide import following, outdated
+from parallax.repair.plan import Plan, make
+from parallax.repair.record import Event, EventKind, Phase, Record, Repair
+from parallax.repair.seen import Look, Row
+from parallax.repair.steps import MoveStep
+from tests.unit.repair.looks import NOW, PLACE, record, replica
+from tests.unit.repair.test_copies import LAYOUT, seen
+
+ME, ID = "me@here:1:1", "a" * 32
+SHOWN: Mapping[int, Mapping[int, Row]] = {1: {}, 2: {}, 3: {17: record(17, Outcome.NONE)}}
+KNOWN = replace(seen(shown=SHOWN), leader_epoch=9)
+PLAN = make(KNOWN, {})
+LEAD, DROP, COPY, ORDER = (step for step in PLAN.steps if isinstance(step, MoveStep))
+
+
+def event(kind: EventKind, step: int = 0, **fields: Any) -> Event:
+    return Event(kind, ID, *PLACE, fields.pop("at_ms", NOW), ME, step, **fields)
+
+
+BEGUN, KEPT = event(EventKind.BEGUN, document=document(PLAN)), event(EventKind.KEPT)
+
+
+def how(leader: int = 1, epoch: int = 10, **shown: Any) -> dict[str, Any]:
+    known = {"at_ms": NOW, "leader": leader, "leader_epoch": epoch, "high_watermark": 20, "last_stable_offset": 20}
+    return known | {"shown": shown}
+
+
+def up_to(step: MoveStep, *more: Event) -> Repair:
+    """A repair whose steps before one are proven."""
+    record_ = Record()
+    done = [event(EventKind.PROVEN, number) for number in range(1, step.number)]
+    record_.take_in([BEGUN, KEPT, *done, *more])
+    return record_.repairs[ID]
+
+
+def intended(step: MoveStep, **fields: Any) -> Event:
+    return event(EventKind.INTENDED, step.number, document=how(**fields))
+
+
+def at(assigned: tuple[int, ...], *holding: int, leader: int = 1, epoch: int = 10, **fields: Any) -> Look:
+    """A look while broker 1 leads, and some brokers hold the partition."""
+    sizes = dict.fromkeys(holding or assigned, 1 << 30)
+    shown = {broker: dict[int, Row]() for broker in assigned} | fields.pop("shown", {})
+    layout = replace(LAYOUT, sizes=sizes, **fields.pop("layout", {}))
+    base = replace(
+        KNOWN,
+        assigned=assigned,
+        isr=frozenset(assigned),
+        leader=leader,
+        leader_epoch=epoch,
+        replicas={broker: replica() for broker in assigned},
+        shown=shown,
+        layout=layout,
+    )
+    return replace(base, **fields)
+
+
+def next_of(repair: Repair, look: Look, asked: Asked | None = None, plan: Plan = PLAN) -> Any:
+    return following(repair, plan, look, ME, asked)
+
+
+def put(action: object) -> tuple[EventKind, str]:
+    assert isinstance(action, Put), action
+    return action.event.kind, action.event.reason
+
+
+def test_what_is_going_to_be_deleted_is_kept_first() -> None:
+    record_ = Record()
+    record_.take_in([BEGUN])
+    action = next_of(record_.repairs[ID], KNOWN)
+    held = {(one["step"], one["broker"]): one["rows"] for one in action.event.document["held"]}
+    assert held[2, 3] == [[17, "record", f"{17:032x}", f"{17:016x}", "NONE"]]
+    assert held[2, 1] == []
+
+
+def test_it_is_on_record_before_it_is_asked_for_then_assigned_then_elected_then_proven() -> None:
+    assert put(next_of(up_to(LEAD), KNOWN))[0] is EventKind.INTENDED
+    mine = intended(LEAD, leader=3, epoch=9)
+    assert next_of(up_to(LEAD, mine), KNOWN) == Assign(1, (1, 3, 2))
+    answered = event(EventKind.ANSWERED, 1)
+    assert next_of(up_to(LEAD, mine, answered), KNOWN) == Wait("no broker shows it yet")
+    ordered = at((1, 3, 2), leader=3, epoch=9)
+    assert next_of(up_to(LEAD, mine, answered), ordered) == Elect(1)
+    just = Asked(Elect(1), NOW)
+    assert next_of(up_to(LEAD, mine, answered), ordered, just) == Wait("the election changes nothing yet")
+    later = replace(ordered, at_ms=NOW + 3_000)
+    assert next_of(up_to(LEAD, mine, answered), later, just) == Elect(1), "until the preferred leader is able to"
+    too_late = replace(ordered, at_ms=NOW + TAKES_MS + 1)
+    assert put(next_of(up_to(LEAD, mine, answered), too_late)) == (
+        EventKind.STOPPED,
+        "broker 3 leads still, and not broker 1",
+    )
+    assert put(next_of(up_to(LEAD, mine, answered), at((1, 3, 2))))[0] is EventKind.PROVEN
+
+
+def test_a_copy_is_gone_only_when_its_broker_says_so() -> None:
+    mine = up_to(DROP, intended(DROP), event(EventKind.ANSWERED, 2))
+    assert next_of(mine, at((1, 2), 1, 2, 3, epoch=11)) == Wait("broker 3 has not deleted its copy yet")
+    silent = at((1, 2), epoch=11)
+    assert silent.layout is not None
+    silent = replace(silent, layout=replace(silent.layout, free={1: 1, 2: 1}))
+    assert next_of(mine, silent) == Wait("broker 3 does not say what it holds")
+    assert put(next_of(mine, at((1, 2), epoch=11))) == (
+        EventKind.PROVEN,
+        "broker 3 holds nothing of it any more",
+    )
+
+
+def copying(**fields: Any) -> Look:
+    return at((1, 3, 2), layout={"moving": {PLACE: (1, 3, 2)}}, isr=frozenset({1, 2}), **fields)
+
+
+def test_a_copy_is_waited_for_however_long_it_takes_and_its_process_says_that_it_is_at_work() -> None:
+    mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
+    assert next_of(mine, copying()) == Wait("it is being copied")
+    for hours in (1, 30):
+        action = next_of(mine, copying(at_ms=NOW + hours * 3_600_000))
+        assert put(action) == (EventKind.WORKING, "broker 3 has 1,073,741,824 of 1,073,741,824 bytes")
+    record_ = Record()
+    record_.take_in([BEGUN, event(EventKind.WORKING, 3)])
+    assert record_.repairs[ID].phase is Phase.RUNNING
+
+
+def test_a_new_copy_is_proven_by_what_it_shows_itself() -> None:
+    mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
+    done = at((1, 3, 2))
+    assert put(next_of(mine, done)) == (
+        EventKind.PROVEN,
+        "broker 3 is in sync, and shows what broker 1 shows at offset 17",
+    )
+    day = replace(done, at_ms=NOW + 13 * 3_600_000)
+    assert "more than half of delete.retention.ms, so compare the partition" in put(next_of(mine, day))[1]
+
+
+OTHER = {17: record(17, Outcome.NONE)}
+SAME = [17, "record", f"{17:032x}", f"{17:016x}", "NONE"]
+
+
+@pytest.mark.parametrize(
+    ("look", "why"),
+    [
+        (at((1, 3, 2), isr=frozenset({1, 2})), "broker 3 is not in sync yet"),
+        (at((1, 3, 2), shown={3: OTHER}), "broker 3 shows another record at offset 17 than broker 1"),
+        (
+            at((1, 3, 2), replicas={1: replica(), 2: replica(), 3: replica(log_end=7, stable=7)}),
+            "broker 3 shows offsets up to 7 only",
+        ),
+        (
+            at((1, 3, 2), replicas={1: replica(), 2: replica(), 3: replica(stable=4)}),
+            "the last stable offset of broker 3 is 4",
+        ),
+        (
+            at((1, 3, 2), replicas={1: replica(), 2: replica(), 3: replace(replica(), error="away")}),
+            "broker 3 does not say what it holds (away)",
+        ),
+    ],
+    ids=["not in sync", "shows it still", "too short", "held back", "silent"],
+)
+def test_a_new_copy_that_does_not_show_it_is_waited_for_and_then_stops_it(look: Look, why: str) -> None:
+    mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
+    assert next_of(mine, look) == Wait(why)
+    assert put(next_of(mine, replace(look, at_ms=NOW + TAKES_MS + 1))) == (EventKind.STOPPED, why)
+
+
+def test_a_record_that_its_source_has_cleaned_since_is_no_difference() -> None:
+    mine = up_to(COPY, intended(COPY, **{"17": SAME}), event(EventKind.ANSWERED, 3))
+    assert put(next_of(mine, at((1, 3, 2), shown={3: OTHER})))[0] is EventKind.PROVEN
+
+
+@pytest.mark.parametrize(
+    ("look", "why"),
+    [
+        (copying(leader=2), "broker 2 leads, and broker 1 has to while anything is copied"),
+        (copying(epoch=12), "the leader's epoch went from 10 to 12: another broker may have led meanwhile"),
+        (replace(copying(), isr=frozenset({1})), "broker 2 fell out of sync"),
+        (at((1, 3, 2), layout={"moving": {PLACE: (1, 4)}}), "somebody else has it reassigned, to brokers [1, 4]"),
+        (at((1, 4)), "the partition was reassigned by somebody else: its replicas are [1, 4]"),
+    ],
+    ids=["another leader", "another leader meanwhile", "the ISR shrinks", "moved elsewhere", "was moved elsewhere"],
+)
+def test_a_copy_that_may_be_of_another_replica_stops_it(look: Look, why: str) -> None:
+    assert put(next_of(up_to(COPY, intended(COPY)), look)) == (EventKind.STOPPED, why)
+
+
+def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_elses() -> None:
+    two = replace(LAYOUT, sizes={1: 1, 2: 1})
+    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
+    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
+    plan = make(start, {})
+    drop = plan.steps[0]
+    assert isinstance(drop, MoveStep)
+    assert (drop.before, drop.move.replicas) == ((1, 2), (1, 3))
+    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, 1))
+    between = at((1, 3, 2))
+    assert next_of(mine, between, plan=plan) == Wait("its replicas are [1, 3, 2] still")
+    late = replace(between, at_ms=NOW + TAKES_MS + 1)
+    assert put(next_of(mine, late, plan=plan)) == (EventKind.STOPPED, "its replicas are [1, 3, 2] still")
+    back = up_to(drop, intended(drop), event(EventKind.UNDOING))
+    assert next_of(back, between, plan=plan) == Wait("no broker shows it yet")
+    assert put(next_of(back, late, plan=plan))[0] is EventKind.STOPPED
+
+
+def test_a_reassignment_that_somebody_cancels_stops_it_and_is_not_asked_for_again() -> None:
+    mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
+    cancelled = at((1, 2))
+    assert next_of(mine, cancelled) == Wait("no broker shows it yet")
+    late = replace(cancelled, at_ms=NOW + TAKES_MS + 1)
+    assert put(next_of(mine, late)) == (EventKind.STOPPED, "the reassignment was cancelled by somebody else")
+
+
+def test_nothing_is_deleted_that_no_finding_proves_wrong_any_more() -> None:
+    for claims, why in (
+        ((), "no finding proves any more that broker 3 is wrong"),
+        ((Claim("f1", frozenset({2}), frozenset({1}), (17,)),), "no finding proves any more that broker 3 is wrong"),
+        ((Claim("f1", frozenset({3}), frozenset({2}), (17,)),), "no finding proves any more that broker 1 is right"),
+    ):
+        for events in ((), (intended(DROP),)):
+            kind, reason = put(next_of(up_to(DROP, *events), at((1, 3, 2), claims=claims)))
+            assert (kind, why in reason) == (EventKind.STOPPED, True), reason
+
+
+def test_nothing_is_deleted_once_what_counts_as_right_shows_the_same() -> None:
+    alike = at((1, 3, 2), shown={1: OTHER, 3: OTHER})
+    why = "broker 1 shows the same as broker 3 by now (finding f1)"
+    for events in ((), (intended(DROP),)):
+        assert put(next_of(up_to(DROP, *events), alike)) == (EventKind.STOPPED, why)
+    cleaned = at((1, 3, 2))
+    assert next_of(up_to(DROP, intended(DROP)), cleaned) == Assign(2, (1, 2)), "a trace that is cleaned says nothing"
+    everywhere = replace(KNOWN, shown=dict.fromkeys((1, 2, 3), OTHER))
+    (missing,) = make(everywhere, {}).missing
+    assert "shows the same as broker 3 by now" in missing
+    one = make(replace(KNOWN, shown={1: OTHER, 2: {}, 3: OTHER}), {})
+    assert [step.source for step in one.steps if isinstance(step, MoveStep)] == [2] * 4, "another one is copied"
+
+
+def test_what_a_person_says_is_right_counts_as_long_as_nothing_proves_otherwise() -> None:
+    plan = make(
+        replace(KNOWN, claims=(Claim("f1", frozenset({3}), by_word={1: frozenset({3})}, missing="-"),)),
+        {},
+        more=Said(right=1),
+    )
+    assert [step.is_said for step in plan.steps if isinstance(step, MoveStep)] == [True] * 4
+    unproven = Claim("f1", frozenset({3}), by_word={1: frozenset({3})}, missing="nothing proves it")
+    assert next_of(up_to(DROP, intended(DROP)), at((1, 3, 2), claims=(unproven,)), plan=plan) == Assign(2, (1, 2))
+    proven = Claim("f1", frozenset({1}), frozenset({2, 3}), (17,))
+    kind, reason = put(next_of(up_to(DROP, intended(DROP)), at((1, 3, 2), claims=(proven,)), plan=plan))
+    assert (kind, "no finding proves any more that broker 3 is wrong" in reason) == (EventKind.STOPPED, True)
+
+
+def test_what_was_taken_away_is_given_back_whatever_stands_by_then() -> None:
+    assert put(next_of(up_to(COPY), at((1, 2), claims=())))[0] is EventKind.INTENDED
+    assert next_of(up_to(COPY, intended(COPY)), at((1, 2), claims=())) == Assign(3, (1, 3, 2))
+
+
+def test_a_new_finding_stops_it() -> None:
+    new = at((1, 3, 2), findings=frozenset({"f1", "f9"}))
+    assert put(next_of(up_to(DROP), new)) == (EventKind.STOPPED, "there is a finding that the plan does not know: f9")
+
+
+def test_a_refusal_stops_it_and_silence_is_waited_for() -> None:
+    mine, look = up_to(DROP, intended(DROP)), at((1, 3, 2))
+    change = Assign(2, (1, 2))
+    assert next_of(mine, look) == change
+    assert next_of(mine, look, Asked(change, NOW)) == Wait("no broker answered; it may still come")
+    refused = Asked(change, NOW, "ALTER on the cluster is needed")
+    assert put(next_of(mine, look, refused)) == (
+        EventKind.STOPPED,
+        "the cluster refused it: ALTER on the cluster is needed",
+    )
+
+
+def test_a_plan_is_out_of_date_where_its_first_assignment_begins_otherwise() -> None:
+    assert outdated(PLAN, KNOWN) == ""
+    assert "its replicas are [1, 2], and the step begins with [3, 1, 2]" in outdated(PLAN, at((1, 2)))
+    assert outdated(PLAN.only(3), at((1, 2))) == "", "a step may be run by itself"
+    assert "broker 2 leads, and broker 1 has to" in outdated(PLAN.only(3), at((1, 2), leader=2))
+    moving = at((3, 1, 2), layout={"moving": {PLACE: (1, 2)}})
+    assert "is being reassigned already" in outdated(PLAN, moving)
+
+
+def undoing(*more: Event) -> Repair:
+    return up_to(COPY, intended(COPY), event(EventKind.UNDOING), *more)
+
+
+def test_undo_assigns_the_partition_as_it_was_whichever_step_was_the_last() -> None:
+    goal = Assign(0, (3, 1, 2))
+    for assigned in ((1, 3, 2), (1, 2)):
+        assert next_of(undoing(), at(assigned)) == goal
+    assert next_of(undoing(), copying()) == goal, "also while a copy is under way"
+    assert next_of(undoing(), at((1, 2)), Asked(goal, NOW)) == Wait("no broker shows it yet")
+    back = at((3, 1, 2))
+    assert next_of(undoing(), replace(back, isr=frozenset({1, 2}))) == Wait("broker 3 is not in sync yet")
+    assert put(next_of(undoing(), back)) == (EventKind.CLOSED, "the replicas are assigned as they were: [3, 1, 2]")
+
+
+def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:
+    two = replace(LAYOUT, sizes={1: 1, 2: 1})
+    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
+    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
+    plan = make(start, {})
+    copy = plan.steps[1]
+    assert isinstance(copy, MoveStep)
+    mine = up_to(copy, intended(copy), event(EventKind.UNDOING))
+    assert next_of(mine, at((1, 3)), plan=plan) == Assign(0, (1, 2))
+    kind, reason = put(next_of(mine, at((1, 3), leader=3), plan=plan))
+    assert (kind, "broker 3 would delete its copy, and may be right: broker 1, which is" in reason) == (
+        EventKind.STOPPED,
+        True,
+    )
+
+
+def test_undo_leaves_alone_what_somebody_else_has_assigned() -> None:
+    kind, reason = put(next_of(undoing(), at((1, 4))))
+    assert (kind, "nothing is put back" in reason) == (EventKind.STOPPED, True)

@@ -1,0 +1,144 @@
+"""Copies by the command line over a made cluster: through a file, refused, undone, and by a person's word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallax.model import TopicPartition
+from parallax.repair import command
+from parallax.repair.claims import Claim
+from parallax.repair.looking import NOTHING_MORE, Wanted
+from parallax.repair.record import EventKind
+from parallax.repair.seen import Look
+from parallax.repair.table import RepairTable
+from parallax.replica.errors import Unauthorized, Unreachable
+from tests.unit.repair.looks import PLACE
+from tests.unit.repair.test_command import config, invoked
+from tests.unit.repair.test_copies import WRONG
+from tests.unit.repair.test_moving import OTHER, at
+
+
+class Cluster:
+    """Broker 3 leads and is wrong; a change is done at once.
+
+    Attributes:
+        asked: the assignments that were asked for.
+        fails: what the next assignment raises, and whether it is done all the same.
+    """
+
+    def __init__(self) -> None:
+        self.assigned, self.leader, self.epoch = (3, 1, 2), 3, 9
+        self.wrong, self.claim = {3}, WRONG
+        self.asked: list[tuple[int, ...]] = []
+        self.fails: list[tuple[Exception, bool]] = []
+        self.automation = ""
+
+    def look(self, wanted: Wanted = NOTHING_MORE) -> Look:
+        shown = {broker: OTHER for broker in self.assigned if broker in self.wrong}
+        seen = at(self.assigned, leader=self.leader, epoch=self.epoch, shown=shown)
+        assert seen.layout is not None
+        layout = replace(seen.layout, automation=self.automation)
+        looks_for_places = wanted.places or wanted.offsets is not None
+        return replace(seen, claims=(self.claim,), layout=layout if looks_for_places else None)
+
+    def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
+        assert place == PLACE
+        error, is_done = self.fails.pop() if self.fails else (None, True)
+        if is_done:
+            self.asked.append(replicas)
+            self.epoch += bool(set(self.assigned) - set(replicas))
+            self.wrong &= set(replicas)
+            self.assigned = replicas
+        if error is not None:
+            raise error
+
+    def elect(self, place: TopicPartition) -> bool:
+        assert place == PLACE
+        self.leader, self.epoch = self.assigned[0], self.epoch + 1
+        return True
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+
+    @contextmanager
+    def lookout(*_: Any) -> Iterator[tuple[Cluster, Cluster]]:
+        yield made, made
+
+    monkeypatch.setattr(command, "_lookout", lookout)
+    return made
+
+
+def planned(folder: Path, *more: object) -> tuple[Path, Path]:
+    path, plan = config(folder), folder / "plan"
+    made = invoked("plan", "--topic", "orders", "--partition", 0, "-o", plan, "-c", path, *more)
+    assert made.exit_code == 0, made.output
+    return path, plan
+
+
+def test_a_copy_goes_through_a_file_and_each_change_is_on_record_before_it_is_asked_for(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path, plan = planned(tmp_path)
+    ended = invoked("run", plan, "--yes", "-c", path)
+    assert (ended.exit_code, "orders-0: over, 4 of 4 steps done" in ended.stdout) == (0, True), ended.output
+    assert cluster.asked == [(1, 3, 2), (1, 2), (1, 3, 2), (3, 1, 2)]
+    assert (cluster.leader, cluster.wrong) == (1, set())
+    kinds = [event.kind for event in RepairTable(str(tmp_path / "data"), create=False).news()]
+    step = [EventKind.INTENDED, EventKind.ANSWERED, EventKind.PROVEN]
+    assert kinds == [EventKind.BEGUN, EventKind.KEPT, *step * 4, EventKind.OVER]
+
+
+def test_an_answer_that_is_lost_is_made_up_for_by_looking(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = planned(tmp_path)
+    cluster.fails = [(Unreachable("it broke"), True)]
+    ended = invoked("run", plan, "--yes", "-c", path)
+    assert ended.exit_code == 0, ended.output
+    assert "whether the partition is being reassigned is not known (it broke); it is looked for" in ended.stderr
+    assert cluster.asked == [(1, 3, 2), (1, 2), (1, 3, 2), (3, 1, 2)], "nothing was asked for twice"
+
+
+def test_what_is_refused_stops_it_and_undo_puts_back_what_was_assigned(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = planned(tmp_path)
+    refused = Unauthorized("not authorized: ALTER on the cluster is needed")
+    cluster.fails = [(refused, False), (Unreachable("-"), True)]
+    ended = invoked("run", plan, "--yes", "--format", "json", "-c", path)
+    told = json.loads(ended.stdout)
+    assert (ended.exit_code, told["phase"], told["done"]) == (1, "stopped", [1])
+    assert "the cluster refused it: not authorized: ALTER on the cluster is needed" in told["reason"]
+    resumed = invoked("undo", told["id"][:8], "--format", "json", "-c", path)
+    back = json.loads(resumed.stdout)
+    assert (resumed.exit_code, back["phase"]) == (0, "closed"), resumed.output
+    assert back["reason"] == "the replicas are assigned as they were: [3, 1, 2]"
+    assert cluster.asked == [(1, 3, 2), (3, 1, 2)]
+
+
+def test_undo_needs_repairs_to_be_on_where_anything_is_to_be_put_back(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = planned(tmp_path)
+    cluster.fails = [(Unauthorized("no"), False)]
+    told = json.loads(invoked("run", plan, "--yes", "--format", "json", "-c", path).stdout)
+    ended = invoked("undo", told["id"][:8], "-c", config(tmp_path, "off"))
+    assert (ended.exit_code, "repair.mode: it is off" in ended.stderr) == (2, True)
+
+
+def test_a_person_says_who_is_right_and_that_cruise_control_is_paused(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.claim = Claim("f1", frozenset({3}), by_word={2: frozenset({3})}, missing="nothing proves it", offsets=(17,))
+    cluster.automation = "its topic"
+    words = ("plan", "--topic", "orders", "--partition", 0, "-c", config(tmp_path))
+    for more, text in (
+        ((), "Missing: Finding f1: nothing proves it."),
+        (("--right", 2), "Pause its self-healing and its executor, and plan again with --automation-paused."),
+    ):
+        ended = invoked(*words, *more)
+        assert (ended.exit_code, text in ended.stdout) == (3, True), ended.output
+    path, plan = planned(tmp_path, "--right", 2, "--automation-paused")
+    assert invoked("run", plan, "--yes", "-c", path).exit_code == 0
+    assert cluster.asked == [(2, 3, 1), (2, 1), (2, 3, 1), (3, 1, 2)]
