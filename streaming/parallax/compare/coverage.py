@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -42,7 +43,11 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         ),
         candidates=remembered.waiting(state.candidates),
         state_bytes=state.nbytes,
-        brokers=tuple(_broker(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
+        brokers=tuple(
+            _broker(broker, reached)
+            for broker, reached in zip(state.brokers, replicas.read_to(state).tolist(), strict=True)
+            if broker["member"] or not state.partition["members_known"][0]
+        ),
         compared_at=now_ms,
         unread=unread,
         awaits_report=_awaits_report(state, grace_ms),
@@ -102,7 +107,7 @@ def _unknown(
     state: PartitionState, view: int, unread: tuple[UnreadRange, ...], unjudged: int, undecided: Array
 ) -> dict[UnknownReason, int]:
     counts = dict.fromkeys(UnknownReason, 0)
-    begun, furthest = _begun(state, view), replicas.furthest_position(state, view)
+    begun, furthest = _begun(state, view), int(replicas.read_to(state)[:, view].max(initial=UNKNOWN))
     deferred = state.deferred[state.deferred["view"] == view]
     ends = np.minimum(deferred["end"], furthest)
     counts[UnknownReason.DEFERRED] = int(np.maximum(ends - np.maximum(deferred["start"], begun), 0).sum())
@@ -188,13 +193,13 @@ def _unread(state: PartitionState, view: int, unjudged: Array) -> list[UnreadRan
     return spans
 
 
-def _broker(broker: Array) -> BrokerCoverage:
+def _broker(broker: Array, reached: Sequence[int]) -> BrokerCoverage:
     since, seen = int(broker["stalled_since"]), int(broker["observed_at"])
     return BrokerCoverage(
         broker=int(broker["broker"]),
         reachable=bool(broker["reachable"]),
-        read_uncommitted=int(broker["position"][READ_UNCOMMITTED]),
-        read_committed=int(broker["position"][READ_COMMITTED]),
+        read_uncommitted=reached[READ_UNCOMMITTED],
+        read_committed=reached[READ_COMMITTED],
         high_watermark=int(broker["high_watermark"]),
         last_stable_offset=int(broker["stable_told"]),
         log_start_offset=int(broker["log_start_offset"]),

@@ -49,6 +49,9 @@ PARTITION = np.dtype(
         ("ended_from", "<i8"),
         ("ended_epoch", "<i4"),
         ("ended_on", "<i4"),
+        ("withheld", "<i8"),
+        ("withheld_since", "<i8"),
+        ("withheld_until", "<i8"),
     ]
 )
 """One row. ``floor`` by view: rows below it are judged already or cannot be. ``begun_from`` by
@@ -67,6 +70,9 @@ not, or is not known, the lowest start of a log that held anything; ``deleted_to
 ``ended_*``: the furthest that all transactions were seen to have ended: those that begin from ``ended_from`` on and
 below ``ended_to`` had their end markers below ``ended_below``, in the log of broker ``ended_on``, of whose last batch
 below that the leader epoch was ``ended_epoch``.
+``withheld``: rows from there on are left in the views until they are needed (compare/withheld.py), `NEVER` where none
+are; ``withheld_since``, ``withheld_until``: all of them were recorded behind the one place and up to the other
+(`parallax.views.order`).
 """
 
 ENDED = ("ended_to", "ended_below", "ended_from", "ended_epoch", "ended_on")
@@ -201,16 +207,32 @@ UNREAD_REASONS = (
     UnknownReason.DEFERRED,
 )
 
+SUM = np.dtype(
+    [
+        ("slot", "u1"),
+        ("view", "u1"),
+        ("end", "<i8"),
+        ("rows", "<i8"),
+        ("transactional", "<i8"),
+        ("odd", "<i8"),
+        ("low", "<u8"),
+        ("high", "<u8"),
+    ]
+)
+"""What the rows of a reader that were withheld add up to, below ``end``: how many there are, and the sum of their
+fingerprints (`parallax.replica.digests`). ``transactional``: those that are no plain records. ``odd``: those that are
+judged by themselves, not only beside another replica's."""
+
 RAISED_IDS = np.dtype("<u8")
 """The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_RAISED`."""
 
 MAX_RAISED = 4096
 
-UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
+UNMATCHED = ("content", "pending", "candidates", "intervals", "markers", "sums")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 11
+_VERSION = 12
 
 
 NOWHERE = (NEVER, UNKNOWN)
@@ -238,7 +260,8 @@ def _fresh_partition() -> Array:
         row[name] = UNKNOWN
     for name in ENDED:
         row[name] = UNKNOWN
-    row["strict_from"] = NEVER
+    row["strict_from"] = row["withheld"] = NEVER
+    row["withheld_since"] = row["withheld_until"] = UNKNOWN
     row["unmarked"] = NOWHERE
     return row
 
@@ -262,11 +285,13 @@ class PartitionState:
     deferred: Array = _table(DEFERRED)
     unread: Array = _table(UNREAD)
     told: Array = _table(RAISED_IDS)
+    recent_sums: Array = _table(SUM)
     content: Array = _table(CONTENT)
     pending: Array = _table(PENDING)
     candidates: Array = _table(CANDIDATE)
     intervals: Array = _table(INTERVAL)
     markers: Array = _table(MARKER)
+    sums: Array = _table(SUM)
 
     @property
     def nbytes(self) -> int:

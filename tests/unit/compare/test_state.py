@@ -31,7 +31,7 @@ from parallax.compare.state import (
 from parallax.model import UNKNOWN
 
 
-@given(st.lists(st.integers(0, 50), min_size=12, max_size=12), st.integers(0, 2**32 - 1))
+@given(st.lists(st.integers(0, 50), min_size=14, max_size=14), st.integers(0, 2**32 - 1))
 @settings(deadline=None)
 def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -113,11 +113,11 @@ def test_only_the_place_and_the_id_of_a_new_broker_are_no_unknowns() -> None:
 def test_nothing_is_judged_of_a_fresh_state() -> None:
     row = PartitionState().partition
     unknown = {name: [UNKNOWN] for name in ("members_at", "passed_at", "policy_at", "retention_ms")}
-    unknown |= {name: [UNKNOWN] for name in ("deletes", "head", "deleted_to", *ENDED)}
+    unknown |= {name: [UNKNOWN] for name in ("deletes", "head", "deleted_to", "withheld_since", "withheld_until", *ENDED)}
     by_view = ("begun_from", "read_to", "bound_at", "bound", "next_bound_at", "next_bound")
     unknown |= {name: [[UNKNOWN, UNKNOWN]] for name in by_view}
     known = {"topic_id": [0], "members_known": [False], "floor": [[0, 0]], "skipped": [[0, 0]], "strict_from": [NEVER]}
-    known |= {"unmarked": [list(NOWHERE)], "hidden_to": [0]}
+    known |= {"unmarked": [list(NOWHERE)], "hidden_to": [0], "withheld": [NEVER]}
     assert {name: row[name].tolist() for name in row.dtype.names or ()} == unknown | known
 
 
@@ -138,4 +138,4 @@ def test_a_table_of_which_all_rows_are_kept_is_not_copied() -> None:
 def test_another_layout_is_another_version() -> None:
     """A job that is started again reads what the program before it wrote: who changes the sizes changes the version."""
     sizes = [f.metadata["dtype"].itemsize for f in fields(PartitionState)]
-    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x0b", [250, 160, 16, 34, 17, 26, 8, 20, 45, 61, 60, 25])
+    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x0c", [274, 160, 16, 34, 17, 26, 8, 50, 20, 45, 61, 60, 25, 50])

@@ -1,0 +1,380 @@
+"""Rows that wait for a replica that is away stay in the views: the state keeps what they add up to.
+
+While a replica of the set stands still, rows of the others that it has yet to show would pile up in the state. So once
+they are many, those from some offset on are *withheld*: the step is not given them, as if they had not been read yet,
+and of each reader the state keeps sums by blocks (`parallax.compare.sums`). They are taken up again, oldest first,
+
+- where those that are there turn out not to show the same: what is wrong among them is found while one is away;
+- where all replicas have come to pass them. Where the sums of all are equal no row is looked at
+  (`parallax.compare.agreed`); else rows are read from the views, and are compared as if they had been read now;
+- before anything that breaks the order of offsets, or changes who the replicas are.
+
+What is read from the views has to add up to what was withheld. Where it does not, retention has dropped some of it, and
+nobody knows what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from parallax.compare import sums
+from parallax.compare.agreed import fits
+from parallax.compare.blocks import Agreed, Opens
+from parallax.compare.observations import (
+    EVENT_CODE,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    VIEWS,
+    Array,
+    Observations,
+    ReplicaSets,
+    ViewRows,
+)
+from parallax.compare.replicas import common_position, members, read_to, slots
+from parallax.compare.state import FOLLOWED, NEVER, PartitionState
+from parallax.compare.step import StepResult, step
+from parallax.compare.suspect import Suspect
+from parallax.config import CompareSettings
+from parallax.model import ReadEvent
+
+_OK = EVENT_CODE[ReadEvent.OK]
+_NOTHING: Mapping[int, Opens] = {view: {} for view in VIEWS}
+
+
+class RowsGoneError(LookupError):
+    """Rows that were withheld are not in the views any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When rows are withheld, and how many are taken up again at a time.
+
+    Attributes:
+        worth: bytes of a state that wait for a replica that stands still.
+        few: so many rows are taken up in one piece once all replicas have passed the first of them.
+        at_a_time: rows that are read from the views for one step, about.
+        grain: of the sums.
+    """
+
+    worth: int = 1 << 20
+    few: int = 20_000
+    at_a_time: int = 500_000
+    grain: sums.Grain = sums.Grain()
+
+
+Places = tuple[int, int]
+"""Behind the one, and up to the other (`parallax.views.order`)."""
+
+Rows = Callable[[Places, int, int], ViewRows]
+"""Gives the rows of the partition, but position rows, that were recorded there, from a first offset up to another; of
+each reader in the order of their offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The views as they stand at the end of a micro-batch.
+
+    Attributes:
+        until: the last place that is in it (`parallax.views.order`).
+        rows: of the partition.
+    """
+
+    until: int
+    rows: Rows
+
+
+def compare(
+    state: PartitionState,
+    seen: Observations,
+    settings: CompareSettings,
+    now_ms: int,
+    views: Views,
+    *,
+    limits: Limits | None = None,
+    **options: Any,
+) -> StepResult:
+    """As `parallax.compare.step.step`, of a state from which rows may be withheld.
+
+    Args:
+        state: of the micro-batch before; not written to.
+        seen: what this one showed.
+        settings: grace period and cap.
+        now_ms: milliseconds since 1970 UTC.
+        views: where rows are that were withheld.
+        limits: when rows are withheld.
+        options: further ones of the step.
+
+    Raises:
+        RowsGoneError: rows that were withheld and are needed are not in the views any more.
+        OSError: the views cannot be read.
+    """
+    limits = limits or Limits()
+    if not is_withholding(state):
+        result = step(state, seen, settings, now_ms, **options)
+        return replace(result, state=_begun(state, result.state, views, limits))
+    run = _Run(state, seen, settings, now_ms, views, limits, options)
+    if _is_broken(state, seen):
+        run.take_up(NEVER)
+        run.step(seen)
+    else:
+        run.step(run.withhold(seen))
+    run.settle()
+    if run.result is None:
+        raise AssertionError("a micro-batch has no step")
+    return replace(run.result, state=run.state, suspects=run.suspects, unlike=np.concatenate(run.unlike))
+
+
+def is_withholding(state: PartitionState) -> bool:
+    """Whether rows from some offset on are withheld."""
+    return int(state.partition["withheld"][0]) != NEVER
+
+
+def _begun(before: PartitionState, after: PartitionState, views: Views, limits: Limits) -> PartitionState:
+    """Begin to withhold where much waits for a replica that has stood still: from what nobody has shown yet on."""
+    brokers = after.brokers
+    if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
+        return after
+    if not _stands(before, after) or _waiting(after) <= limits.worth:
+        return after
+    made = after.copy()
+    made.partition["withheld"] = max(int(brokers["shown"].max()), int(brokers["position"].max()))
+    made.partition["withheld_since"] = made.partition["withheld_until"] = views.until
+    return made
+
+
+def _stands(before: PartitionState, after: PartitionState) -> bool:
+    """Whether a reader that all others wait for has not moved by a step."""
+    known = len(before.brokers)
+    for view in VIEWS:
+        last = after.brokers["member"] & (after.brokers["position"][:, view] == common_position(after, view))
+        if (last[:known] & (after.brokers["position"][:known, view] == before.brokers["position"][:, view])).any():
+            return True
+    return False
+
+
+def _waiting(state: PartitionState) -> int:
+    """Bytes of what is not judged because some replica has yet to show it."""
+    common = {view: common_position(state, view) for view in VIEWS}
+    lowest = min(common.values())
+    tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))
+    waiting = sum(np.count_nonzero(table["offset"] >= since) * table.itemsize for table, since in tables)
+    waiting += np.count_nonzero(state.markers["offset"] >= lowest) * state.markers.itemsize
+    return int(waiting + np.count_nonzero(state.intervals["end"] >= lowest) * state.intervals.itemsize)
+
+
+def _is_broken(state: PartitionState, seen: Observations) -> bool:
+    """Whether rows tell of more than that their readers have read on, or a replica comes to the set."""
+    if not _are_vouched_for(seen.rows):
+        return True
+    at = seen.rows.kind == POSITION
+    named = seen.rows.topic_id[at]
+    is_other = (named != 0) & (named != state.partition["topic_id"][0])
+    if (seen.rows.event[at] != _OK).any() or is_other.any() or (slots(state, seen.rows.broker) < 0).any():
+        return True
+    return not _is_shrinking(state, seen.replica_sets)
+
+
+def _are_vouched_for(rows: ViewRows) -> bool:
+    """Whether each reader has said behind its rows how far it has come."""
+    readers = rows.broker.astype(np.int64) * len(VIEWS) + rows.view
+    last = len(rows) - 1 - np.unique(readers[::-1], return_index=True)[1]
+    return bool((rows.kind[last] == POSITION).all())
+
+
+def _is_shrinking(state: PartitionState, sets: ReplicaSets) -> bool:
+    """Whether the replica set stays as it is, or loses some for good."""
+    told: dict[int, set[int]] = {}
+    for at, broker in zip(sets.observed_at.tolist(), sets.broker.tolist(), strict=True):
+        told.setdefault(at, set()).add(broker)
+    left = set(state.brokers["broker"][state.brokers["member"]].tolist())
+    for at in sorted(told):
+        if not told[at] <= left:
+            return False
+        left = told[at]
+    return bool(left)
+
+
+@dataclass
+class _Run:
+    """A micro-batch of a partition from which rows are withheld: one step or several."""
+
+    state: PartitionState
+    seen: Observations
+    settings: CompareSettings
+    now_ms: int
+    views: Views
+    limits: Limits
+    options: Mapping[str, Any]
+    result: StepResult | None = None
+    suspects: list[Suspect] = field(default_factory=list)
+    unlike: list[Array] = field(default_factory=list)
+
+    def step(self, seen: Observations, agreed: Agreed | None = None) -> None:
+        self.result = step(self.state, seen, self.settings, self.now_ms, agreed=agreed, **self.options)
+        self.state = self.result.state
+        self.suspects += self.result.suspects
+        self.unlike.append(self.result.unlike)
+
+    # -- adding up ---------------------------------------------------------------------------------------------------
+
+    def withhold(self, seen: Observations) -> Observations:
+        """Add up the rows that are withheld of what was seen; returns the rest, all position rows among it."""
+        self.state = self.state.copy()
+        self.state.partition["withheld_until"] = self.views.until
+        rows, start = seen.rows, int(self.state.partition["withheld"][0])
+        of = slots(self.state, rows.broker)
+        is_beyond = (rows.offset >= start) & self.state.brokers["member"][of]
+        marks, grain = sums.marks_of(self.state), self.limits.grain
+        for slot in np.unique(of[is_beyond]).tolist():
+            for view in VIEWS:
+                mine = np.flatnonzero(is_beyond & (of == slot) & (rows.view == view))
+                if len(mine):
+                    self._add(marks, (slot, view), rows.take(mine), start)
+        sums.store(self.state, sums.thinned(marks, grain), grain)
+        return replace(seen, rows=rows.take((rows.kind == POSITION) | (rows.offset < start)))
+
+    def _add(self, marks: dict[sums.Reader, Array], reader: sums.Reader, rows: ViewRows, start: int) -> None:
+        known = marks.get(reader, self.state.recent_sums[:0])
+        is_row = rows.kind != POSITION
+        shown = rows.take(is_row & (rows.offset >= (int(known["end"][-1]) if len(known) else start)))
+        shown = shown.take(np.argsort(shown.offset, kind="stable"))
+        reached = int((rows.offset + is_row).max())
+        if reached > start:
+            marks[reader] = sums.added(known, reader, shown, reached, self.limits.grain)
+
+    # -- taking up again ---------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Take up what can be judged by now."""
+        blocks = 1
+        while is_withholding(self.state):
+            start = int(self.state.partition["withheld"][0])
+            reached = read_to(self.state)[self.state.brokers["member"]]
+            if reached.min(initial=NEVER) <= start:
+                self._look_among_those_there()
+                return
+            marks = sums.marks_of(self.state)
+            if self._agree(marks, start):
+                blocks = 1
+                continue
+            furthest, passed = int(reached.max()), int(reached.min())
+            cut = self._next(marks, start, blocks, passed)
+            if sums.counted(marks, "rows", np.array([furthest]))[0] <= self.limits.few:
+                cut = furthest
+            elif cut <= start:
+                cut = min(furthest, self.limits.grain.up(passed))
+            self.take_up(cut)
+            if cut == furthest:
+                self.state.partition["withheld"] = NEVER
+            blocks *= 2
+
+    def _next(self, marks: Mapping[sums.Reader, Array], start: int, blocks: int, reached: int) -> int:
+        """Where the rows end that are taken up next: some blocks on, not many rows, not beyond what all have passed."""
+        size = 1 << self.limits.grain.block
+        cuts = np.arange(self.limits.grain.up(start + 1), min(start + blocks * size, reached) + 1, size)
+        if not len(cuts):
+            return start
+        is_few = sums.counted(marks, "rows", cuts) <= self.limits.at_a_time
+        return int(cuts[max(0, np.count_nonzero(is_few) - 1)])
+
+    def _look_among_those_there(self) -> None:
+        """Take up the rows of all that are there as far as they differ, or show what is judged by itself."""
+        marks = sums.marks_of(self.state)
+        start, worst = int(self.state.partition["withheld"][0]), 0
+        for view in VIEWS:
+            mine = {reader: its for reader, its in marks.items() if reader[1] == view}
+            if not mine:
+                continue
+            furthest = max(int(its["end"][-1]) for its in mine.values())
+            if sums.counted(mine, "odd", np.array([furthest]))[0]:
+                worst = max(worst, furthest)
+            cuts = sums.common_cuts(mine.values(), start, self.limits.grain)[-1:]
+            if len(mine) > 1 and len(cuts) and not sums.same(mine, cuts).all():
+                worst = max(worst, int(cuts[0]))
+        if worst > start:
+            self.take_up(self.limits.grain.up(worst))
+
+    def _agree(self, marks: Mapping[sums.Reader, Array], start: int) -> bool:
+        """Take up what all have shown alike, without a row of it; returns whether there was any."""
+        brokers = self.state.brokers
+        if set(marks) != {(int(slot), view) for slot in np.flatnonzero(brokers["member"]) for view in VIEWS}:
+            return False
+        cuts = sums.common_cuts(marks.values(), start, self.limits.grain)
+        is_plain = (sums.counted(marks, "transactional", cuts) == 0) & (sums.counted(marks, "odd", cuts) == 0)
+        cuts = cuts[sums.same(marks, cuts) & is_plain]
+        if not len(cuts):
+            return False
+        end = int(cuts[-1])
+        ids = {int(broker) for broker in brokers["broker"][brokers["member"]]}
+        before: dict[sums.Reader, Opens] = {(view, broker): {} for view in VIEWS for broker in ids}
+        rows = int(sums.counted(marks, "rows", cuts[-1:])[0])
+        agreed = Agreed(start, end, frozenset(ids), _NOTHING, before, rows)
+        nothing = self._nothing()
+        if not fits(self.state, agreed, nothing):
+            return False
+        self._go_to(marks, end)
+        self.step(nothing, agreed)
+        return True
+
+    def take_up(self, end: int) -> None:
+        """Give the step the rows that are withheld below an offset; with `NEVER` all of them, and withhold no more."""
+        marks = sums.marks_of(self.state)
+        furthest = max((int(its["end"][-1]) for its in marks.values()), default=0)
+        start, last = int(self.state.partition["withheld"][0]), min(end, furthest)
+        while start < last:
+            cut = min(last, self._next(marks, start, NEVER >> self.limits.grain.block + 1, last))
+            cut = last if cut <= start else cut
+            rows = self._read(marks, start, cut)
+            self._go_to(marks, cut)
+            self.step(replace(self._nothing(), rows=rows))
+            stands = np.minimum(read_to(self.state), cut)
+            self.state.brokers["shown"] = np.maximum(self.state.brokers["shown"], stands)
+            start, marks = cut, sums.marks_of(self.state)
+        if end == NEVER:
+            self.state = self.state.copy()
+            self.state.partition["withheld"] = NEVER
+
+    def _go_to(self, marks: Mapping[sums.Reader, Array], cut: int) -> None:
+        """Let readers stand where they have come to, up to a cut."""
+        self.state = state = self.state.copy()
+        stands = np.minimum(read_to(state), cut)
+        state.brokers["position"] = np.maximum(state.brokers["position"], stands)
+        state.partition["withheld"] = cut
+        left = sums.behind(marks, cut)
+        sums.store(state, left, self.limits.grain)
+        if not left:
+            state.partition["withheld_since"] = state.partition["withheld_until"]
+
+    def _read(self, marks: Mapping[sums.Reader, Array], start: int, end: int) -> ViewRows:
+        """The rows of a range, from the views.
+
+        Raises:
+            RowsGoneError: they are not what was withheld.
+        """
+        since, until = (int(self.state.partition[name][0]) for name in ("withheld_since", "withheld_until"))
+        rows = self.views.rows((since, until), start, end)
+        of = slots(self.state, rows.broker)
+        is_known = of >= 0
+        found, cuts = [rows.take(slice(0, 0))], np.array([end])
+        for (slot, view), its in marks.items():
+            mine = rows.take(is_known & (of == slot) & (rows.view == view))
+            want, got = sums.at(its, cuts), sums.totals(mine)
+            if any(want[name][0] != got[name][0] for name in ("rows", "low", "high")):
+                broker = int(self.state.brokers["broker"][slot])
+                raise RowsGoneError(
+                    f"offsets {start} to {end - 1} of broker {broker} are not in the views as they were compared: "
+                    f"{got['rows'][0]} rows where {want['rows'][0]} were withheld"
+                )
+            found.append(mine)
+        return ViewRows.concat(found)
+
+    def _nothing(self) -> Observations:
+        return Observations(self.seen.topic, self.seen.partition)
+
+
+__all__ = ["Limits", "RowsGoneError", "Views", "compare", "is_withholding"]
