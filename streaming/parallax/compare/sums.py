@@ -15,7 +15,6 @@ import numpy as np
 
 from parallax.compare.observations import NOT_TRANSACTIONAL, RECORD, VIEWS, Array, ViewRows
 from parallax.compare.state import SUM, PartitionState, empty
-from parallax.model import CONTENT_VERSION
 from parallax.replica.digests import BLOCK_BITS, COLUMNS, Digester
 
 RECENT_BITS = 6
@@ -121,9 +120,7 @@ def _parts(rows: ViewRows, reached: int, grain: Grain) -> Array:
     made["rows"] = np.diff(np.append(begins, len(rows)))
     is_plain = (rows.kind == RECORD) & (rows.outcome == NOT_TRANSACTIONAL)
     made["transactional"] = np.add.reduceat(~is_plain, begins, dtype=np.int64)
-    is_told = parts["listed"] + parts["emptied"] + parts["contradicted"] > 0
-    is_other = np.add.reduceat(rows.content_version != int(CONTENT_VERSION), begins, dtype=np.int64)
-    made["odd"] = is_told + is_other
+    made["odd"] = parts["listed"] + parts["emptied"] + parts["contradicted"]
     return made
 
 

@@ -61,7 +61,7 @@ class Limits:
         grain: of the sums.
     """
 
-    worth: int = 1 << 20
+    worth: int = 1 << 19
     few: int = 20_000
     at_a_time: int = 500_000
     grain: sums.Grain = sums.Grain()

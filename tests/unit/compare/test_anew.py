@@ -11,7 +11,7 @@ import pytest
 
 from parallax.audit.ledger import Ended
 from parallax.audit.waiting import Unread
-from parallax.compare import withheld
+from parallax.compare import together, withheld
 from parallax.compare.again import Again
 from parallax.compare.gathered import Gathered
 from parallax.compare.observations import Observations
