@@ -25,7 +25,7 @@ from tests.simulation.readers import PARTITION, TOPIC, Row
 from tests.simulation.world import Violation, World
 
 GRAIN = Grain(block=3, recent=1)
-WHOLE = Limits(worth=0, few=10**6, at_a_time=10**6, grain=GRAIN)
+WHOLE = Limits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
 IN_PIECES = Limits(worth=0, few=6, at_a_time=12, grain=GRAIN)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parallax.compare import remembered, replicas
+from parallax.compare import remembered, replicas, sums
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, Observations
 from parallax.compare.rules import outcome
 from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
@@ -26,7 +26,7 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         now_ms: milliseconds since 1970 UTC.
         grace_ms: how long a log may begin above another's.
     """
-    common = [replicas.common_position(state, view) for view in VIEWS]
+    common = [_compared(state, view) for view in VIEWS]
     unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state)}
     unread = tuple(span for view in VIEWS for span in _unread(state, view, unjudged[view]))
     undecided = state.content["offset"][replicas.undecided(state)]
@@ -87,7 +87,13 @@ def _await_report(state: PartitionState) -> Array:
 def _begun(state: PartitionState, view: int) -> int:
     """Up to where there are verdicts, or can be none any more."""
     floor = int(state.partition["floor"][0, view])
-    return max(replicas.common_position(state, view), floor, replicas.retained_from(state))
+    return max(_compared(state, view), floor, replicas.retained_from(state))
+
+
+def _compared(state: PartitionState, view: int) -> int:
+    """Up to where every replica was read and compared, be it by what its withheld rows add up to."""
+    common = replicas.common_position(state, view)
+    return max(common, sums.agreed_to(state, view)) if len(state.recent_sums) or len(state.sums) else common
 
 
 def _unjudged(state: PartitionState) -> Array:
@@ -133,7 +139,7 @@ def _waits_from(
     why = _why_open(state, view)
     if why in PASSING and counts[why]:
         # A replica that is still copying the log moves this, though what is beyond stays without a verdict.
-        lowest.append(max(0, replicas.common_position(state, view)))
+        lowest.append(max(0, _compared(state, view)))
     return min(lowest, default=UNKNOWN)
 
 

@@ -99,7 +99,7 @@ def _forget(state: PartitionState, slot: int) -> None:
         for column in columns:
             table[column] &= keep
         setattr(state, name, table)
-    for name in ("intervals", "unended", "sums", "recent_sums"):
+    for name in ("intervals", "unended", "sums", "recent_sums", "going"):
         table = getattr(state, name)
         setattr(state, name, table[table["slot"] != slot])
     for name in ("stalled_since", "stalled_reference", "mismatch_last"):

@@ -217,11 +217,27 @@ SUM = np.dtype(
         ("odd", "<i8"),
         ("low", "<u8"),
         ("high", "<u8"),
+        ("shape", "<u8"),
     ]
 )
 """What the rows of a reader that were withheld add up to, below ``end``: how many there are, and the sum of their
 fingerprints (`parallax.replica.digests`). ``transactional``: those that are no plain records. ``odd``: those that are
-judged by themselves, not only beside another replica's."""
+judged by themselves, not only beside another replica's. ``shape``: a sum of what the rows of transactions are of, by
+which the two views of a replica can be compared: offset, producer, and whether it is an end marker and of which type."""
+
+GOING = np.dtype(
+    [
+        ("slot", "u1"),
+        ("end", "<i8"),
+        ("producer_id", "<i8"),
+        ("offset", "<i8"),
+        ("key_hash_hi", "<i8"),
+        ("key_hash_lo", "<i8"),
+        ("aborted", "?"),
+    ]
+)
+"""read_committed: the transactions that go on at an offset ``end`` by the withheld rows of a replica, as `UNENDED` has
+them. One row without a producer says for each such offset that it is known."""
 
 RAISED_IDS = np.dtype("<u8")
 """The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_RAISED`."""
@@ -286,6 +302,7 @@ class PartitionState:
     unread: Array = _table(UNREAD)
     told: Array = _table(RAISED_IDS)
     recent_sums: Array = _table(SUM)
+    going: Array = _table(GOING)
     content: Array = _table(CONTENT)
     pending: Array = _table(PENDING)
     candidates: Array = _table(CANDIDATE)

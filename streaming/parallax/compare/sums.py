@@ -15,7 +15,8 @@ import numpy as np
 
 from parallax.compare.observations import NOT_TRANSACTIONAL, RECORD, VIEWS, Array, ViewRows
 from parallax.compare.state import SUM, PartitionState, empty
-from parallax.replica.digests import BLOCK_BITS, COLUMNS, Digester
+from parallax.model import UNKNOWN
+from parallax.replica.digests import BLOCK_BITS, COLUMNS, KINDS, Digester, Digests
 
 RECENT_BITS = 6
 """Marks lie so close where some reader has yet to come: every 64 offsets."""
@@ -26,7 +27,7 @@ Reader = tuple[int, int]
 _KEY = b"withheld by blk."
 """Hashes of keys and contents are keyed already; these sums are compared with their own kind only."""
 
-_COUNTS = ("rows", "transactional", "odd", "low", "high")
+_COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,57 +72,68 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
     state.recent_sums = table[~is_block]
 
 
-def added(marks: Array, reader: Reader, rows: ViewRows, reached: int, grain: Grain) -> Array:
+def digested(rows: ViewRows, grain: Grain) -> Digests:
+    """What rows of one reader, in offset order and without position rows, add up to."""
+    columns = {name: getattr(rows, name) for name in COLUMNS}
+    return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
+
+
+def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
     """A reader's marks with more rows.
 
     Args:
         marks: so far.
         reader: whose.
         rows: behind these, in offset order; none of them a position row.
+        digests: of the rows.
         reached: how far the reader was read.
         grain: see there.
     """
-    known = int(marks["end"][-1]) if len(marks) else 0
-    made = [marks]
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
-    if len(rows):
-        found = _parts(rows, reached, grain)
-        for name in _COUNTS:
-            found[name] = np.cumsum(found[name], dtype=found.dtype[name]) + last[name]
-        made, last = [marks, found], found[-1:]
-        known = int(last["end"][0])
-    if reached > known:
-        end = last.copy()
+    found = _parts(rows, digests)
+    found["end"] = np.minimum((digests.parts["block"] + 1) << grain.recent, reached)
+    for name in _COUNTS:
+        found[name] = np.cumsum(found[name], dtype=found.dtype[name]) + last[name]
+    made = np.concatenate([marks, found])
+    if not len(made) or int(made["end"][-1]) < reached:
+        end = made[-1:].copy() if len(made) else last.copy()
         end["end"] = reached
-        made.append(end)
-    table = np.concatenate(made)
-    table["slot"], table["view"] = reader
-    return table
+        made = np.concatenate([made, end])
+    made["slot"], made["view"] = reader
+    return made
 
 
 def totals(rows: ViewRows) -> Array:
     """What rows of one reader, in offset order, add up to: one row of `SUM`."""
-    made = np.zeros(1, SUM)
-    if len(rows):
-        parts = _parts(rows, int(rows.offset[-1]) + 1, Grain())
-        for name in _COUNTS:
-            made[name] = parts[name].sum(dtype=SUM[name])
+    made, parts = np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))
+    for name in _COUNTS:
+        made[name] = parts[name].sum(dtype=SUM[name])
     return made
 
 
-def _parts(rows: ViewRows, reached: int, grain: Grain) -> Array:
-    columns = {name: getattr(rows, name) for name in COLUMNS}
-    parts = _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns).parts
-    block = rows.offset >> grain.recent
-    begins = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), block[1:] != block[:-1]]))
+def _parts(rows: ViewRows, digests: Digests) -> Array:
+    parts = digests.parts
     made = np.zeros(len(parts), SUM)
-    made["end"] = np.minimum((parts["block"] + 1) << grain.recent, reached)
+    if not len(parts):
+        return made
     made["low"], made["high"] = parts["low"], parts["high"]
-    made["rows"] = np.diff(np.append(begins, len(rows)))
+    made["odd"] = parts["listed"] + parts["emptied"] + parts["contradicted"]
+    made["rows"] = sum(parts[name].astype(np.int64) for name in KINDS)
+    begins = np.cumsum(made["rows"]) - made["rows"]
     is_plain = (rows.kind == RECORD) & (rows.outcome == NOT_TRANSACTIONAL)
     made["transactional"] = np.add.reduceat(~is_plain, begins, dtype=np.int64)
-    made["odd"] = parts["listed"] + parts["emptied"] + parts["contradicted"]
+    made["shape"] = np.add.reduceat(np.where(is_plain, np.uint64(0), _shape(rows)), begins, dtype=np.uint64)
     return made
+
+
+def _shape(rows: ViewRows) -> Array:
+    """64 bits of each row: splitmix64 over what both views show alike of it."""
+    mixed = rows.offset.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed += rows.producer_id.astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93) + rows.kind.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    shape: Array = mixed ^ (mixed >> np.uint64(31))
+    return shape
 
 
 @lru_cache(maxsize=4)
@@ -181,6 +193,25 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
     return mask
 
 
+def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
+    """Mask of the cuts up to which both views of each replica have shown rows of the same transactions."""
+    mask = np.ones(len(cuts), np.bool_)
+    for (slot, view), its in marks.items():
+        other = marks.get((slot, 1 - view))
+        mask &= other is not None and at(its, cuts)["shape"] == at(other, cuts)["shape"]
+    return mask
+
+
+def agreed_to(state: PartitionState, view: int) -> int:
+    """Up to where all replicas of the set have shown the same of a view, by what was withheld; -1 where nothing was."""
+    marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
+    if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
+        return UNKNOWN
+    cuts = common_cuts(marks.values(), 0, Grain())
+    cuts = cuts[same(marks, cuts)]
+    return int(cuts[-1]) if len(cuts) else UNKNOWN
+
+
 def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
     """What the readers count together below some cuts: a count of `SUM`."""
     return np.sum([at(its, cuts)[name] for its in marks.values()], axis=0, dtype=np.int64, initial=0)
@@ -203,10 +234,13 @@ __all__ = [
     "Grain",
     "Reader",
     "added",
+    "agreed_to",
     "at",
     "behind",
     "common_cuts",
     "counted",
+    "digested",
+    "is_one_shape",
     "marks_of",
     "same",
     "store",

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare import sums
+from parallax.compare import going, sums
 from parallax.compare.agreed import fits
-from parallax.compare.blocks import Agreed, Opens
+from parallax.compare.blocks import Agreed
 from parallax.compare.observations import (
     EVENT_CODE,
     POSITION,
@@ -41,9 +41,9 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent
+from parallax.replica.digests import Digests
 
 _OK = EVENT_CODE[ReadEvent.OK]
-_NOTHING: Mapping[int, Opens] = {view: {} for view in VIEWS}
 
 
 class RowsGoneError(LookupError):
@@ -123,6 +123,7 @@ def compare(
         run.step(seen)
     else:
         run.step(run.withhold(seen))
+        run.follow()
     run.settle()
     if run.result is None:
         raise AssertionError("a micro-batch has no step")
@@ -148,11 +149,13 @@ def _begun(before: PartitionState, after: PartitionState, views: Views, limits: 
 
 
 def _stands(before: PartitionState, after: PartitionState) -> bool:
-    """Whether a reader that all others wait for has not moved by a step."""
+    """Whether a reader that others of its view wait for has not moved by a step."""
     known = len(before.brokers)
     for view in VIEWS:
-        last = after.brokers["member"] & (after.brokers["position"][:, view] == common_position(after, view))
-        if (last[:known] & (after.brokers["position"][:known, view] == before.brokers["position"][:, view])).any():
+        position, common = after.brokers["position"][:, view], common_position(after, view)
+        last = after.brokers["member"] & (position == common)
+        stood = position[:known] == before.brokers["position"][:, view]
+        if (last[:known] & stood).any() and position.max() > common:
             return True
     return False
 
@@ -213,6 +216,8 @@ class _Run:
     result: StepResult | None = None
     suspects: list[Suspect] = field(default_factory=list)
     unlike: list[Array] = field(default_factory=list)
+    moved: dict[int, tuple[Digests, int, bool]] = field(default_factory=dict)
+    """Of readers of read_committed, by slot: what was added up, how far each has come, and whether it is the first."""
 
     def step(self, seen: Observations, agreed: Agreed | None = None) -> None:
         self.result = step(self.state, seen, self.settings, self.now_ms, agreed=agreed, **self.options)
@@ -245,7 +250,18 @@ class _Run:
         shown = shown.take(np.argsort(shown.offset, kind="stable"))
         reached = int((rows.offset + is_row).max())
         if reached > start:
-            marks[reader] = sums.added(known, reader, shown, reached, self.limits.grain)
+            digests = sums.digested(shown, self.limits.grain)
+            marks[reader] = sums.added(known, reader, shown, digests, reached, self.limits.grain)
+            if reader[1] == READ_COMMITTED:
+                self.moved[reader[0]] = digests, reached, not len(known)
+
+    def follow(self) -> None:
+        """Follow the transactions over the rows that were withheld, once what comes before them has been taken in."""
+        for slot, (digests, reached, is_first) in self.moved.items():
+            table = self.state.going
+            before = going.of_state(self.state, slot) if is_first else going.last(table, slot)
+            if before is not None:
+                self.state.going = going.followed(table, slot, before, digests, reached, self.limits.grain)
 
     # -- taking up again ---------------------------------------------------------------------------------------------
 
@@ -254,24 +270,31 @@ class _Run:
         blocks = 1
         while is_withholding(self.state):
             start = int(self.state.partition["withheld"][0])
-            reached = read_to(self.state)[self.state.brokers["member"]]
-            if reached.min(initial=NEVER) <= start:
+            marks, reached = sums.marks_of(self.state), read_to(self.state)[self.state.brokers["member"]]
+            passed = int(reached.min(initial=NEVER))
+            if passed > start and self._agree(marks, start):
+                blocks = 1
+            elif not self._is_late(marks):
+                self.take_up(NEVER)
+            elif passed > start:
+                cut = self._next(marks, start, blocks, passed)
+                self.take_up(cut if cut > start else self.limits.grain.up(passed))
+                blocks *= 2
+            else:
                 self._look_among_those_there()
                 return
-            marks = sums.marks_of(self.state)
-            if self._agree(marks, start):
-                blocks = 1
-                continue
-            furthest, passed = int(reached.max()), int(reached.min())
-            cut = self._next(marks, start, blocks, passed)
-            if sums.counted(marks, "rows", np.array([furthest]))[0] <= self.limits.few:
-                cut = furthest
-            elif cut <= start:
-                cut = min(furthest, self.limits.grain.up(passed))
-            self.take_up(cut)
-            if cut == furthest:
-                self.state.partition["withheld"] = NEVER
-            blocks *= 2
+
+    def _is_late(self, marks: Mapping[sums.Reader, Array]) -> bool:
+        """Whether much was withheld of either view that some replica has yet to show."""
+        reached, member = read_to(self.state), self.state.brokers["member"]
+        left = 0
+        for view in VIEWS:
+            mine = {reader: its for reader, its in marks.items() if reader[1] == view}
+            if mine:
+                passed = np.array([reached[member, view].min(initial=NEVER), NEVER])
+                below, whole = sums.counted(mine, "rows", passed)
+                left += whole - below
+        return bool(left > self.limits.few)
 
     def _next(self, marks: Mapping[sums.Reader, Array], start: int, blocks: int, reached: int) -> int:
         """Where the rows end that are taken up next: some blocks on, not many rows, not beyond what all have passed."""
@@ -304,16 +327,25 @@ class _Run:
         brokers = self.state.brokers
         if set(marks) != {(int(slot), view) for slot in np.flatnonzero(brokers["member"]) for view in VIEWS}:
             return False
-        cuts = sums.common_cuts(marks.values(), start, self.limits.grain)
-        is_plain = (sums.counted(marks, "transactional", cuts) == 0) & (sums.counted(marks, "odd", cuts) == 0)
-        cuts = cuts[sums.same(marks, cuts) & is_plain]
-        if not len(cuts):
+        among = np.flatnonzero(brokers["member"]).tolist()
+        before = [going.of_state(self.state, slot) for slot in among]
+        starts = {producer: one.start for producer, one in before[0].items()}
+        if any(its != before[0] for its in before):
             return False
-        end = int(cuts[-1])
-        ids = {int(broker) for broker in brokers["broker"][brokers["member"]]}
-        before: dict[sums.Reader, Opens] = {(view, broker): {} for view in VIEWS for broker in ids}
-        rows = int(sums.counted(marks, "rows", cuts[-1:])[0])
-        agreed = Agreed(start, end, frozenset(ids), _NOTHING, before, rows)
+        if any(going.starts_of_state(self.state, slot) != starts for slot in among):
+            return False
+        cuts = sums.common_cuts(marks.values(), start, self.limits.grain)
+        cuts = cuts[sums.same(marks, cuts) & (sums.counted(marks, "odd", cuts) == 0)]
+        is_plain = sums.counted(marks, "transactional", cuts) == 0
+        is_known = is_plain | (sums.is_one_shape(marks, cuts) & np.isin(cuts, self.state.going["end"]))
+        if not is_known.any():
+            return False
+        end = int(cuts[is_known][-1])
+        opens = before[0] if is_plain[is_known][-1] else going.at(self.state.going, end) or {}
+        ids = {int(broker) for broker in brokers["broker"][among]}
+        stood = {(view, broker): before[0] for view in VIEWS for broker in ids}
+        rows = int(sums.counted(marks, "rows", np.array([end]))[0])
+        agreed = Agreed(start, end, frozenset(ids), dict.fromkeys(VIEWS, opens), stood, rows)
         nothing = self._nothing()
         if not fits(self.state, agreed, nothing):
             return False
@@ -347,6 +379,7 @@ class _Run:
         state.partition["withheld"] = cut
         left = sums.behind(marks, cut)
         sums.store(state, left, self.limits.grain)
+        state.going = going.behind(state.going, cut, {slot for slot, _ in left})
         if not left:
             state.partition["withheld_since"] = state.partition["withheld_until"]
 
