@@ -10,18 +10,27 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import psutil
 
 from benchmarks.bench_compare import BROKERS, observations
-from parallax.compare.observations import POSITION, VIEWS, Observations, OpenTransactions, ProgressRows, ViewRows
+from parallax.compare.observations import (
+    POSITION,
+    READ_COMMITTED,
+    VIEWS,
+    Observations,
+    OpenTransactions,
+    ProgressRows,
+    ViewRows,
+)
 from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Coverage
 from parallax.compare.withheld import Places, Views, compare
 from parallax.config import CompareSettings
-from parallax.model import Rule
+from parallax.model import Outcome, RowKind, Rule
 
 SETTINGS = CompareSettings()
 AWAY = 2
@@ -42,6 +51,22 @@ def whole(start: int, count: int, *, keys: int | None = None) -> Observations:
     at = rows.offset % keys
     columns = {name: getattr(rows, name) for name in ViewRows.dtypes()}
     columns |= {"key_hash_hi": at * 7919, "key_hash_lo": at * 104729}
+    return replaced(made, ViewRows.of(columns))
+
+
+def in_transactions(made: Observations) -> Observations:
+    """The same in transactions of nine records and an end marker, of seven producers in turn."""
+    rows = made.rows
+    is_row = rows.kind != POSITION
+    is_end = is_row & (rows.offset % 10 == 9)
+    columns = {name: getattr(rows, name).copy() for name in ViewRows.dtypes()}
+    columns["producer_id"][is_row] = rows.offset[is_row] // 10 % 7
+    columns["producer_epoch"][is_row] = 0
+    columns["outcome"][is_row] = np.where(rows.view[is_row] == READ_COMMITTED, Outcome.COMMITTED, Outcome.UNDECIDED)
+    columns["outcome"][is_end], columns["kind"][is_end] = Outcome.COMMITTED, RowKind.COMMIT
+    for name, nothing in (("key_hash_hi", 0), ("key_hash_lo", 0), ("content_hash", 0), ("key_size", -1)):
+        columns[name][is_end] = nothing
+    columns["value_size"][is_end] = -1
     return replaced(made, ViewRows.of(columns))
 
 
@@ -84,11 +109,15 @@ def frozen(made: Observations) -> Observations:
     )
 
 
-def again(keys: int | None, gone: Callable[[ViewRows], np.ndarray]) -> Callable[[Places, int, int], ViewRows]:
+Records = Callable[[int, int], Observations]
+"""What all replicas show of so many records from an offset on."""
+
+
+def again(records: Records, gone: Callable[[ViewRows], np.ndarray]) -> Callable[[Places, int, int], ViewRows]:
     """The views: what was recorded of a range, without position rows and without what ``gone`` names."""
 
     def rows(_: Places, start: int, end: int) -> ViewRows:
-        found = whole(start, end - start, keys=keys).rows
+        found = records(start, end - start).rows
         return found.take((found.kind != POSITION) & (found.offset >= start) & (found.offset < end) & ~gone(found))
 
     return rows
@@ -122,13 +151,13 @@ def ways(rows: Callable[[Places, int, int], ViewRows]) -> list[Way]:
 
 
 def outage(
-    name: str, batches: int, count: int, show: Callable[[Observations], Observations], *, keys: int | None = None
+    name: str, batches: int, count: int, show: Callable[[Observations], Observations], records: Records = whole
 ) -> None:
     """Feed an outage both ways, and what follows once the replica is back; print how it goes."""
     print(f"\n{name}: {batches:,} micro-batches of {count:,} records")
     print(f"{'':>16} {'rows fed':>11} {'state MB':>9} {'deferred':>9} {'step s':>8} {'longest':>8} {'RSS MB':>7}")
     back = [0]
-    made = whole(FIRST, 1)
+    made = records(FIRST, 10)
     missing = {(b, v) for b in BROKERS for v in VIEWS} - {
         (int(b), int(v)) for b, v in zip(show(made).rows.broker, show(made).rows.view, strict=True)
     }
@@ -140,12 +169,12 @@ def outage(
         return mask
 
     process, end = psutil.Process(), FIRST + batches * count
-    for way in ways(again(keys, gone)):
+    for way in ways(again(records, gone)):
         back[0] = 0
-        way.take(whole(0, FIRST, keys=keys), 0)
+        way.take(records(0, FIRST), 0)
         way.seconds, fed = [], 0
         for i in range(batches):
-            shown = show(whole(FIRST + i * count, count, keys=keys))
+            shown = show(records(FIRST + i * count, count))
             way.take(shown, i + 1)
             fed += len(shown.rows)
             if (i + 1) % (batches // REPORTS) == 0:
@@ -157,22 +186,22 @@ def outage(
                     f"{used:7.0f}",
                     flush=True,
                 )
-        comes_back(way, missing, end, count, keys, back)
+        comes_back(way, missing, end, count, records, back)
 
 
 def comes_back(
-    way: Way, missing: set[tuple[int, int]], end: int, count: int, keys: int | None, back: list[int]
+    way: Way, missing: set[tuple[int, int]], end: int, count: int, records: Records, back: list[int]
 ) -> None:
     """The replica is read from where it was, in the same micro-batches, until the comparison has caught up."""
     way.seconds = []
     for start in range(FIRST, end, 20 * count):
         back[0] = min(start + 20 * count, end)
-        made = whole(start, back[0] - start, keys=keys)
+        made = records(start, back[0] - start)
         mine = sum((made.rows.broker == broker) & (made.rows.view == view) for broker, view in missing) > 0
         way.take(replaced(made, made.rows.take(mine)), 10**6 + start)
     spent, steps = way.seconds, len(way.seconds)
     back[0] = end + count
-    way.take(whole(end, count, keys=keys), 10**9)
+    way.take(records(end, count), 10**9)
     if way.coverage is None or way.coverage.compared_up_to != (end + count, end + count):
         raise SystemExit(f"the comparison did not go on behind the outage: {way.coverage}")
     unknown = {str(reason): n for reason, n in way.coverage.unknown.items() if any(n)}
@@ -189,7 +218,9 @@ def main() -> None:
     options = parser.parse_args()
     batches, count = (24, 2_000) if options.quick else (288, 10_000)
     outage("broker 2 away, every record of a new key", batches, count, away)
-    outage("broker 2 away, 100,000 keys written again and again", batches, count, away, keys=100_000)
+    outage("the same, all in transactions of 10", batches, count, away, lambda *of: in_transactions(whole(*of)))
+    again_and_again = partial(whole, keys=100_000)
+    outage("broker 2 away, 100,000 keys written again and again", batches, count, away, again_and_again)
     outage("read_committed frozen on broker 2", batches, count, frozen)
 
 

@@ -214,7 +214,10 @@ def agreed_to(state: PartitionState, view: int) -> int:
 
 def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
     """What the readers count together below some cuts: a count of `SUM`."""
-    return np.sum([at(its, cuts)[name] for its in marks.values()], axis=0, dtype=np.int64, initial=0)
+    found: Array = np.zeros(len(cuts), np.int64)
+    for its in marks.values():
+        found += at(its, cuts)[name].astype(np.int64)
+    return found
 
 
 def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:

@@ -285,15 +285,16 @@ class _Run:
                 return
 
     def _is_late(self, marks: Mapping[sums.Reader, Array]) -> bool:
-        """Whether much was withheld of either view that some replica has yet to show."""
+        """Whether rows were withheld of either view that a replica is far from, or is not yet nearly through with."""
         reached, member = read_to(self.state), self.state.brokers["member"]
-        left = 0
+        start, left = int(self.state.partition["withheld"][0]), 0
         for view in VIEWS:
             mine = {reader: its for reader, its in marks.items() if reader[1] == view}
-            if mine:
-                passed = np.array([reached[member, view].min(initial=NEVER), NEVER])
-                below, whole = sums.counted(mine, "rows", passed)
-                left += whole - below
+            passed = int(reached[member, view].min(initial=NEVER))
+            below, whole = sums.counted(mine, "rows", np.array([passed, NEVER]))
+            if passed < start and whole:
+                return True
+            left += whole - below
         return bool(left > self.limits.few)
 
     def _next(self, marks: Mapping[sums.Reader, Array], start: int, blocks: int, reached: int) -> int:
