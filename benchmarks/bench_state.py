@@ -134,6 +134,7 @@ class Way:
     seconds: list[float] = field(default_factory=list)
 
     def take(self, seen: Observations, number: int) -> None:
+        """One micro-batch."""
         started = time.perf_counter()
         result = self.compare(PartitionState.from_bytes(self.state), seen, number)
         self.state, self.coverage = result.state.to_bytes(), result.coverage
@@ -206,7 +207,7 @@ def comes_back(
         raise SystemExit(f"the comparison did not go on behind the outage: {way.coverage}")
     unknown = {str(reason): n for reason, n in way.coverage.unknown.items() if any(n)}
     print(
-        f"{way.name:>16} the replica is back: {steps} micro-batches, {sum(spent):.1f} s, the longest {max(spent):.2f} s; "
+        f"{way.name:>16} the replica is back: {steps} micro-batches, {sum(spent):.1f} s, longest {max(spent):.2f} s; "
         f"state then {len(way.state) / 2**20:.2f} MB, left unknown {unknown or 'nothing'}",
         flush=True,
     )

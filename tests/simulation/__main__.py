@@ -123,7 +123,13 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
-                    how = arguments.alone, arguments.kills, arguments.second_opinion, arguments.blocks, arguments.withheld
+                    how = (
+                        arguments.alone,
+                        arguments.kills,
+                        arguments.second_opinion,
+                        arguments.blocks,
+                        arguments.withheld,
+                    )
                     running[pool.submit(work, first, min(first + SHARE, stop), modes, *how)] = first
                 if not running:
                     return

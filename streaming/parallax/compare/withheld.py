@@ -64,7 +64,7 @@ class Limits:
     worth: int = 1 << 19
     few: int = 20_000
     at_a_time: int = 500_000
-    grain: sums.Grain = sums.Grain()
+    grain: sums.Grain = field(default_factory=sums.Grain)
 
 
 Places = tuple[int, int]
@@ -304,7 +304,7 @@ class _Run:
         if not len(cuts):
             return start
         is_few = sums.counted(marks, "rows", cuts) <= self.limits.at_a_time
-        return int(cuts[max(0, np.count_nonzero(is_few) - 1)])
+        return int(cuts[max(0, int(np.count_nonzero(is_few)) - 1)])
 
     def _look_among_those_there(self) -> None:
         """Take up the rows of all that are there as far as they differ, or show what is judged by itself."""
