@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
-import numpy as np
 import pytest
 
-from parallax.compare import sums, withheld
+from parallax.compare import withheld
 from tests.simulation.withheld import both_ways
 from tests.simulation.world import Violation
 
@@ -25,15 +23,7 @@ def test_histories_are_judged_with_rows_withheld_as_they_are_with_all_at_once(se
     assert counts["ran rows: read once more"] > 0
 
 
-@pytest.mark.parametrize("fault", ["sums are not looked at", "rows are lost"])
-def test_a_fault_in_it_is_noticed(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    if fault == "rows are lost":
-        monkeypatch.setattr(withheld._Run, "_read", lambda self, *_: self._nothing().rows)
-    else:
-
-        def same(_: Any, cuts: Any) -> Any:
-            return np.ones(len(cuts), np.bool_)
-
-        monkeypatch.setattr(sums, "same", same)
+def test_rows_that_are_lost_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(withheld._Run, "_read", lambda self, *_: self._nothing().rows)
     with pytest.raises(Violation):
         all(both_ways(seed, healthy=False) for seed in range(1000, 1060))

@@ -167,6 +167,17 @@ def test_a_record_that_one_lacks_is_found_when_all_are_back(transactional: bool,
     made.agrees()
 
 
+def test_sums_that_are_not_looked_at_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "same", lambda _, cuts: np.ones(len(cuts), np.bool_))
+    logs = logs_of(transactional=True)
+    lost = next(i for i, row in enumerate(logs[1]) if i > 10 * BATCH and row["kind"] == RowKind.RECORD)
+    logs[1][lost] = {**logs[1][lost], "content_hash": 5}
+    made = outage(logs)
+    comes_back(made)
+    assert made.said["at once"]
+    assert not made.said["later"]
+
+
 def unlike(kind: str, row: Row) -> Row:
     """What another replica shows instead of a row."""
     if kind == "content":
