@@ -179,7 +179,7 @@ class Comparison:
     def step(self, files: Sequence[tuple[str, DataFile]]) -> tuple[float, float, int]:
         """One micro-batch; returns the seconds of all its tasks, those of the driver, and how many it told of."""
         started = time.process_time()
-        work = Work(tuple(files), "", "", self._manifest, BEGAN_MS)
+        work = Work(tuple(files), "", "", self._manifest, 0, BEGAN_MS)
         everything = range(self._manifest.buckets)
         shares = [Share(work, frozenset(everything[n :: self._tasks])) for n in range(self._tasks)]
         rows = [row for share in shares for row in compared(self._options, share).to_pylist()]

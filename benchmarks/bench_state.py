@@ -9,15 +9,28 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import psutil
 
 from benchmarks.bench_compare import BROKERS, observations
-from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ViewRows
+from parallax.compare.observations import (
+    POSITION,
+    READ_COMMITTED,
+    VIEWS,
+    Observations,
+    OpenTransactions,
+    ProgressRows,
+    ViewRows,
+)
 from parallax.compare.state import PartitionState
-from parallax.compare.step import step
+from parallax.compare.step import StepResult, step
+from parallax.compare.suspect import Coverage
+from parallax.compare.withheld import Places, Views, compare
 from parallax.config import CompareSettings
+from parallax.model import Outcome, RowKind, Rule
 
 SETTINGS = CompareSettings()
 AWAY = 2
@@ -38,6 +51,22 @@ def whole(start: int, count: int, *, keys: int | None = None) -> Observations:
     at = rows.offset % keys
     columns = {name: getattr(rows, name) for name in ViewRows.dtypes()}
     columns |= {"key_hash_hi": at * 7919, "key_hash_lo": at * 104729}
+    return replaced(made, ViewRows.of(columns))
+
+
+def in_transactions(made: Observations) -> Observations:
+    """The same in transactions of nine records and an end marker, of seven producers in turn."""
+    rows = made.rows
+    is_row = rows.kind != POSITION
+    is_end = is_row & (rows.offset % 10 == 9)
+    columns = {name: getattr(rows, name).copy() for name in ViewRows.dtypes()}
+    columns["producer_id"][is_row] = rows.offset[is_row] // 10 % 7
+    columns["producer_epoch"][is_row] = 0
+    columns["outcome"][is_row] = np.where(rows.view[is_row] == READ_COMMITTED, Outcome.COMMITTED, Outcome.UNDECIDED)
+    columns["outcome"][is_end], columns["kind"][is_end] = Outcome.COMMITTED, RowKind.COMMIT
+    for name, nothing in (("key_hash_hi", 0), ("key_hash_lo", 0), ("content_hash", 0), ("key_size", -1)):
+        columns[name][is_end] = nothing
+    columns["value_size"][is_end] = -1
     return replaced(made, ViewRows.of(columns))
 
 
@@ -80,53 +109,107 @@ def frozen(made: Observations) -> Observations:
     )
 
 
+Records = Callable[[int, int], Observations]
+"""What all replicas show of so many records from an offset on."""
+
+
+def again(records: Records, gone: Callable[[ViewRows], np.ndarray]) -> Callable[[Places, int, int], ViewRows]:
+    """The views: what was recorded of a range, without position rows and without what ``gone`` names."""
+
+    def rows(_: Places, start: int, end: int) -> ViewRows:
+        found = records(start, end - start).rows
+        return found.take((found.kind != POSITION) & (found.offset >= start) & (found.offset < end) & ~gone(found))
+
+    return rows
+
+
+@dataclass
+class Way:
+    """A way to compare, its state through bytes after every micro-batch."""
+
+    name: str
+    compare: Callable[[PartitionState, Observations, int], StepResult]
+    state: bytes = b""
+    coverage: Coverage | None = None
+    seconds: list[float] = field(default_factory=list)
+
+    def take(self, seen: Observations, number: int) -> None:
+        """One micro-batch."""
+        started = time.perf_counter()
+        result = self.compare(PartitionState.from_bytes(self.state), seen, number)
+        self.state, self.coverage = result.state.to_bytes(), result.coverage
+        self.seconds.append(time.perf_counter() - started)
+        if any(suspect.accusation.rule is not Rule.PROGRESS for suspect in result.suspects):
+            raise SystemExit(f"the benchmark's rows agree, and yet something was suspected: {result.suspects}")
+
+
+def ways(rows: Callable[[Places, int, int], ViewRows]) -> list[Way]:
+    """All rows in the state, up to its cap; and withheld."""
+    return [
+        Way("all in the state", lambda state, seen, _: step(state, seen, SETTINGS, 0)),
+        Way("withheld", lambda state, seen, n: compare(state, seen, SETTINGS, 0, Views(n, rows))),
+    ]
+
+
 def outage(
-    name: str, batches: int, count: int, show: Callable[[Observations], Observations], *, keys: int | None = None
-) -> bytes:
-    """Feed an outage, print how it goes, and give the state at its end."""
+    name: str, batches: int, count: int, show: Callable[[Observations], Observations], records: Records = whole
+) -> None:
+    """Feed an outage both ways, and what follows once the replica is back; print how it goes."""
     print(f"\n{name}: {batches:,} micro-batches of {count:,} records")
-    print(f"{'rows fed':>14} {'state MB':>9} {'deferred':>9} {'step s':>8} {'longest':>8} {'bytes s':>8} {'RSS MB':>7}")
-    state = step(PartitionState(), whole(0, FIRST, keys=keys), SETTINGS, 0).state.to_bytes()
-    process, fed, steps, packing = psutil.Process(), 0, [0.0], [0.0]
-    for i in range(batches):
-        shown = show(whole(FIRST + i * count, count, keys=keys))
-        started = time.perf_counter()
-        result = step(PartitionState.from_bytes(state), shown, SETTINGS, 0)
-        stepped = time.perf_counter()
-        state = result.state.to_bytes()
-        packing.append(time.perf_counter() - stepped)
-        steps.append(stepped - started)
-        fed += len(shown.rows)
-        if (i + 1) % (batches // REPORTS) == 0:
-            recent, size = steps[-(batches // REPORTS) :], len(state) / 2**20
-            packed, used = np.median(packing[-len(recent) :]), process.memory_info().rss / 2**20
-            print(
-                f"{fed:14,} {size:9.1f} {len(result.coverage.deferred):9} {np.median(recent):8.3f} {max(recent):8.3f} "
-                f"{packed:8.3f} {used:7.0f}",
-                flush=True,
-            )
-    return state
+    print(f"{'':>16} {'rows fed':>11} {'state MB':>9} {'deferred':>9} {'step s':>8} {'longest':>8} {'RSS MB':>7}")
+    back = [0]
+    made = records(FIRST, 10)
+    missing = {(b, v) for b in BROKERS for v in VIEWS} - {
+        (int(b), int(v)) for b, v in zip(show(made).rows.broker, show(made).rows.view, strict=True)
+    }
+
+    def gone(rows: ViewRows) -> np.ndarray:
+        mask = np.zeros(len(rows), np.bool_)
+        for broker, view in missing:
+            mask |= (rows.broker == broker) & (rows.view == view) & (rows.offset >= back[0])
+        return mask
+
+    process, end = psutil.Process(), FIRST + batches * count
+    for way in ways(again(records, gone)):
+        back[0] = 0
+        way.take(records(0, FIRST), 0)
+        way.seconds, fed = [], 0
+        for i in range(batches):
+            shown = show(records(FIRST + i * count, count))
+            way.take(shown, i + 1)
+            fed += len(shown.rows)
+            if (i + 1) % (batches // REPORTS) == 0:
+                recent, size = way.seconds[-(batches // REPORTS) :], len(way.state) / 2**20
+                deferred = len(way.coverage.deferred) if way.coverage else 0
+                used = process.memory_info().rss / 2**20
+                print(
+                    f"{way.name:>16} {fed:11,} {size:9.2f} {deferred:9} {np.median(recent):8.3f} {max(recent):8.3f} "
+                    f"{used:7.0f}",
+                    flush=True,
+                )
+        comes_back(way, missing, end, count, records, back)
 
 
-def comes_back(state: bytes, batches: int, count: int) -> None:
+def comes_back(
+    way: Way, missing: set[tuple[int, int]], end: int, count: int, records: Records, back: list[int]
+) -> None:
     """The replica is read from where it was, in the same micro-batches, until the comparison has caught up."""
-    longest, steps, end = 0.0, 0, FIRST + batches * count
-    coverage = None
+    way.seconds = []
     for start in range(FIRST, end, 20 * count):
-        made = whole(start, min(20 * count, end - start))
-        rows = made.rows.take(made.rows.broker == AWAY)
-        started = time.perf_counter()
-        result = step(PartitionState.from_bytes(state), replaced(made, rows), SETTINGS, 0)
-        state = result.state.to_bytes()
-        longest = max(longest, time.perf_counter() - started)
-        steps += 1
-        coverage = result.coverage
-    after = step(PartitionState.from_bytes(state), whole(end, count), SETTINGS, 0)
-    if coverage is None or after.coverage.compared_up_to != (end + count, end + count):
-        raise SystemExit(f"the comparison did not go on behind the outage: {after.coverage}")
+        back[0] = min(start + 20 * count, end)
+        made = records(start, back[0] - start)
+        mine = sum((made.rows.broker == broker) & (made.rows.view == view) for broker, view in missing) > 0
+        way.take(replaced(made, made.rows.take(mine)), 10**6 + start)
+    spent, steps = way.seconds, len(way.seconds)
+    back[0] = end + count
+    way.take(records(end, count), 10**9)
+    if way.coverage is None or way.coverage.compared_up_to != (end + count, end + count):
+        raise SystemExit(f"the comparison did not go on behind the outage: {way.coverage}")
+    unknown = {str(reason): n for reason, n in way.coverage.unknown.items() if any(n)}
     print(
-        f"the replica is back: {steps} micro-batches, the longest {longest:.2f} s; state then "
-        f"{after.coverage.state_bytes / 2**20:.2f} MB, left unknown {dict(after.coverage.unknown)}"
+        f"{way.name:>16} the replica is back: {steps} micro-batches, {sum(spent):.1f} s, longest {max(spent):.2f} s; "
+        f"state then {len(way.state) / 2**20:.2f} MB, left unknown {unknown or 'nothing'}",
+        flush=True,
     )
 
 
@@ -135,9 +218,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small inputs")
     options = parser.parse_args()
     batches, count = (24, 2_000) if options.quick else (288, 10_000)
-    state = outage("broker 2 away, every record of a new key", batches, count, away)
-    comes_back(state, batches, count)
-    outage("broker 2 away, 100,000 keys written again and again", batches, count, away, keys=100_000)
+    outage("broker 2 away, every record of a new key", batches, count, away)
+    outage("the same, all in transactions of 10", batches, count, away, lambda *of: in_transactions(whole(*of)))
+    again_and_again = partial(whole, keys=100_000)
+    outage("broker 2 away, 100,000 keys written again and again", batches, count, away, again_and_again)
     outage("read_committed frozen on broker 2", batches, count, frozen)
 
 

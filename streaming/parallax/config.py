@@ -349,8 +349,8 @@ class CompareSettings(_Section):
         64 << 20,
         ge=1 << 16,
         le=MAX_BYTES,
-        description="Most unmatched state that Parallax keeps for a partition. What exceeds it is deferred and counts "
-        "as unknown.",
+        description="Most state that Parallax keeps for a partition whose replicas differ. What exceeds it is deferred "
+        "and counts as unknown.",
     )
 
 

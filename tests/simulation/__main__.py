@@ -26,6 +26,7 @@ from tests.simulation.blocks import both_ways
 from tests.simulation.planned import Planned
 from tests.simulation.second import Second
 from tests.simulation.shadow import Shadow, ShadowAskingMore, ShadowOfAnswers
+from tests.simulation.withheld import both_ways as also_withheld
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
@@ -97,6 +98,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=0, help="in so many operations the job is killed once; 0: never")
     parser.add_argument("--second-opinion", nargs="?", const="alone", choices=sorted(OPINIONS), help="hold the judge")
     parser.add_argument("--blocks", action="store_true", help="judge by blocks and by rows")
+    parser.add_argument("--withheld", action="store_true", help="judge with rows withheld and with all at once")
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
     if arguments.histories is not None:
@@ -121,7 +123,13 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
-                    how = arguments.alone, arguments.kills, arguments.second_opinion, arguments.blocks
+                    how = (
+                        arguments.alone,
+                        arguments.kills,
+                        arguments.second_opinion,
+                        arguments.blocks,
+                        arguments.withheld,
+                    )
                     running[pool.submit(work, first, min(first + SHARE, stop), modes, *how)] = first
                 if not running:
                     return
@@ -143,10 +151,11 @@ def work(
     kills: int = 0,
     second: str | None = None,
     blocks: bool = False,
+    withheld: bool = False,
 ) -> Share:
     """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures.
 
-    ``second``: an opinion; ``blocks``: judge by blocks as well.
+    ``second``: an opinion; ``blocks``: judge by blocks as well; ``withheld``: with rows withheld as well.
     """
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -154,7 +163,9 @@ def work(
         for healthy in modes:
             counts["histories"] += 1
             try:
-                if blocks:
+                if withheld:
+                    counts.update(also_withheld(seed, healthy, alone, kills).tally())
+                elif blocks:
                     counts.update(both_ways(seed, healthy, alone, kills).tally())
                 elif second is not None:
                     counts.update(opinion(seed, healthy, alone, kills, kind=OPINIONS[second]).counts)

@@ -91,7 +91,7 @@ class Blockwise(Monitor):
     def compare(self, taken: list[tuple[tuple[int, int], Read]]) -> None:
         """One micro-batch, both ways."""
         seen = Observations.of(TOPIC, PARTITION, [row for _, read in taken for row in read.rows])
-        whole = self.step_of(self.by_rows, seen)
+        whole = self.rows_of(self.by_rows, seen)
         parts = self.step_by_blocks(seen, taken)
         if [s.as_row() for s in whole.suspects] != [s.as_row() for s in parts.suspects]:
             raise Violation(f"blocks: other suspects: {parts.suspects}; by rows: {whole.suspects}")
@@ -111,13 +111,13 @@ class Blockwise(Monitor):
         self.judged["ran micro-batches by blocks: all"] += 1
         if agreed is None or not fits(self.by_blocks, agreed, seen):
             self.judged["ran micro-batches by blocks: of ranges that agreed and did not fit"] += agreed is not None
-            return self.step_of(self.by_blocks, seen)
+            return self.rows_of(self.by_blocks, seen)
         left = replace(seen, rows=without_rows(seen.rows, agreed))
         self.judged["ran rows by blocks: that nobody looked at"] += len(seen.rows) - len(left.rows)
         self.judged["ran micro-batches by blocks: with a range that agreed"] += 1
-        return self.step_of(self.by_blocks, left, agreed=agreed)
+        return self.rows_of(self.by_blocks, left, agreed=agreed)
 
-    def step_of(self, state: PartitionState, seen: Observations, **more: Any) -> StepResult:
+    def rows_of(self, state: PartitionState, seen: Observations, **more: Any) -> StepResult:
         options: Any = {"from_log_start": not self.late, "compacted": self.compacted, **more}
         return step(state, seen, self.settings, self.cluster.now, **options)
 

@@ -28,7 +28,8 @@ from parallax.compare.state import FOLLOWED, NEVER, NULL_KEY, TOMBSTONE, UNENDED
 from parallax.model import UNKNOWN, Outcome, ReadEvent
 
 _OK = EVENT_CODE[ReadEvent.OK]
-_NEVER_COLUMNS = ("missed", "over_by", "next_start")
+_REPORTED = ["over_by", "next_start"]
+"""What a replica itself has said of a transaction that goes on by its rows."""
 
 
 def fits(state: PartitionState, agreed: Agreed, seen: Observations) -> bool:
@@ -101,7 +102,8 @@ def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
     if shown[READ_COMMITTED] > shown[READ_UNCOMMITTED]:
         return False  # What one view showed first is not told by the other's sums.
     mine = state.intervals[state.intervals["slot"] == slot]
-    if mine["told"].any() or any((mine[name] != NEVER).any() for name in _NEVER_COLUMNS):
+    is_reported = (mine["over_by"] != NEVER) | (mine["next_start"] != NEVER)
+    if mine["told"].any() or (mine["missed"] != NEVER).any() or (is_reported & (mine["end"] != NEVER)).any():
         return False
     if shown[READ_UNCOMMITTED] < agreed.end:
         opens = agreed.before.get((READ_UNCOMMITTED, broker))
@@ -134,6 +136,7 @@ def take_in(state: PartitionState, agreed: Agreed) -> None:
     state.content = kept(state.content, state.content["offset"] >= end)
     state.pending = kept(state.pending, state.pending["offset"] >= end)
     state.markers = kept(state.markers, state.markers["offset"] >= end)
+    before = state.intervals
     state.intervals = kept(state.intervals, ~np.isin(state.intervals["slot"], behind[READ_UNCOMMITTED]))
     opens, slots = agreed.opens[READ_UNCOMMITTED], behind[READ_UNCOMMITTED]
     state.intervals = markers.take_in_intervals(
@@ -143,9 +146,23 @@ def take_in(state: PartitionState, agreed: Agreed) -> None:
         np.full(len(opens) * len(slots), markers.DATA),
         np.repeat(slots, len(opens)),
     )
+    state.intervals = _with_reports(state.intervals, before)
     state.unended = kept(state.unended, ~np.isin(state.unended["slot"], behind[READ_COMMITTED]))
     state.unended = joined(state.unended, _unended(agreed.opens[READ_COMMITTED], behind[READ_COMMITTED]))
     shown[:] = np.maximum(shown, end)
+
+
+def _with_reports(intervals: Array, before: Array) -> Array:
+    """With what replicas have said of transactions that go on still."""
+    told = before[(before["over_by"] != NEVER) | (before["next_start"] != NEVER)]
+    if not len(told):
+        return intervals
+    made = intervals.copy()
+    for one in told:
+        same = np.logical_and.reduce([made[name] == one[name] for name in ("slot", "producer_id", "start")])
+        for name in _REPORTED:
+            made[name][same] = one[name]
+    return made
 
 
 def _unended(opens: Opens, slots: Array) -> Array:

@@ -11,7 +11,7 @@ from traceback import extract_tb
 
 import numpy as np
 
-from parallax.compare import unread
+from parallax.compare import replicas, unread
 from parallax.compare.coverage import coverage
 from parallax.compare.observations import POSITION, VIEWS, Array, Observations
 from parallax.compare.segments import BrokenFileError
@@ -59,7 +59,7 @@ def begin_anew(
         for name in _KEPT:
             state.partition[name] = known.partition[name]
         # What was shown before and comes again is still nothing new.
-        state.brokers = np.concatenate([state.brokers, *(_met(broker, observations) for broker in known.brokers)])
+        state.brokers = np.concatenate([state.brokers, *_met(known, observations)])
     since = _read_at(observations, now_ms)
     for view in VIEWS:
         end = _goes_to(known, observations, view)
@@ -80,19 +80,21 @@ def _goes_to(known: PartitionState | None, seen: Observations, view: int) -> int
     rows, mine = seen.rows, seen.rows.view == view
     ends = [rows.offset[mine] + (rows.kind[mine] != POSITION), getattr(seen.progress, _SHOWN_TO[view])]
     if known is not None:
-        ends += [known.brokers[name][:, view] for name in ("position", "shown")]
+        ends += [known.brokers["shown"][:, view], replicas.read_to(known)[:, view]]
     end = int(np.concatenate(ends).max(initial=UNKNOWN))
     return 1 if end == UNKNOWN else end
 
 
-def _met(broker: Array, seen: Observations) -> Array:
-    """The row of a replica of which nothing counts but how far it has shown its log, by view."""
-    row = new_broker(int(broker["broker"]))
-    for view in VIEWS:
-        mine = (seen.rows.view == view) & (seen.rows.broker == broker["broker"])
-        ends = seen.rows.offset[mine] + (seen.rows.kind[mine] != POSITION)
-        row["shown"][0, view] = max(int(broker["shown"][view]), int(ends.max(initial=UNKNOWN)))
-    return row
+def _met(known: PartitionState, seen: Observations) -> list[Array]:
+    """The rows of replicas of which nothing counts but how far each has shown its log, by view."""
+    rows = [new_broker(int(broker)) for broker in known.brokers["broker"]]
+    shown = np.maximum(known.brokers["shown"], replicas.read_to(known))
+    for row, its in zip(rows, shown, strict=True):
+        for view in VIEWS:
+            mine = (seen.rows.view == view) & (seen.rows.broker == row["broker"][0])
+            ends = seen.rows.offset[mine] + (seen.rows.kind[mine] != POSITION)
+            row["shown"][0, view] = max(int(its[view]), int(ends.max(initial=UNKNOWN)))
+    return rows
 
 
 def _topic_id(seen: Observations) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from parallax.compare import remembered, replicas
+from parallax.compare import remembered, replicas, sums
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, Observations
 from parallax.compare.rules import outcome
 from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
@@ -25,7 +26,7 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         now_ms: milliseconds since 1970 UTC.
         grace_ms: how long a log may begin above another's.
     """
-    common = [replicas.common_position(state, view) for view in VIEWS]
+    common = [_compared(state, view) for view in VIEWS]
     unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state)}
     unread = tuple(span for view in VIEWS for span in _unread(state, view, unjudged[view]))
     undecided = state.content["offset"][replicas.undecided(state)]
@@ -42,7 +43,11 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         ),
         candidates=remembered.waiting(state.candidates),
         state_bytes=state.nbytes,
-        brokers=tuple(_broker(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
+        brokers=tuple(
+            _broker(broker, reached)
+            for broker, reached in zip(state.brokers, replicas.read_to(state).tolist(), strict=True)
+            if broker["member"] or not state.partition["members_known"][0]
+        ),
         compared_at=now_ms,
         unread=unread,
         awaits_report=_awaits_report(state, grace_ms),
@@ -82,7 +87,13 @@ def _await_report(state: PartitionState) -> Array:
 def _begun(state: PartitionState, view: int) -> int:
     """Up to where there are verdicts, or can be none any more."""
     floor = int(state.partition["floor"][0, view])
-    return max(replicas.common_position(state, view), floor, replicas.retained_from(state))
+    return max(_compared(state, view), floor, replicas.retained_from(state))
+
+
+def _compared(state: PartitionState, view: int) -> int:
+    """Up to where every replica was read and compared, be it by what its withheld rows add up to."""
+    common = replicas.common_position(state, view)
+    return max(common, sums.agreed_to(state, view)) if len(state.recent_sums) or len(state.sums) else common
 
 
 def _unjudged(state: PartitionState) -> Array:
@@ -102,7 +113,7 @@ def _unknown(
     state: PartitionState, view: int, unread: tuple[UnreadRange, ...], unjudged: int, undecided: Array
 ) -> dict[UnknownReason, int]:
     counts = dict.fromkeys(UnknownReason, 0)
-    begun, furthest = _begun(state, view), replicas.furthest_position(state, view)
+    begun, furthest = _begun(state, view), int(replicas.read_to(state)[:, view].max(initial=UNKNOWN))
     deferred = state.deferred[state.deferred["view"] == view]
     ends = np.minimum(deferred["end"], furthest)
     counts[UnknownReason.DEFERRED] = int(np.maximum(ends - np.maximum(deferred["start"], begun), 0).sum())
@@ -128,7 +139,7 @@ def _waits_from(
     why = _why_open(state, view)
     if why in PASSING and counts[why]:
         # A replica that is still copying the log moves this, though what is beyond stays without a verdict.
-        lowest.append(max(0, replicas.common_position(state, view)))
+        lowest.append(max(0, _compared(state, view)))
     return min(lowest, default=UNKNOWN)
 
 
@@ -188,13 +199,13 @@ def _unread(state: PartitionState, view: int, unjudged: Array) -> list[UnreadRan
     return spans
 
 
-def _broker(broker: Array) -> BrokerCoverage:
+def _broker(broker: Array, reached: Sequence[int]) -> BrokerCoverage:
     since, seen = int(broker["stalled_since"]), int(broker["observed_at"])
     return BrokerCoverage(
         broker=int(broker["broker"]),
         reachable=bool(broker["reachable"]),
-        read_uncommitted=int(broker["position"][READ_UNCOMMITTED]),
-        read_committed=int(broker["position"][READ_COMMITTED]),
+        read_uncommitted=reached[READ_UNCOMMITTED],
+        read_committed=reached[READ_COMMITTED],
         high_watermark=int(broker["high_watermark"]),
         last_stable_offset=int(broker["stable_told"]),
         log_start_offset=int(broker["log_start_offset"]),

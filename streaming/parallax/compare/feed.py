@@ -100,6 +100,7 @@ class Work:
         since: names the offset at which it begins.
         until: names the offset at which it ends.
         manifest: the state at its start.
+        until_ms: the place of the last commit in it (`parallax.views.order`).
         now_ms: when it was planned, milliseconds since the epoch.
     """
 
@@ -107,6 +108,7 @@ class Work:
     since: str
     until: str
     manifest: Manifest
+    until_ms: int
     now_ms: int
 
 
@@ -160,14 +162,12 @@ class ComparisonReader(DataSourceStreamReader):
             LogGoneError: see `latestOffset`.
         """
         since, until = _places(start), _places(end)
-        files = tuple(
-            (name, file)
-            for name, follower in self._follow().items()
-            for file in runs(f for part in follower.between(since[name], until[name]) for f in part.files)
-        )
+        parts = {n: list(follower.between(since[n], until[n])) for n, follower in self._follow().items()}
+        files = tuple((name, file) for name, of in parts.items() for file in runs(f for part in of for f in part.files))
+        until_ms = max((part.at_ms for of in parts.values() for part in of), default=0)
         manifest = _state_at(_store(self._options.checkpoint), start)
         now_ms = time.time_ns() // 1_000_000
-        work = Work(files, offset_mark(start), offset_mark(end), manifest, now_ms)
+        work = Work(files, offset_mark(start), offset_mark(end), manifest, until_ms, now_ms)
         count = tasks_for(sum(file.rows for _, file in files), self._options.parallelism)
         everything = range(manifest.buckets)
         return [Share(work, frozenset(everything[n::count])) for n in range(count)]
@@ -221,13 +221,15 @@ def compared(options: Options, share: Share) -> Any:
     """
     import pyarrow as pa
 
+    from parallax.compare.again import Again
     from parallax.compare.together import step_buckets
 
     work = share.work
     seen = _observed(options, share)
     store = _store(options.checkpoint)
     states = store.load({bucket: work.manifest.segments.get(bucket) for bucket in seen.touched})
-    told = step_buckets(states, seen, options.compare, work.now_ms, from_log_start=options.from_log_start)
+    views = Again(options.storage, work.until_ms).views
+    told = step_buckets(states, seen, options.compare, work.now_ms, views, from_log_start=options.from_log_start)
     kept = store.save(list(states.values())) if states else {}
     made = [(bucket, kept[bucket], results) for bucket, results in told.results.items()]
     made = made or [(-1, Segment(""), [])]  # The driver has to learn between which offsets nothing was observed.

@@ -1054,7 +1054,9 @@ def _cut(states: Tables, k: int, view: int, lowest: int, end: int, covered: Any,
 
 @_part
 def _is_plain(brokers: Array, states: Tables, k: int) -> bool:
-    """Whether what waits is of plain records that agree so far."""
+    """Whether what waits is of plain records that agree so far, and none are withheld."""
+    if states.partition[k].withheld != _NEVER or states.partition[k].differed:
+        return False
     for slot in range(len(brokers)):
         if brokers[slot].mismatch_last != UNKNOWN:
             return False

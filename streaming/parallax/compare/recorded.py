@@ -41,8 +41,17 @@ Wanted = Callable[[str, int], bool]
 """Whether a partition of a topic is compared here."""
 
 
+Span = tuple[int, int]
+"""A first offset, and one behind the last."""
+
+
 def observed(
-    files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted, read: Collection[int] | None = None
+    files: fs.FileSystem,
+    table: str,
+    file: DataFile,
+    wanted: Wanted,
+    read: Collection[int] | None = None,
+    span: Span | None = None,
 ) -> Iterator[Gathered]:
     """Read one file of a table.
 
@@ -52,6 +61,7 @@ def observed(
         file: which one.
         wanted: which partitions; row groups that hold none of these are left out.
         read: the brokers that are read (``topics.brokers``); None for all.
+        span: of a view, the offsets that are wanted; row groups that hold none of these are left out. None for all.
 
     Yields:
         Observations of partitions that are wanted, piece by piece; those of one partition have each reader's rows in
@@ -65,7 +75,7 @@ def observed(
         # Spark wrote timestamps as INT96 unless set otherwise.
         parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="ms")
         columns = PROGRESS_COLUMNS if table == PROGRESS_TABLE else _IN_FILES
-        for batch in _batches(parquet, list(columns), file, wanted):
+        for batch in _batches(parquet, list(columns), file, wanted, span):
             if table == PROGRESS_TABLE:
                 found = progress_observations(_progress(batch), read)
             else:
@@ -73,10 +83,12 @@ def observed(
             yield found.only(np.array([wanted(*place) for place in found.places], np.bool_))
 
 
-def _batches(parquet: pq.ParquetFile, columns: list[str], file: DataFile, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _batches(
+    parquet: pq.ParquetFile, columns: list[str], file: DataFile, wanted: Wanted, span: Span | None
+) -> Iterator[pa.RecordBatch]:
     """The rows that are meant of a file, without row groups that hold nothing that is wanted."""
     metadata = parquet.metadata
-    groups = [n for n in range(parquet.num_row_groups) if _may_hold(metadata.row_group(n), wanted)]
+    groups = [n for n in range(parquet.num_row_groups) if _may_hold(metadata.row_group(n), wanted, span)]
     if file.first is None:
         if groups:
             yield from parquet.iter_batches(ROWS, row_groups=groups, columns=columns, use_threads=False)
@@ -96,17 +108,18 @@ def _batches(parquet: pq.ParquetFile, columns: list[str], file: DataFile, wanted
                 break
 
 
-def _may_hold(group: Any, wanted: Wanted) -> bool:
-    """Whether a row group may hold rows of a partition that is wanted; the writer ends one where a large run ends."""
-    told: dict[str, Any] = {}
+def _may_hold(group: Any, wanted: Wanted, span: Span | None) -> bool:
+    """Whether a row group may hold rows that are wanted; the writer ends one where a large run of a partition ends."""
+    told: dict[str, tuple[Any, Any]] = {}
     for n in range(group.num_columns):
         column = group.column(n)
-        if column.path_in_schema in ("topic", "partition"):
-            statistics = column.statistics
-            if statistics is None or not statistics.has_min_max or statistics.min != statistics.max:
-                return True
-            told[column.path_in_schema] = statistics.min
-    return len(told) < len(("topic", "partition")) or wanted(told["topic"], told["partition"])
+        statistics = column.statistics if column.path_in_schema in ("topic", "partition", "offset") else None
+        if statistics is not None and statistics.has_min_max:
+            told[column.path_in_schema] = statistics.min, statistics.max
+    if span is not None and "offset" in told and (told["offset"][1] < span[0] or told["offset"][0] >= span[1]):
+        return False
+    place = [told[name] for name in ("topic", "partition") if name in told and told[name][0] == told[name][1]]
+    return len(place) < len(("topic", "partition")) or wanted(place[0][0], place[1][0])
 
 
 def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatch:

@@ -99,8 +99,9 @@ def _forget(state: PartitionState, slot: int) -> None:
         for column in columns:
             table[column] &= keep
         setattr(state, name, table)
-    state.intervals = state.intervals[state.intervals["slot"] != slot]
-    state.unended = state.unended[state.unended["slot"] != slot]
+    for name in ("intervals", "unended", "sums", "recent_sums", "going"):
+        table = getattr(state, name)
+        setattr(state, name, table[table["slot"] != slot])
     for name in ("stalled_since", "stalled_reference", "mismatch_last"):
         state.brokers[name][slot] = UNKNOWN
 
@@ -195,6 +196,14 @@ def furthest_position(state: PartitionState, view: int) -> int:
     return int(state.brokers["position"][:, view].max(initial=UNKNOWN))
 
 
+def read_to(state: PartitionState) -> Array:
+    """How far each replica was read, withheld rows among it: int64 by slot and view."""
+    reached: Array = state.brokers["position"].copy()
+    for table in (state.sums, state.recent_sums):
+        np.maximum.at(reached, (table["slot"], table["view"]), table["end"])
+    return reached
+
+
 def asked_position(state: PartitionState, view: int) -> int:
     """Like `common_position`, but without the replicas that cannot be reached or were never read.
 
@@ -253,21 +262,23 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
-    """Move the replicas' positions to what the position rows say, never back."""
+    """Move the replicas' positions to what the position rows say, never back; not beyond where rows are withheld."""
+    limit = int(state.partition["withheld"][0])
     is_position = rows.kind == POSITION
     for view in VIEWS:
         in_view = rows.view == view
         for slot in np.unique(row_slots[in_view]):
             mine = in_view & (row_slots == slot)
             broker = state.brokers[slot : slot + 1]
-            last = int(rows.offset[mine].max())
+            last = min(limit, int(rows.offset[mine].max()))
             broker["shown"][0, view] = max(int(broker["shown"][0, view]), last)
             ends = np.flatnonzero(mine & is_position)
             records = mine & ~is_position
             if records.any():
                 broker["shown"][0, view] = max(int(broker["shown"][0, view]), int(rows.offset[records].max()) + 1)
             if len(ends):
-                broker["position"][0, view] = max(int(broker["position"][0, view]), int(rows.offset[ends].max()))
+                stands = min(limit, int(rows.offset[ends].max()))
+                broker["position"][0, view] = max(int(broker["position"][0, view]), stands)
                 _take_in_offsets(broker, rows, int(ends[np.argmax(rows.timestamp[ends])]))
     _take_in_ended(state, rows)
     committed = is_position & (rows.view == READ_COMMITTED)

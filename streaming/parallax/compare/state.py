@@ -49,6 +49,10 @@ PARTITION = np.dtype(
         ("ended_from", "<i8"),
         ("ended_epoch", "<i4"),
         ("ended_on", "<i4"),
+        ("withheld", "<i8"),
+        ("withheld_since", "<i8"),
+        ("withheld_until", "<i8"),
+        ("differed", "?"),
     ]
 )
 """One row. ``floor`` by view: rows below it are judged already or cannot be. ``begun_from`` by
@@ -67,6 +71,9 @@ not, or is not known, the lowest start of a log that held anything; ``deleted_to
 ``ended_*``: the furthest that all transactions were seen to have ended: those that begin from ``ended_from`` on and
 below ``ended_to`` had their end markers below ``ended_below``, in the log of broker ``ended_on``, of whose last batch
 below that the leader epoch was ``ended_epoch``.
+``withheld``: rows from there on are left in the views until they are needed (compare/withheld.py), `NEVER` where none
+are; ``withheld_since``, ``withheld_until``: all of them were recorded behind the one place and up to the other
+(`parallax.views.order`). ``differed``: while a replica was away the others have not shown the same.
 """
 
 ENDED = ("ended_to", "ended_below", "ended_from", "ended_epoch", "ended_on")
@@ -201,16 +208,48 @@ UNREAD_REASONS = (
     UnknownReason.DEFERRED,
 )
 
+SUM = np.dtype(
+    [
+        ("slot", "u1"),
+        ("view", "u1"),
+        ("end", "<i8"),
+        ("rows", "<i8"),
+        ("transactional", "<i8"),
+        ("odd", "<i8"),
+        ("low", "<u8"),
+        ("high", "<u8"),
+        ("shape", "<u8"),
+    ]
+)
+"""What the rows of a reader that were withheld add up to, below ``end``: how many there are, and the sum of their
+fingerprints (`parallax.replica.digests`). ``transactional``: those that are no plain records. ``odd``: those that are
+judged by themselves, not only beside another replica's. ``shape``: a sum of what the rows of transactions are of, by
+which the two views of a replica can be compared: offset, producer, and of which kind a row is."""
+
+GOING = np.dtype(
+    [
+        ("slot", "u1"),
+        ("end", "<i8"),
+        ("producer_id", "<i8"),
+        ("offset", "<i8"),
+        ("key_hash_hi", "<i8"),
+        ("key_hash_lo", "<i8"),
+        ("aborted", "?"),
+    ]
+)
+"""read_committed: the transactions that go on at an offset ``end`` by the withheld rows of a replica, as `UNENDED` has
+them. One row without a producer says for each such offset that it is known."""
+
 RAISED_IDS = np.dtype("<u8")
 """The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_RAISED`."""
 
 MAX_RAISED = 4096
 
-UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
+UNMATCHED = ("content", "pending", "candidates", "intervals", "markers", "sums")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 11
+_VERSION = 12
 
 
 NOWHERE = (NEVER, UNKNOWN)
@@ -238,7 +277,8 @@ def _fresh_partition() -> Array:
         row[name] = UNKNOWN
     for name in ENDED:
         row[name] = UNKNOWN
-    row["strict_from"] = NEVER
+    row["strict_from"] = row["withheld"] = NEVER
+    row["withheld_since"] = row["withheld_until"] = UNKNOWN
     row["unmarked"] = NOWHERE
     return row
 
@@ -262,11 +302,14 @@ class PartitionState:
     deferred: Array = _table(DEFERRED)
     unread: Array = _table(UNREAD)
     told: Array = _table(RAISED_IDS)
+    recent_sums: Array = _table(SUM)
+    going: Array = _table(GOING)
     content: Array = _table(CONTENT)
     pending: Array = _table(PENDING)
     candidates: Array = _table(CANDIDATE)
     intervals: Array = _table(INTERVAL)
     markers: Array = _table(MARKER)
+    sums: Array = _table(SUM)
 
     @property
     def nbytes(self) -> int:
@@ -314,10 +357,9 @@ class PartitionState:
         """
         if not data:
             return cls()
-        counts = _counts(data)
-        sizes = {f.name: f.metadata["dtype"].itemsize * n for f, n in zip(fields(cls), counts, strict=True)}
-        start = len(_MAGIC) + _LAYOUT.size
-        rest = sum(sizes[name] for name in UNMATCHED)
+        start, tables = _announced(data)
+        sizes = {name: dtype.itemsize * n for name, dtype, n in tables}
+        rest = sum(sizes.get(name, 0) for name in UNMATCHED)
         end = start + sum(sizes.values()) - (0 if unmatched is None else rest)
         if end != len(data):
             raise ValueError(f"comparison state: {len(data)} bytes where {end} were announced")
@@ -325,15 +367,15 @@ class PartitionState:
         if unmatched is not None and len(tail) != rest:
             raise ValueError(f"comparison state: {len(tail)} bytes of what is unmatched where {rest} were announced")
         made = {}
-        for f, count in zip(fields(cls), counts, strict=True):
-            if f.name == UNMATCHED[0] and unmatched is not None:
+        for name, dtype, count in tables:
+            if name == UNMATCHED[0] and unmatched is not None:
                 data, start = tail, 0
-            made[f.name] = np.frombuffer(data, f.metadata["dtype"], count, start)
-            start += sizes[f.name]
+            made[name] = np.frombuffer(data, dtype, count, start)
+            start += sizes[name]
+        if made["partition"].dtype != PARTITION:
+            made["partition"] = _of_today(made["partition"])
         return cls(**made)
 
-
-_LAYOUT = struct.Struct(f"<B{len(fields(PartitionState))}Q")
 
 TABLES = tuple((f.name, f.metadata["dtype"]) for f in fields(PartitionState))
 """The tables of a state and their types, in the order in which they are packed."""
@@ -345,17 +387,39 @@ NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
 """That of a state of this version."""
 
 
-def _counts(data: bytes) -> tuple[int, ...]:
-    """The number of rows of every table, as the head says."""
-    if data[: len(_MAGIC)] != _MAGIC or len(data) < len(_MAGIC) + _LAYOUT.size:
+_SINCE = {12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed"))}
+"""By version, the tables and the columns of `PARTITION` that came with it; the version before is read as well."""
+
+
+def _announced(data: bytes) -> tuple[int, list[tuple[str, np.dtype[Any], int]]]:
+    """Where the tables begin, and which ones there are: name, type, number of rows; as the head says."""
+    if data[: len(_MAGIC)] != _MAGIC or len(data) <= len(_MAGIC):
         raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
-    version, *counts = _LAYOUT.unpack_from(data, len(_MAGIC))
-    if version != _VERSION:
+    version = data[len(_MAGIC)]
+    known = [(name, dtype) for name, dtype in TABLES]
+    if version == _VERSION - 1:
+        tables, columns = _SINCE[_VERSION]
+        then = np.dtype([(n, *of) for n, *of in PARTITION.descr if n not in columns])
+        known = [(name, then if name == "partition" else dtype) for name, dtype in known if name not in tables]
+    elif version != _VERSION:
         raise VersionError(
             f"comparison state: version {version} cannot be read by this program (it reads {_VERSION}); "
             "delete the comparison's checkpoint, the tables are compared again"
         )
-    return tuple(counts)
+    layout = struct.Struct(f"<{len(known)}Q")
+    start = len(_MAGIC) + 1 + layout.size
+    if len(data) < start:
+        raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
+    counts = layout.unpack_from(data, len(_MAGIC) + 1)
+    return start, [(name, dtype, count) for (name, dtype), count in zip(known, counts, strict=True)]
+
+
+def _of_today(partition: Array) -> Array:
+    """The row of `PARTITION` that the version before has written."""
+    made = np.repeat(_fresh_partition(), len(partition))
+    for name in partition.dtype.names or ():
+        made[name] = partition[name]
+    return made
 
 
 def _raw(table: Array) -> Any:

@@ -18,7 +18,7 @@ from parallax.compare.joint import MANY_ROWS, Quiet, step_quiet
 from parallax.compare.observations import Array, Observations
 from parallax.compare.results import pieces, to_columns, to_json
 from parallax.compare.segments import States, bucket_of
-from parallax.compare.step import step
+from parallax.compare.withheld import Views, compare
 from parallax.config import CompareSettings
 from parallax.model import TopicPartition
 
@@ -106,7 +106,13 @@ class Told:
 
 
 def step_buckets(
-    before: Mapping[int, States], seen: Seen, settings: CompareSettings, now_ms: int, *, from_log_start: bool
+    before: Mapping[int, States],
+    seen: Seen,
+    settings: CompareSettings,
+    now_ms: int,
+    views: Callable[[TopicPartition], Views],
+    *,
+    from_log_start: bool,
 ) -> Told:
     """Compare what a micro-batch showed of the partitions of some buckets.
 
@@ -117,10 +123,11 @@ def step_buckets(
         seen: what was observed.
         settings: grace period and cap.
         now_ms: milliseconds since 1970 UTC.
+        views: where rows of a partition are that were withheld.
         from_log_start: see `parallax.compare.step.step`.
 
     Raises:
-        OSError: a file of a state cannot be read or written.
+        OSError: a file of a state or of the views cannot be read or written.
         BrokenFileError: it is not what was written.
         VersionError: a state is of another version.
     """
@@ -138,7 +145,7 @@ def step_buckets(
         try:
             observations = observed()
             state = before[bucket].get(place)
-            result = step(state, observations, settings, now_ms, from_log_start=from_log_start)
+            result = compare(state, observations, settings, now_ms, views(place), from_log_start=from_log_start)
             text = to_json(result.suspects, result.coverage)
         except NOT_OF_ONE_PARTITION:
             raise

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -229,11 +230,29 @@ class TableLog:
         from deltalake import DeltaTable
 
         table = DeltaTable(self._uri, version=version)
-        rows = order.files_of(table).to_pylist()
+        return table.version(), self._standing(table.version(), order.files_of(table).to_pylist())
+
+    def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
+        """What was appended behind one place and up to another, as the table keeps it now; as `standing` has it.
+
+        Raises:
+            deltalake.exceptions.DeltaError: the table cannot be read.
+            OSError: the footer of a file cannot be read.
+            ValueError: it is garbled.
+        """
+        from deltalake import DeltaTable
+
+        table = DeltaTable(self._uri)
+        files = order.files_of(table)
+        files = files.filter(pc.field(order.AT_MS) > since_ms)
+        found = self._standing(table.version(), files.to_pylist())
+        return [one for one in found if since_ms < one.at_ms <= until_ms]
+
+    def _standing(self, version: int, rows: Sequence[Mapping[str, Any]]) -> _Standing:
         files = [_standing(row) for row in rows]
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             parts = list(pool.map(self._parts, files, [row[order.AT_MS] for row in rows]))
-        return table.version(), _Standing(table.version(), files, parts)
+        return _Standing(version, files, parts)
 
     def _parts(self, file: DataFile, at_ms: int) -> Any:
         """Of a file, as `parallax.views.order.parts_of` has them."""

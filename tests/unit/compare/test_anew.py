@@ -11,7 +11,8 @@ import pytest
 
 from parallax.audit.ledger import Ended
 from parallax.audit.waiting import Unread
-from parallax.compare import together
+from parallax.compare import together, withheld
+from parallax.compare.again import Again
 from parallax.compare.gathered import Gathered
 from parallax.compare.observations import Observations
 from parallax.compare.results import told_by
@@ -44,6 +45,7 @@ class Bucket:
     """Partitions of one bucket over micro-batches; the state goes through its files after each."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.store = Store(str(folder))
         self.store.prepare()
         self.segment: Segment | None = None
@@ -63,7 +65,8 @@ class Bucket:
         for topic, rows in batches.items():
             gathering.take(Gathered.one(Observations.of(topic, 0, list(rows))))
         states = self.states()
-        told = step_buckets({0: states}, gathering.seen(), SETTINGS, T + self.batch, from_log_start=True)
+        views = Again(str(self.folder), T + self.batch).views
+        told = step_buckets({0: states}, gathering.seen(), SETTINGS, T + self.batch, views, from_log_start=True)
         self.save(states)
         self.batch += 1
         self.problem = told.problem
@@ -101,8 +104,8 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: Exception, *topics: str) -> 
             raise error
         return step(state, observations, *args, **more)
 
-    monkeypatch.setattr(together, "step", failing)
-    return lambda: monkeypatch.setattr(together, "step", step)
+    monkeypatch.setattr(withheld, "step", failing)
+    return lambda: monkeypatch.setattr(withheld, "step", step)
 
 
 @pytest.fixture

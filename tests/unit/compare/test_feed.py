@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from parallax.compare import segments
+from parallax.compare import joint, segments, withheld
 from parallax.compare.feed import QUERY, RESULT_DDL, TABLES, ComparisonReader, Options
 from parallax.compare.joint import MANY_ROWS
 from parallax.compare.query import ComparisonSink
 from parallax.compare.segments import Manifest, StateGoneError, Store, bucket_of, offset_mark
+from parallax.compare.sums import Grain
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import create_suspects
+from parallax.compare.withheld import Limits
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent
 from parallax.views import sink
@@ -351,3 +353,67 @@ def test_which_manifests_are_old_is_not_told_by_the_times_of_their_files(storage
     again.prepare()
     again.commit("mark4", manifest.with_segments({}))
     assert {path.name for path in (folder / "segments").iterdir()} == {f"at-mark{n}" for n in (1, 2, 3, 4)}
+
+
+class TestWithheld:
+    """Rows that are left in the tables while a replica is away."""
+
+    SIZE = 40
+
+    @pytest.fixture(autouse=True)
+    def little(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        limits = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(block=4, recent=2))
+        monkeypatch.setattr(withheld, "Limits", lambda: limits)
+        monkeypatch.setattr(joint, "MANY_WAITING", 10)
+
+    def record(self, storage: Path, batch: int, brokers: Iterable[int], end: int, *rows: Row) -> None:
+        made = [record(n, f"K{n}", "V") for n in range(end - self.SIZE, end)]
+        down = tuple(broker for broker in (1, 2, 3) if broker not in brokers)
+        progress = tick(batch, everywhere(end), down=() if rows else down)
+        shown_ = [row for broker in brokers for row in both(broker, made, end, batch)]
+        record_as_the_job_does(storage, batch, *progress, *shown_, *rows)
+
+    def outage(self, storage: Path) -> Comparison:
+        comparison = Comparison(storage)
+        self.record(storage, 0, (1, 2, 3), self.SIZE)
+        comparison.step()
+        for n in range(1, 12):
+            self.record(storage, n, (1, 3), (n + 1) * self.SIZE)
+            comparison.step()
+        ((_, (told,)),) = comparison.told[-1:]
+        assert told.compared_up_to == (self.SIZE, self.SIZE)
+        assert told.deferred == ()
+        assert told.state_bytes < 15_000
+        return comparison
+
+    @pytest.mark.parametrize("lost", [None, 200])
+    @pytest.mark.parametrize("is_joined", [False, True])
+    def test_are_read_once_more_when_it_is_back(self, storage: Path, is_joined: bool, lost: int | None) -> None:
+        comparison, end = self.outage(storage), 12 * self.SIZE
+        if is_joined:
+            for name in TABLES:
+                compact(str(storage), name)
+        rows = [record(n, f"K{n}", "other" if n == lost else "V") for n in range(self.SIZE, end)]
+        record_as_the_job_does(storage, 20, *tick(20, everywhere(end)), *both(2, rows, end, 20))
+        since = comparison.offset
+        comparison.step()
+        again = Comparison(storage)
+        again.offset, again.batch = since, comparison.batch - 1
+        again.step()
+        for one in (comparison, again):
+            assert one.compared_up_to == {"t": (end, end)}
+            assert [(str(s.kind), s.accusation.offset) for raised, _ in one.told for s in raised] == (
+                [] if lost is None else [("content_mismatch", lost)]
+            )
+
+    def test_that_are_gone_by_then_are_unknown_until_an_audit(self, storage: Path) -> None:
+        comparison, end = self.outage(storage), 12 * self.SIZE
+        for table in ("read_uncommitted", "read_committed"):
+            DeltaTable(table_path(str(storage), table)).delete("broker = 1")
+        rows = [record(n, f"K{n}", "other" if n == 200 else "V") for n in range(self.SIZE, end)]
+        record_as_the_job_does(storage, 20, *tick(20, everywhere(end)), *both(2, rows, end, 20))
+        comparison.step()
+        ((raised, (told,)),) = comparison.told[-1:]
+        assert raised == []
+        assert "are not in the views as they were compared" in (told.error or "")
+        assert {(span.view, span.start, span.end) for span in told.unread} == {(RU, 0, end), (RC, 0, end)}

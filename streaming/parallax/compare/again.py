@@ -1,0 +1,65 @@
+"""Rows that were withheld, read from the views once more: what `parallax.compare.withheld` is given them by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from parallax.compare.following import runs
+from parallax.compare.observations import POSITION, ViewRows
+from parallax.compare.recorded import Span, observed
+from parallax.compare.withheld import Places, Views
+from parallax.model import TopicPartition
+from parallax.views.commits import DataFile, TableLog
+from parallax.views.tables import VIEWS
+
+
+class Again:
+    """The views of a storage path, at the end of a micro-batch; a table is looked at once something of it is needed.
+
+    Args:
+        storage: ``storage.path``.
+        until_ms: the last place in the micro-batch (`parallax.views.order`).
+    """
+
+    def __init__(self, storage: str, until_ms: int) -> None:
+        self._until_ms = until_ms
+        self._logs = {name: TableLog(storage, name) for name in VIEWS}
+        self._files: dict[tuple[str, Places], list[DataFile]] = {}
+
+    def views(self, place: TopicPartition) -> Views:
+        """Those of a partition."""
+        return Views(self._until_ms, partial(self._rows, place))
+
+    def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:
+        """See `parallax.compare.withheld.Rows`.
+
+        Raises:
+            deltalake.exceptions.DeltaError: a table cannot be read.
+            OSError: a file cannot be read, or upkeep has removed it since.
+        """
+        found = [rows for name in VIEWS for rows in self._of_view(name, place, places, (start, end))]
+        return ViewRows.concat(found)
+
+    def _of_view(self, name: str, place: TopicPartition, places: Places, span: Span) -> Iterator[ViewRows]:
+        def wanted(topic: str, partition: int) -> bool:
+            return place == (topic, partition)
+
+        for file in self._recorded(name, places):
+            for part in observed(self._logs[name].files, name, file, wanted, span=span):
+                for one in part.each():
+                    rows = one.rows
+                    inside = (rows.kind != POSITION) & (rows.offset >= span[0]) & (rows.offset < span[1])
+                    yield rows.take(np.flatnonzero(inside))
+
+    def _recorded(self, name: str, places: Places) -> list[DataFile]:
+        key = name, places
+        if key not in self._files:
+            parts = self._logs[name].recorded(*places)
+            self._files[key] = runs(file for part in parts for file in part.files)
+        return self._files[key]
+
+
+__all__ = ["Again"]

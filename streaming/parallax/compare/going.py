@@ -1,0 +1,105 @@
+"""Which transactions go on at the ends of blocks by withheld rows: followed of readers that others wait for. Pure.
+
+Where all replicas have shown the same the state goes on behind it without its rows, and has to hold what goes on there
+(`parallax.compare.agreed`). Sums do not tell; moves do (`parallax.replica.digests`). As rows that are equal leave the
+same going on, it is enough to know it of one reader of read_committed: one that all others have passed. A reader of
+which much is ahead of these is not followed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from parallax.compare.blocks import Opens
+from parallax.compare.observations import Array
+from parallax.compare.state import GOING, NEVER, PartitionState
+from parallax.compare.sums import Grain
+from parallax.model import UNKNOWN, Outcome
+from parallax.replica.digests import Digests, Open, carried
+
+MOST = 64
+"""Offsets at which what goes on is kept of a reader."""
+
+
+def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
+    """What goes on by a replica where its rows have been taken in to, by producer id."""
+    return _opens(state.unended[state.unended["slot"] == slot])
+
+
+def starts_of_state(state: PartitionState, slot: int) -> dict[int, int]:
+    """The same by what the replica shows in read_uncommitted: where each transaction began."""
+    mine = state.intervals[(state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)]
+    return {int(row["producer_id"]): int(row["start"]) for row in mine}
+
+
+def at(table: Array, end: int) -> Opens | None:
+    """What goes on at an offset; None where that is not known of any reader."""
+    here = table[table["end"] == end]
+    if not len(here):
+        return None
+    return _opens(here[here["slot"] == here["slot"][0]])
+
+
+def last(table: Array, slot: int) -> Opens | None:
+    """What goes on where a reader has come to; None where it is not followed."""
+    mine = table[table["slot"] == slot]
+    return _opens(mine[mine["end"] == mine["end"].max()]) if len(mine) else None
+
+
+def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
+    """What goes on at more offsets of a reader: at each end of a block, and where it has come to.
+
+    Args:
+        table: `GOING`, of all readers.
+        slot: of the replica.
+        before: what goes on where the rows begin.
+        digests: of the rows.
+        reached: how far the reader was read.
+        grain: of the sums.
+    """
+    others, mine = table[table["slot"] != slot], table[table["slot"] == slot]
+    is_end = mine["end"] & ((1 << grain.block) - 1) == 0
+    made, opens = [others, mine[is_end], mine[:0]], dict(before)
+    blocks = digests.parts["block"] >> (grain.block - grain.recent)
+    begins = np.searchsorted(digests.moves["part"], np.arange(len(blocks) + 1)).tolist()
+    for n, block in enumerate(blocks.tolist()):
+        opens, against = carried(opens, digests.moves[begins[n] : begins[n + 1]])
+        if against:
+            return others
+        end = (block + 1) << grain.block
+        if end <= reached and (n + 1 == len(blocks) or blocks[n + 1] != block):
+            made.append(_rows(slot, end, opens))
+    if not len(made[-1]) or int(made[-1]["end"][0]) != reached:
+        made.append(_rows(slot, reached, opens))
+    table = np.concatenate(made)
+    return others if np.count_nonzero((table["producer_id"] == UNKNOWN) & (table["slot"] == slot)) > MOST else table
+
+
+def behind(table: Array, cut: int, slots: set[int]) -> Array:
+    """What is known from a cut on of those readers that have gone on."""
+    return table[(table["end"] >= cut) & np.isin(table["slot"], sorted(slots))]
+
+
+def _opens(rows: Array) -> dict[int, Open]:
+    found = {}
+    for row in rows[rows["producer_id"] != UNKNOWN]:
+        outcome = Outcome.ABORTED if row["aborted"] else Outcome.COMMITTED
+        found[int(row["producer_id"])] = Open(
+            int(row["offset"]), int(outcome), int(row["key_hash_hi"]), int(row["key_hash_lo"])
+        )
+    return found
+
+
+def _rows(slot: int, end: int, opens: Mapping[int, Open]) -> Array:
+    made = np.zeros(len(opens) + 1, GOING)
+    made["slot"], made["end"], made["producer_id"] = slot, end, UNKNOWN
+    for row, (producer, one) in zip(made[1:], opens.items(), strict=True):
+        row["producer_id"], row["offset"] = producer, one.start
+        row["key_hash_hi"], row["key_hash_lo"] = one.key_hash_hi, one.key_hash_lo
+        row["aborted"] = one.outcome == Outcome.ABORTED
+    return made
+
+
+__all__ = ["at", "behind", "followed", "last", "of_state", "starts_of_state"]

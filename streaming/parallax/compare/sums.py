@@ -1,0 +1,252 @@
+"""What rows that were withheld add up to, reader by reader: readers whose sums are equal showed the same rows.
+
+A reader's sums are marks in the order of their offsets, each of all its withheld rows below one. They are close to each
+other where some reader has yet to come (`RECENT_BITS`), and one for each block (`BLOCK_BITS`) below that: so that two
+that stand near each other can be compared nearly up to there, and a day costs little. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from parallax.compare.observations import NOT_TRANSACTIONAL, RECORD, VIEWS, Array, ViewRows
+from parallax.compare.state import SUM, PartitionState, empty
+from parallax.model import UNKNOWN
+from parallax.replica.digests import BLOCK_BITS, COLUMNS, KINDS, Digester, Digests
+
+RECENT_BITS = 6
+"""Marks lie so close where some reader has yet to come: every 64 offsets."""
+
+Reader = tuple[int, int]
+"""Slot and view."""
+
+_KEY = b"withheld by blk."
+"""Hashes of keys and contents are keyed already; these sums are compared with their own kind only."""
+
+_COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """How close marks lie, as powers of two; others than these are for tests of short histories.
+
+    Attributes:
+        block: where all readers have passed.
+        recent: behind that.
+    """
+
+    block: int = BLOCK_BITS
+    recent: int = RECENT_BITS
+
+    def up(self, offset: int) -> int:
+        """The first end of a block from an offset on."""
+        return -(-offset >> self.block) << self.block
+
+
+def marks_of(state: PartitionState) -> dict[Reader, Array]:
+    """The marks of each reader that has withheld rows, or was read to where others have, in order."""
+    table = np.concatenate([state.sums, state.recent_sums])
+    table = table[np.lexsort((table["end"], table["view"], table["slot"]))]
+    if not len(table):
+        return {}
+    readers = table["slot"].astype(np.int64) * len(VIEWS) + table["view"]
+    begins = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), readers[1:] != readers[:-1]]))
+    ends = [*begins[1:].tolist(), len(table)]
+    return {
+        (int(table["slot"][at]), int(table["view"][at])): table[at:end]
+        for at, end in zip(begins.tolist(), ends, strict=True)
+    }
+
+
+def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
+    """Put marks back: those at the end of a block, which stay, apart from those that change all the time."""
+    table = np.concatenate([empty(SUM), *marks.values()])
+    is_block = table["end"] & ((1 << grain.block) - 1) == 0
+    blocks = table[is_block]
+    if len(blocks) != len(state.sums) or bool((blocks != state.sums).any()):
+        state.sums = blocks
+    state.recent_sums = table[~is_block]
+
+
+def digested(rows: ViewRows, grain: Grain) -> Digests:
+    """What rows of one reader, in offset order and without position rows, add up to."""
+    columns = {name: getattr(rows, name) for name in COLUMNS}
+    return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
+
+
+def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
+    """A reader's marks with more rows.
+
+    Args:
+        marks: so far.
+        reader: whose.
+        rows: behind these, in offset order; none of them a position row.
+        digests: of the rows.
+        reached: how far the reader was read.
+        grain: see there.
+    """
+    last = marks[-1:] if len(marks) else np.zeros(1, SUM)
+    found = _parts(rows, digests)
+    found["end"] = np.minimum((digests.parts["block"] + 1) << grain.recent, reached)
+    for name in _COUNTS:
+        found[name] = np.cumsum(found[name], dtype=found.dtype[name]) + last[name]
+    made = np.concatenate([marks, found])
+    if not len(made) or int(made["end"][-1]) < reached:
+        end = made[-1:].copy() if len(made) else last.copy()
+        end["end"] = reached
+        made = np.concatenate([made, end])
+    made["slot"], made["view"] = reader
+    return made
+
+
+def totals(rows: ViewRows) -> Array:
+    """What rows of one reader, in offset order, add up to: one row of `SUM`."""
+    made, parts = np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))
+    for name in _COUNTS:
+        made[name] = parts[name].sum(dtype=SUM[name])
+    return made
+
+
+def _parts(rows: ViewRows, digests: Digests) -> Array:
+    parts = digests.parts
+    made = np.zeros(len(parts), SUM)
+    if not len(parts):
+        return made
+    made["low"], made["high"] = parts["low"], parts["high"]
+    made["odd"] = parts["listed"] + parts["emptied"] + parts["contradicted"]
+    made["rows"] = sum(parts[name].astype(np.int64) for name in KINDS)
+    begins = np.cumsum(made["rows"]) - made["rows"]
+    is_plain = (rows.kind == RECORD) & (rows.outcome == NOT_TRANSACTIONAL)
+    made["transactional"] = np.add.reduceat(~is_plain, begins, dtype=np.int64)
+    made["shape"] = np.add.reduceat(np.where(is_plain, np.uint64(0), _shape(rows)), begins, dtype=np.uint64)
+    return made
+
+
+def _shape(rows: ViewRows) -> Array:
+    """64 bits of each row: splitmix64 over what both views show alike of it."""
+    mixed = rows.offset.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed += rows.producer_id.astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93) + rows.kind.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    shape: Array = mixed ^ (mixed >> np.uint64(31))
+    return shape
+
+
+@lru_cache(maxsize=4)
+def _digester(bits: int) -> Digester:
+    return Digester(_KEY, block_bits=bits)
+
+
+def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
+    """Marks of which one a block is kept where all readers have passed that have come so far."""
+    if not marks:
+        return {}
+    passed = min(int(its["end"][-1]) for its in marks.values())
+    return {reader: _thinned(its, passed, grain) for reader, its in marks.items()}
+
+
+def _thinned(marks: Array, passed: int, grain: Grain) -> Array:
+    block = (marks["end"] - 1) >> grain.block
+    ends = (block + 1) << grain.block
+    is_passed = ends <= passed
+    is_last = np.ones(len(marks), np.bool_)
+    is_last[:-1] = block[1:] != block[:-1]
+    made = marks[~is_passed | is_last]
+    at = (is_passed & is_last)[~is_passed | is_last]
+    made["end"][at] = ends[~is_passed | is_last][at]
+    return made
+
+
+def at(marks: Array, cuts: Array) -> Array:
+    """What a reader's rows below some cuts add up to, rows of `SUM`; where it was read no further, all of them."""
+    number = np.searchsorted(marks["end"], cuts, side="right") - 1
+    found = marks[np.maximum(number, 0)]
+    for name in _COUNTS:
+        found[name][number < 0] = 0
+    return found
+
+
+def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
+    """Offsets behind ``start`` up to which the sums of all of some readers are known, in order."""
+    several = list(marks)
+    lowest = min(int(its["end"][-1]) for its in several)
+    block = np.int64(1 << grain.block)
+    cuts = np.unique(np.concatenate([*(its["end"] for its in several), [lowest // block * block]]))
+    cuts = cuts[(cuts > start) & (cuts <= lowest)]
+    for its in several:
+        cuts = cuts[(cuts % block == 0) | np.isin(cuts, its["end"])]
+    return cuts
+
+
+def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
+    """Mask of the cuts up to which all readers of each view have shown the same."""
+    mask = np.ones(len(cuts), np.bool_)
+    for view in VIEWS:
+        found = [at(its, cuts) for (_, of), its in marks.items() if of == view]
+        for other in found[1:]:
+            for name in ("rows", "low", "high"):
+                mask &= other[name] == found[0][name]
+    return mask
+
+
+def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
+    """Mask of the cuts up to which both views of each replica have shown rows of the same transactions."""
+    mask = np.ones(len(cuts), np.bool_)
+    for (slot, view), its in marks.items():
+        other = marks.get((slot, 1 - view))
+        mask &= other is not None and at(its, cuts)["shape"] == at(other, cuts)["shape"]
+    return mask
+
+
+def agreed_to(state: PartitionState, view: int) -> int:
+    """Up to where all replicas of the set have shown the same of a view, by what was withheld; -1 where nothing was."""
+    marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
+    if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
+        return UNKNOWN
+    cuts = common_cuts(marks.values(), 0, Grain())
+    cuts = cuts[same(marks, cuts)]
+    return int(cuts[-1]) if len(cuts) else UNKNOWN
+
+
+def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
+    """What the readers count together below some cuts: a count of `SUM`."""
+    found: Array = np.zeros(len(cuts), np.int64)
+    for its in marks.values():
+        found += at(its, cuts)[name].astype(np.int64)
+    return found
+
+
+def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
+    """The marks of what lies behind a cut; none of a reader that was read no further."""
+    found = {}
+    for reader, its in marks.items():
+        left = its[its["end"] > cut].copy()
+        if len(left):
+            before = at(its, np.array([cut]))
+            for name in _COUNTS:
+                left[name] -= before[name]
+            found[reader] = left
+    return found
+
+
+__all__ = [
+    "Grain",
+    "Reader",
+    "added",
+    "agreed_to",
+    "at",
+    "behind",
+    "common_cuts",
+    "counted",
+    "digested",
+    "is_one_shape",
+    "marks_of",
+    "same",
+    "store",
+    "thinned",
+    "totals",
+]

@@ -1,0 +1,334 @@
+"""Rows that wait for a replica that is away stay in the views: the state keeps what they add up to.
+
+While a replica of the set stands still, rows of the others that it has yet to show would pile up in the state. So once
+they are many, those from some offset on are *withheld*: the step is not given them, as if they had not been read yet,
+and of each reader the state keeps sums by blocks (`parallax.compare.sums`). They are taken up again, oldest first,
+
+- where those that are there turn out not to show the same: what is wrong among them is found while one is away;
+- where all replicas have come to pass them. Where the sums of all are equal no row is looked at
+  (`parallax.compare.agreed`); else rows are read from the views, and are compared as if they had been read now;
+- before anything that breaks the order of offsets, or changes who the replicas are.
+
+What is read from the views has to add up to what was withheld. Where it does not, retention has dropped some of it, and
+nobody knows what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from parallax.compare import going, sums
+from parallax.compare.agreed import fits
+from parallax.compare.blocks import Agreed
+from parallax.compare.observations import (
+    POSITION,
+    READ_COMMITTED,
+    VIEWS,
+    Array,
+    Observations,
+    ViewRows,
+)
+from parallax.compare.replicas import read_to, slots
+from parallax.compare.state import NEVER, PartitionState
+from parallax.compare.step import StepResult, step
+from parallax.compare.suspect import Suspect
+from parallax.compare.withholding import Limits, begun, is_broken, waiting, worth
+from parallax.config import CompareSettings
+from parallax.replica.digests import Digests
+
+
+class RowsGoneError(LookupError):
+    """Rows that were withheld are not in the views any more."""
+
+
+Places = tuple[int, int]
+"""Behind the one, and up to the other (`parallax.views.order`)."""
+
+Rows = Callable[[Places, int, int], ViewRows]
+"""Gives the rows of the partition, but position rows, that were recorded there, from a first offset up to another; of
+each reader in the order of their offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The views as they stand at the end of a micro-batch.
+
+    Attributes:
+        until: the last place that is in it (`parallax.views.order`).
+        rows: of the partition.
+    """
+
+    until: int
+    rows: Rows
+
+
+def compare(
+    state: PartitionState,
+    seen: Observations,
+    settings: CompareSettings,
+    now_ms: int,
+    views: Views,
+    *,
+    limits: Limits | None = None,
+    **options: Any,
+) -> StepResult:
+    """As `parallax.compare.step.step`, of a state from which rows may be withheld.
+
+    Args:
+        state: of the micro-batch before; not written to.
+        seen: what this one showed.
+        settings: grace period and cap.
+        now_ms: milliseconds since 1970 UTC.
+        views: where rows are that were withheld.
+        limits: when rows are withheld.
+        options: further ones of the step.
+
+    Raises:
+        RowsGoneError: rows that were withheld and are needed are not in the views any more.
+        OSError: the views cannot be read.
+    """
+    limits = limits or Limits()
+    if not is_withholding(state):
+        result = step(state, seen, settings, now_ms, **options)
+        return replace(result, state=begun(state, result.state, settings, views.until, limits))
+    run = _Run(state, seen, settings, now_ms, views, limits, options)
+    if is_broken(state, seen):
+        run.take_up(NEVER)
+        run.step(seen)
+    else:
+        run.step(run.with_what_differs(run.withhold(seen)))
+        run.follow()
+    run.settle()
+    if run.result is None:
+        raise AssertionError("a micro-batch has no step")
+    return replace(run.result, state=run.state, suspects=run.suspects, unlike=np.concatenate(run.unlike))
+
+
+def is_withholding(state: PartitionState) -> bool:
+    """Whether rows from some offset on are withheld."""
+    return int(state.partition["withheld"][0]) != NEVER
+
+
+@dataclass
+class _Run:
+    """A micro-batch of a partition from which rows are withheld: one step or several."""
+
+    state: PartitionState
+    seen: Observations
+    settings: CompareSettings
+    now_ms: int
+    views: Views
+    limits: Limits
+    options: Mapping[str, Any]
+    result: StepResult | None = None
+    suspects: list[Suspect] = field(default_factory=list)
+    unlike: list[Array] = field(default_factory=list)
+    moved: dict[int, tuple[Digests, int, bool]] = field(default_factory=dict)
+    """Of readers of read_committed, by slot: what was added up, how far each has come, and whether it is the first."""
+
+    def step(self, seen: Observations, agreed: Agreed | None = None) -> None:
+        self.result = step(self.state, seen, self.settings, self.now_ms, agreed=agreed, **self.options)
+        self.state = self.result.state
+        self.suspects += self.result.suspects
+        self.unlike.append(self.result.unlike)
+
+    # -- adding up ---------------------------------------------------------------------------------------------------
+
+    def withhold(self, seen: Observations) -> Observations:
+        """Add up the rows that are withheld of what was seen; returns the rest, all position rows among it."""
+        self.state = self.state.copy()
+        self.state.partition["withheld_until"] = self.views.until
+        rows, start = seen.rows, int(self.state.partition["withheld"][0])
+        of = slots(self.state, rows.broker)
+        is_beyond = (rows.offset >= start) & self.state.brokers["member"][of]
+        marks, grain = sums.marks_of(self.state), self.limits.grain
+        for slot in np.unique(of[is_beyond]).tolist():
+            for view in VIEWS:
+                mine = np.flatnonzero(is_beyond & (of == slot) & (rows.view == view))
+                if len(mine):
+                    self._add(marks, (slot, view), rows.take(mine), start)
+        sums.store(self.state, sums.thinned(marks, grain), grain)
+        return replace(seen, rows=rows.take((rows.kind == POSITION) | (rows.offset < start)))
+
+    def _add(self, marks: dict[sums.Reader, Array], reader: sums.Reader, rows: ViewRows, start: int) -> None:
+        known = marks.get(reader, self.state.recent_sums[:0])
+        is_row = rows.kind != POSITION
+        shown = rows.take(is_row & (rows.offset >= (int(known["end"][-1]) if len(known) else start)))
+        shown = shown.take(np.argsort(shown.offset, kind="stable"))
+        reached = int((rows.offset + is_row).max())
+        if reached > start:
+            digests = sums.digested(shown, self.limits.grain)
+            marks[reader] = sums.added(known, reader, shown, digests, reached, self.limits.grain)
+            if reader[1] == READ_COMMITTED:
+                self.moved[reader[0]] = digests, reached, not len(known)
+
+    def follow(self) -> None:
+        """Follow the transactions over the rows that were withheld, once what comes before them has been taken in."""
+        for slot, (digests, reached, is_first) in self.moved.items() if is_withholding(self.state) else ():
+            table = self.state.going
+            before = going.of_state(self.state, slot) if is_first else going.last(table, slot)
+            if before is not None:
+                self.state.going = going.followed(table, slot, before, digests, reached, self.limits.grain)
+
+    def with_what_differs(self, seen: Observations) -> Observations:
+        """With all rows that were withheld, if readers did not show the same, or what is judged by itself.
+
+        Nothing is withheld then any more. Where there is no room for the rows, it is found once all are back.
+        """
+        marks, start = sums.marks_of(self.state), int(self.state.partition["withheld"][0])
+        if not any(self._differs(marks, view, start) for view in VIEWS):
+            return seen
+        self.state.partition["differed"] = True
+        rows = int(sums.counted(marks, "rows", np.array([NEVER]))[0])
+        size = rows * max(self.state.content.itemsize, self.state.pending.itemsize)
+        if waiting(self.state) + size > worth(self.state, self.settings, self.limits):
+            return seen
+        furthest = max(int(its["end"][-1]) for its in marks.values())
+        found = self._read(marks, start, furthest)
+        self._go_to(marks, furthest)
+        self.state.partition["withheld"] = NEVER
+        return replace(seen, rows=ViewRows.concat([found, seen.rows]))
+
+    def _differs(self, marks: Mapping[sums.Reader, Array], view: int, start: int) -> bool:
+        """Whether readers of a view have not shown the same as far as they can be compared, or something odd."""
+        mine = {reader: its for reader, its in marks.items() if reader[1] == view}
+        if not mine:
+            return False
+        cuts = sums.common_cuts(mine.values(), start, self.limits.grain)[-1:]
+        return bool(sums.counted(mine, "odd", np.array([NEVER]))[0] or not sums.same(mine, cuts).all())
+
+    # -- taking up again ---------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Take up what can be judged by now."""
+        blocks = 1
+        while is_withholding(self.state):
+            start = int(self.state.partition["withheld"][0])
+            marks, reached = sums.marks_of(self.state), read_to(self.state)[self.state.brokers["member"]]
+            passed = int(reached.min(initial=NEVER))
+            if passed > start and self._agree(marks, start):
+                blocks = 1
+            elif not self._is_late(marks):
+                self.take_up(NEVER)
+            elif passed > start:
+                cut = self._next(marks, start, blocks, passed)
+                self.take_up(cut if cut > start else self.limits.grain.up(passed))
+                blocks *= 2
+            else:
+                return
+
+    def _is_late(self, marks: Mapping[sums.Reader, Array]) -> bool:
+        """Whether rows were withheld of either view that a replica is far from, or is not yet nearly through with."""
+        reached, member = read_to(self.state), self.state.brokers["member"]
+        start, left = int(self.state.partition["withheld"][0]), 0
+        for view in VIEWS:
+            mine = {reader: its for reader, its in marks.items() if reader[1] == view}
+            passed = int(reached[member, view].min(initial=NEVER))
+            below, whole = sums.counted(mine, "rows", np.array([passed, NEVER]))
+            if passed < start and whole:
+                return True
+            left += whole - below
+        return bool(left > self.limits.few)
+
+    def _next(self, marks: Mapping[sums.Reader, Array], start: int, blocks: int, reached: int) -> int:
+        """Where the rows end that are taken up next: some blocks on, not many rows, not beyond what all have passed."""
+        size = 1 << self.limits.grain.block
+        cuts = np.arange(self.limits.grain.up(start + 1), min(start + blocks * size, reached) + 1, size)
+        if not len(cuts):
+            return start
+        is_few = sums.counted(marks, "rows", cuts) <= self.limits.at_a_time
+        return int(cuts[max(0, int(np.count_nonzero(is_few)) - 1)])
+
+    def _agree(self, marks: Mapping[sums.Reader, Array], start: int) -> bool:
+        """Take up what all have shown alike, without a row of it; returns whether there was any."""
+        brokers = self.state.brokers
+        if set(marks) != {(int(slot), view) for slot in np.flatnonzero(brokers["member"]) for view in VIEWS}:
+            return False
+        among = np.flatnonzero(brokers["member"]).tolist()
+        before = [going.of_state(self.state, slot) for slot in among]
+        starts = {producer: one.start for producer, one in before[0].items()}
+        if any(its != before[0] for its in before):
+            return False
+        if any(going.starts_of_state(self.state, slot) != starts for slot in among):
+            return False
+        cuts = sums.common_cuts(marks.values(), start, self.limits.grain)
+        cuts = cuts[sums.same(marks, cuts) & (sums.counted(marks, "odd", cuts) == 0)]
+        is_plain = sums.counted(marks, "transactional", cuts) == 0
+        is_known = is_plain | (sums.is_one_shape(marks, cuts) & np.isin(cuts, self.state.going["end"]))
+        if not is_known.any():
+            return False
+        end = int(cuts[is_known][-1])
+        opens = before[0] if is_plain[is_known][-1] else going.at(self.state.going, end) or {}
+        ids = {int(broker) for broker in brokers["broker"][among]}
+        stood = {(view, broker): before[0] for view in VIEWS for broker in ids}
+        rows = int(sums.counted(marks, "rows", np.array([end]))[0])
+        agreed = Agreed(start, end, frozenset(ids), dict.fromkeys(VIEWS, opens), stood, rows)
+        nothing = self._nothing()
+        if not fits(self.state, agreed, nothing):
+            return False
+        self._go_to(marks, end)
+        self.step(nothing, agreed)
+        return True
+
+    def take_up(self, end: int) -> None:
+        """Give the step the rows that are withheld below an offset; with `NEVER` all of them, and withhold no more."""
+        marks = sums.marks_of(self.state)
+        furthest = max((int(its["end"][-1]) for its in marks.values()), default=0)
+        start, last = int(self.state.partition["withheld"][0]), min(end, furthest)
+        while start < last:
+            cut = min(last, self._next(marks, start, NEVER >> self.limits.grain.block + 1, last))
+            cut = last if cut <= start else cut
+            rows = self._read(marks, start, cut)
+            self._go_to(marks, cut)
+            self.step(replace(self._nothing(), rows=rows))
+            stands = np.minimum(read_to(self.state), cut)
+            self.state.brokers["shown"] = np.maximum(self.state.brokers["shown"], stands)
+            start, marks = cut, sums.marks_of(self.state)
+        if end == NEVER:
+            self.state = self.state.copy()
+            self.state.partition["withheld"] = NEVER
+
+    def _go_to(self, marks: Mapping[sums.Reader, Array], cut: int) -> None:
+        """Let readers stand where they have come to, up to a cut."""
+        self.state = state = self.state.copy()
+        stands = np.minimum(read_to(state), cut)
+        state.brokers["position"] = np.maximum(state.brokers["position"], stands)
+        state.partition["withheld"] = cut
+        left = sums.behind(marks, cut)
+        sums.store(state, left, self.limits.grain)
+        state.going = going.behind(state.going, cut, {slot for slot, _ in left})
+        if not left:
+            state.partition["withheld_since"] = state.partition["withheld_until"]
+
+    def _read(self, marks: Mapping[sums.Reader, Array], start: int, end: int) -> ViewRows:
+        """The rows of a range, from the views.
+
+        Raises:
+            RowsGoneError: they are not what was withheld.
+        """
+        since, until = (int(self.state.partition[name][0]) for name in ("withheld_since", "withheld_until"))
+        rows = self.views.rows((since, until), start, end)
+        of = slots(self.state, rows.broker)
+        is_known = of >= 0
+        found, cuts = [rows.take(slice(0, 0))], np.array([end])
+        for (slot, view), its in marks.items():
+            mine = rows.take(is_known & (of == slot) & (rows.view == view))
+            want, got = sums.at(its, cuts), sums.totals(mine)
+            if any(want[name][0] != got[name][0] for name in ("rows", "low", "high")):
+                broker = int(self.state.brokers["broker"][slot])
+                raise RowsGoneError(
+                    f"offsets {start} to {end - 1} of broker {broker} are not in the views as they were compared: "
+                    f"{got['rows'][0]} rows where {want['rows'][0]} were withheld"
+                )
+            found.append(mine)
+        return ViewRows.concat(found)
+
+    def _nothing(self) -> Observations:
+        return Observations(self.seen.topic, self.seen.partition)
+
+
+__all__ = ["Limits", "RowsGoneError", "Views", "compare", "is_withholding"]

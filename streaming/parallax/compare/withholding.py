@@ -1,0 +1,128 @@
+"""When rows are withheld of a partition, and what ends that at once: decided of its state. See `withheld`. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parallax.compare import sums
+from parallax.compare.early import is_early
+from parallax.compare.observations import (
+    EVENT_CODE,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    VIEWS,
+    Observations,
+    ReplicaSets,
+    ViewRows,
+)
+from parallax.compare.replicas import common_position, members, slots
+from parallax.compare.state import FOLLOWED, PartitionState
+from parallax.config import CompareSettings
+from parallax.model import ReadEvent
+
+_OK = EVENT_CODE[ReadEvent.OK]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When rows are withheld, and how many are taken up again at a time.
+
+    Attributes:
+        worth: bytes of a state that wait for a replica that stands still.
+        few: so many rows are taken up in one piece once all replicas have passed the first of them.
+        at_a_time: rows that are read from the views for one step, about.
+        grain: of the sums.
+    """
+
+    worth: int = 1 << 19
+    few: int = 20_000
+    at_a_time: int = 500_000
+    grain: sums.Grain = field(default_factory=sums.Grain)
+
+
+def begun(
+    before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
+) -> PartitionState:
+    """Begin to withhold where much waits for a replica that has stood still: from what nobody has shown yet on."""
+    brokers = after.brokers
+    if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
+        return after
+    size = waiting(after)
+    if size <= limits.worth:
+        after.partition["differed"] = False
+        return after
+    if not _stands(before, after) or size <= worth(after, settings, limits):
+        return after
+    made = after.copy()
+    made.partition["withheld"] = max(int(brokers["shown"].max()), int(brokers["position"].max()))
+    made.partition["withheld_since"] = made.partition["withheld_until"] = until
+    return made
+
+
+def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
+    """Bytes beyond which rows are withheld: many where something is judged without the replica that is away.
+
+    What is wrong among the others shows by what they show later: they are compared row by row as far as there is room.
+    """
+    is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
+    return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
+
+
+def _stands(before: PartitionState, after: PartitionState) -> bool:
+    """Whether a reader that others of its view wait for has not moved by a step."""
+    known = len(before.brokers)
+    for view in VIEWS:
+        position, common = after.brokers["position"][:, view], common_position(after, view)
+        last = after.brokers["member"] & (position == common)
+        stood = position[:known] == before.brokers["position"][:, view]
+        if (last[:known] & stood).any() and position.max() > common:
+            return True
+    return False
+
+
+def waiting(state: PartitionState) -> int:
+    """Bytes of what is not judged because some replica has yet to show it."""
+    common = {view: common_position(state, view) for view in VIEWS}
+    lowest = min(common.values())
+    tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))
+    size = sum(np.count_nonzero(table["offset"] >= since) * table.itemsize for table, since in tables)
+    size += np.count_nonzero(state.markers["offset"] >= lowest) * state.markers.itemsize
+    return int(size + np.count_nonzero(state.intervals["end"] >= lowest) * state.intervals.itemsize)
+
+
+def is_broken(state: PartitionState, seen: Observations) -> bool:
+    """Whether rows tell of more than that their readers have read on, or a replica comes to the set."""
+    if not _are_vouched_for(seen.rows):
+        return True
+    at = seen.rows.kind == POSITION
+    named = seen.rows.topic_id[at]
+    is_other = (named != 0) & (named != state.partition["topic_id"][0])
+    if (seen.rows.event[at] != _OK).any() or is_other.any() or (slots(state, seen.rows.broker) < 0).any():
+        return True
+    return not _is_shrinking(state, seen.replica_sets)
+
+
+def _are_vouched_for(rows: ViewRows) -> bool:
+    """Whether each reader has said behind its rows how far it has come."""
+    readers = rows.broker.astype(np.int64) * len(VIEWS) + rows.view
+    last = len(rows) - 1 - np.unique(readers[::-1], return_index=True)[1]
+    return bool((rows.kind[last] == POSITION).all())
+
+
+def _is_shrinking(state: PartitionState, sets: ReplicaSets) -> bool:
+    """Whether the replica set stays as it is, or loses some for good."""
+    told: dict[int, set[int]] = {}
+    for at, broker in zip(sets.observed_at.tolist(), sets.broker.tolist(), strict=True):
+        told.setdefault(at, set()).add(broker)
+    left = set(state.brokers["broker"][state.brokers["member"]].tolist())
+    for at in sorted(told):
+        if not told[at] <= left:
+            return False
+        left = told[at]
+    return bool(left)
+
+
+__all__ = ["Limits", "begun", "is_broken", "waiting", "worth"]

@@ -1,0 +1,139 @@
+"""The product with rows withheld, and beside it a comparison that is given all at once, of the same micro-batches.
+
+Rows are withheld as soon as anything waits for a replica that stands still, in blocks that are short enough for these
+histories. Once none are withheld both have raised the same. Where rows are taken up in pieces they are judged piece by
+piece, so that one may be suspected that a whole micro-batch clears at once, as if it had been read in two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from parallax.compare.observations import POSITION, Observations, ViewRows
+from parallax.compare.state import PartitionState
+from parallax.compare.step import StepResult, step
+from parallax.compare.sums import Grain
+from parallax.compare.suspect import Accusation
+from parallax.compare.withheld import Limits, Places, Views, compare, is_withholding
+from parallax.findings.incidents import ALONE
+from tests.simulation import kinds
+from tests.simulation.history import with_kills
+from tests.simulation.monitor import Monitor
+from tests.simulation.readers import PARTITION, TOPIC, Row
+from tests.simulation.world import Violation, World
+
+GRAIN = Grain(block=3, recent=1)
+WHOLE = Limits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
+IN_PIECES = Limits(worth=0, few=6, at_a_time=12, grain=GRAIN)
+
+
+OF_CUTS = {"unknown", "unread", "candidates", "waits_from", "awaits_report"}
+"""What depends on where micro-batches are cut, and on what somebody showed who has left the replica set."""
+
+
+def about(one: Accusation) -> tuple[int, ...]:
+    """Which record, transaction or replica is suspected; of what kind a loss is may show later."""
+    transaction = one.producer_id, max(one.transaction_start_offset, -1)
+    return (*transaction, one.key_hash_hi, one.key_hash_lo, one.offset if transaction == (-1, -1) else -1)
+
+
+@dataclass
+class Withholding(Monitor):
+    """A monitor whose comparison withholds rows."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.in_pieces = bool(self.seed % 2)
+        self.rows_at: list[tuple[int, Row]] = []
+        self.known: set[int] = set()
+        self.at_once = PartitionState()
+        self.said: dict[str, set[tuple[int, ...]]] = {"at once": set(), "later": set()}
+        self.batches = self.compared = 0
+        self.judged: Counter[str] = Counter()
+
+    def _step(self, rows: list[Row], crash: bool) -> None:
+        self.batches += 1
+        fresh = [row for row in rows if id(row) not in self.known]
+        self.known |= {id(row) for row in fresh}
+        self.rows_at += [(self.batches, row) for row in fresh]
+        super()._step(rows, crash)
+
+    def step_of(self, state: PartitionState, seen: Observations, **options: Any) -> StepResult:
+        views, limits = Views(self.batches, self.again), IN_PIECES if self.in_pieces else WHOLE
+        made = compare(state, seen, self.settings, self.cluster.now, views, limits=limits, **options)
+        if self.compared == self.batches:
+            return made  # run again
+        self.compared = self.batches
+        self.judged["ran micro-batches: that began to withhold"] += is_withholding(made.state) > is_withholding(state)
+        self.judged["ran micro-batches: with rows withheld"] += is_withholding(made.state)
+        whole = step(self.at_once, seen, self.settings, self.cluster.now, **options)
+        self.at_once = whole.state
+        for name, result in (("at once", whole), ("later", made)):
+            self.said[name] |= {about(suspect.accusation) for suspect in result.suspects}
+        if not is_withholding(made.state):
+            self.hold(whole, made)
+        return made
+
+    def again(self, places: Places, start: int, end: int) -> ViewRows:
+        since, until = places
+        found = [
+            row
+            for at, row in self.rows_at
+            if since < at <= until and row.get("kind", POSITION) != POSITION and start <= row["offset"] < end
+        ]
+        self.judged["ran rows: read once more"] += len(found)
+        return Observations.of(TOPIC, PARTITION, found).rows
+
+    def hold(self, whole: StepResult, made: StepResult) -> None:
+        """Both have said the same."""
+        if self.settings.state_cap_bytes < 1 << 16:
+            return
+        missed, more = self.said["at once"] - self.said["later"], self.said["later"] - self.said["at once"]
+        if missed:
+            raise Violation(f"withheld: missed {missed}, more {more}: {whole.suspects}, {made.suspects}")
+        self.judged["ran micro-batches: after which no rows are withheld"] += 1
+        self.judged["ran suspects: of what was taken up in pieces alone"] += len(more)
+        self.said["at once"] |= more
+        mine, its = (replace(one.coverage, state_bytes=0) for one in (whole, made))
+        unlike = {name for name in mine.__slots__ if getattr(mine, name) != getattr(its, name)}
+        self.judged["ran micro-batches: after which what is unknown is told otherwise"] += bool(unlike & OF_CUTS)
+        if unlike - OF_CUTS:
+            told = [f"{name} {getattr(its, name)}, at once {getattr(mine, name)}" for name in unlike - OF_CUTS]
+            raise Violation(f"withheld: other coverage: {'; '.join(told)}")
+
+
+@dataclass
+class Withheld(World):
+    """A history whose every micro-batch is compared both ways."""
+
+    watching: ClassVar[type[Monitor]] = Withholding
+
+    def tally(self) -> Counter[str]:
+        """What was counted of the history, and of what was withheld."""
+        assert isinstance(self.monitor, Withholding)
+        return super().tally() + self.monitor.judged
+
+
+def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> Withheld:
+    """Run the history of a seed, and judge it with rows withheld as well.
+
+    Args:
+        seed: of the history.
+        healthy: nothing befalls it that makes replicas diverge.
+        alone: see `Profile.alone`.
+        kills: see `Profile.kills`.
+
+    Raises:
+        Violation: the two have said something else, or a property does not hold.
+    """
+    p = replace(kinds.profile(seed, healthy), alone=alone, kills=kills)
+    world = Withheld(p)
+    try:
+        world.run(with_kills(p, kinds.generate(p)))
+    except Exception as error:
+        mode = "healthy" if healthy else "faulty"
+        command = f"python -m tests.simulation --withheld --mode {mode} --seed {seed} --count 1 --alone {alone}"
+        raise Violation(f"{error}\nreproduce: {command} --kills {kills}") from error
+    return world

@@ -1,0 +1,327 @@
+"""Rows that wait for a replica that is away stay in the views: what is said is the same, and the state stays small."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallax.compare import sums
+from parallax.compare.observations import Observations, ViewRows
+from parallax.compare.state import NEVER, PartitionState
+from parallax.compare.step import StepResult, step
+from parallax.compare.sums import Grain
+from parallax.compare.suspect import Coverage, suspect_id
+from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, compare, is_withholding
+from parallax.config import CompareSettings
+from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
+from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
+
+LIMITS = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(block=4, recent=2))
+BATCH = 40
+AWAY = 2
+
+
+def log(end: int, *, transactional: bool, seed: int = 1) -> list[Row]:
+    """Offsets from 0 on; with transactions, those of three producers lie within each other, some of them aborted."""
+    drawn = random.Random(seed)
+    rows: list[Row] = []
+    going: dict[int, Outcome] = {}
+    for offset in range(end):
+        pid = drawn.randrange(3)
+        if not transactional or drawn.random() < 0.2:
+            rows.append(record(offset, f"K{offset}", "V"))
+        elif pid in going and drawn.random() < 0.3:
+            outcome = going.pop(pid)
+            end = commit(offset, pid) if outcome == Outcome.COMMITTED else abort(offset, pid)
+            rows.append({**end, "outcome": outcome})
+        else:
+            going.setdefault(pid, Outcome.ABORTED if drawn.random() < 0.3 else Outcome.COMMITTED)
+            rows.append(record(offset, f"K{offset}", "V", pid=pid, outcome=going[pid]))
+    return rows
+
+
+class Compared:
+    """A partition, compared with rows withheld and with all of them at once; its state goes through bytes."""
+
+    def __init__(
+        self, logs: dict[int, list[Row]], limits: Limits = LIMITS, settings: CompareSettings = SETTINGS
+    ) -> None:
+        self.logs, self.limits, self.settings = logs, limits, settings
+        self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in BROKERS], 0)
+        self.recorded: list[tuple[int, Row]] = []
+        self.batch = self.read_again = 0
+        self.state = self.at_once = b""
+        self.said: dict[str, set[str]] = {"later": set(), "at once": set()}
+        self.last: StepResult | None = None
+        self.whole: StepResult | None = None
+
+    def read(self, end: int, *brokers: int, down: Iterable[int] = (), views: Iterable[int] = (RU, RC)) -> None:
+        """One micro-batch in which readers come to an offset."""
+        rows: list[Row] = []
+        for broker in brokers:
+            for view in views:
+                start, self.at[view, broker] = self.at[view, broker], end
+                held = [row for row in self.logs[broker][start:end] if row]
+                rows += shown(view, broker, held, end, 1000 + self.batch)
+        self.take([*rows, *tick(1000 + self.batch, dict.fromkeys(BROKERS, end), down=tuple(down))])
+
+    def take(self, rows: list[Row]) -> None:
+        self.batch += 1
+        self.recorded += [(self.batch, row) for row in rows if "observed_at" not in row]
+        seen = Observations.of("t", 0, rows)
+        known = PartitionState.from_bytes(self.state)
+        self.last = compare(known, seen, self.settings, 0, Views(self.batch, self.again), limits=self.limits)
+        assert known.to_bytes() == PartitionState.from_bytes(self.state).to_bytes(), "its input is not written to"
+        self.whole = step(PartitionState.from_bytes(self.at_once), seen, SETTINGS, 0)
+        self.state, self.at_once = self.last.state.to_bytes(), self.whole.state.to_bytes()
+        for name, result in (("later", self.last), ("at once", self.whole)):
+            self.said[name] |= {suspect_id(s.topic, s.partition, s.accusation) for s in result.suspects}
+
+    def again(self, places: Places, start: int, end: int) -> ViewRows:
+        since, until = places
+        found = [
+            row
+            for at, row in self.recorded
+            if since < at <= until and row["kind"] != RowKind.POSITION and start <= row["offset"] < end
+        ]
+        self.read_again += len(found)
+        return Observations.of("t", 0, found).rows
+
+    @property
+    def is_withholding(self) -> bool:
+        return is_withholding(PartitionState.from_bytes(self.state))
+
+    @property
+    def compared_up_to(self) -> tuple[int, int]:
+        assert self.last is not None
+        return self.last.coverage.compared_up_to
+
+    def agrees(self) -> None:
+        """Both have said the same, and know as much."""
+        assert self.last is not None
+        assert self.whole is not None
+        assert self.said["later"] == self.said["at once"]
+        assert undated(self.last.coverage) == undated(self.whole.coverage)
+
+
+def undated(coverage: Coverage) -> Coverage:
+    """Without when ranges were noted: one that is judged by pieces notes some a micro-batch before."""
+    return replace(coverage, state_bytes=0, unread=tuple(replace(span, since=0) for span in coverage.unread))
+
+
+def outage(logs: dict[int, list[Row]], batches: int = 20, settings: CompareSettings = SETTINGS) -> Compared:
+    """A replica is away while the others are read on."""
+    made = Compared(logs, settings=settings)
+    made.read(BATCH, *BROKERS)
+    for n in range(2, batches + 1):
+        made.read(n * BATCH, *(b for b in BROKERS if b != AWAY), down=(AWAY,))
+    return made
+
+
+def comes_back(made: Compared, batches: int = 20, *, at_a_time: int = 3) -> None:
+    for n in range(1 + at_a_time, batches + at_a_time, at_a_time):
+        made.read(min(n, batches) * BATCH, AWAY)
+    made.read((batches + 1) * BATCH, *BROKERS)
+    made.read((batches + 2) * BATCH, *BROKERS)
+
+
+def logs_of(batches: int = 22, *, transactional: bool, seed: int = 1) -> dict[int, list[Row]]:
+    rows = log(batches * BATCH, transactional=transactional, seed=seed)
+    return {broker: list(rows) for broker in BROKERS}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("transactional", [False, True])
+def test_what_agrees_is_settled_without_a_row_being_read_once_more(transactional: bool, seed: int) -> None:
+    made = outage(logs_of(transactional=transactional, seed=seed))
+    assert made.is_withholding
+    waiting = PartitionState.from_bytes(made.state)
+    assert max(len(waiting.content), len(waiting.pending)) < 3 * BATCH
+    whole = PartitionState.from_bytes(made.at_once)
+    assert len(whole.content) > 15 * BATCH
+    assert made.read_again == 0
+    comes_back(made)
+    assert not made.is_withholding
+    assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
+    assert made.read_again < 4 * BATCH * len(BROKERS), "no more than what lies behind the last block"
+    assert made.said == {"later": set(), "at once": set()}
+    made.agrees()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_record_that_one_lacks_is_found_when_all_are_back(transactional: bool, broker: int) -> None:
+    logs = logs_of(transactional=transactional)
+    lost = next(i for i, row in enumerate(logs[broker]) if i > 10 * BATCH and row["kind"] == RowKind.RECORD)
+    logs[broker][lost] = {**logs[broker][lost], "content_hash": 5}
+    made = outage(logs)
+    found_among_those_there = made.said["later"]
+    assert bool(found_among_those_there) == bool(made.said["at once"]) == (broker != AWAY)
+    comes_back(made)
+    assert made.said["later"]
+    made.agrees()
+
+
+def test_sums_that_are_not_looked_at_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "same", lambda _, cuts: np.ones(len(cuts), np.bool_))
+    logs = logs_of(transactional=True)
+    lost = next(i for i, row in enumerate(logs[1]) if i > 10 * BATCH and row["kind"] == RowKind.RECORD)
+    logs[1][lost] = {**logs[1][lost], "content_hash": 5}
+    made = outage(logs)
+    comes_back(made)
+    assert made.said["at once"]
+    assert not made.said["later"]
+
+
+def unlike(kind: str, row: Row) -> Row:
+    """What another replica shows instead of a row."""
+    if kind == "content":
+        return {**row, "content_hash": 5}
+    if kind == "outcome":
+        is_abort = row["outcome"] == Outcome.COMMITTED
+        kinds = {RowKind.COMMIT: RowKind.ABORT, RowKind.ABORT: RowKind.COMMIT}
+        turned = {"outcome": Outcome.ABORTED if is_abort else Outcome.COMMITTED}
+        return {**row, **turned, "kind": kinds.get(row["kind"], row["kind"])}
+    return {}
+
+
+@pytest.mark.parametrize("batches", [16, 17])
+@pytest.mark.parametrize("kind", ["content", "record", "deletion", "marker", "outcome"])
+def test_what_differs_among_those_that_are_there_is_found_as_soon_as_without_it(kind: str, batches: int) -> None:
+    logs = logs_of(batches + 8, transactional=kind in ("marker", "outcome"))
+    first = 15 * BATCH + 3
+    at = first
+    if kind == "deletion":
+        for broker in BROKERS:
+            logs[broker][first - 200] = record(first - 200, "deleted", "V")
+            logs[broker][first] = record(first, "deleted", None)
+    elif kind in ("marker", "outcome"):
+        at = next(n for n, row in enumerate(logs[1]) if n > first and row["kind"] in (RowKind.COMMIT, RowKind.ABORT))
+    logs[3][at] = unlike(kind, logs[3][at])
+    if kind == "outcome":
+        pid = logs[1][at]["producer_id"]
+        begun = max(n for n in range(at) if logs[1][n]["producer_id"] == pid and logs[1][n]["kind"] != RowKind.RECORD)
+        for n in range(begun + 1, at):
+            if logs[3][n]["producer_id"] == pid:
+                logs[3][n] = unlike(kind, logs[3][n])
+    made, found = outage(logs, batches=14), False
+    assert made.is_withholding
+    for n in range(15, batches + 6):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+        assert made.said["later"] == made.said["at once"]
+        found = found or bool(made.said["later"])
+    assert found or kind in ("record", "marker"), "what one lacks is judged once all have passed it"
+    made.read((batches + 5) * BATCH, AWAY)
+    made.read((batches + 6) * BATCH, *BROKERS)
+    made.read((batches + 7) * BATCH, *BROKERS)
+    made.agrees()
+
+
+def test_where_there_is_no_room_for_what_differs_it_is_found_when_all_are_back_and_nothing_is_deferred() -> None:
+    logs = logs_of(transactional=False)
+    logs[1][10 * BATCH + 3] = unlike("content", logs[1][10 * BATCH + 3])
+    assert not outage(logs).is_withholding
+    made = outage(logs, settings=SETTINGS.model_copy(update={"state_cap_bytes": 40_000}))
+    assert made.is_withholding
+    assert not made.said["later"]
+    comes_back(made)
+    assert made.said["later"]
+    assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
+    assert made.last is not None
+    assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+
+
+def test_a_replica_that_is_taken_out_of_the_set_is_waited_for_no_longer() -> None:
+    made = outage(logs_of(transactional=True))
+    gone = [{**row, "replicas": [1, 3]} for row in tick(5000, dict.fromkeys(BROKERS, 20 * BATCH), down=(AWAY,))]
+    made.take([row for row in gone if row["broker"] != AWAY])
+    assert made.compared_up_to == (20 * BATCH, 20 * BATCH)
+    assert not made.is_withholding
+    assert not made.said["later"]
+
+
+def test_a_level_at_which_all_stand_together_holds_up_no_other() -> None:
+    made = outage(logs_of(transactional=False))
+    made.read(20 * BATCH, AWAY, views=(RU,))
+    assert made.compared_up_to == (20 * BATCH, BATCH)
+
+
+def test_before_a_log_that_was_truncated_everything_is_taken_up() -> None:
+    made = outage(logs_of(transactional=True))
+    cut = [row for view in (RU, RC) for row in shown(view, 1, [], 18 * BATCH, 3000, event=ReadEvent.LOG_TRUNCATED)]
+    made.take(cut)
+    assert not made.is_withholding
+    made.agrees()
+
+
+def test_rows_that_retention_has_dropped_from_the_views_are_no_rows_that_agree() -> None:
+    logs = logs_of(transactional=False)
+    logs[AWAY][10 * BATCH] = {**logs[AWAY][10 * BATCH], "content_hash": 5}
+    made = outage(logs)
+    made.recorded = [(at, row) for at, row in made.recorded if row["offset"] < 5 * BATCH or row["broker"] != 1]
+    with pytest.raises(RowsGoneError, match="of broker 1 are not in the views"):
+        comes_back(made)
+
+
+def test_readers_that_are_apart_by_little_have_nothing_withheld() -> None:
+    made = Compared(logs_of(transactional=False), replace(LIMITS, worth=1 << 19))
+    for n in range(1, 20):
+        made.read(n * BATCH, 1, 3)
+        made.read(n * BATCH, AWAY)
+        assert not made.is_withholding
+
+
+def test_nothing_is_deferred_and_what_waits_is_told_as_not_read_yet() -> None:
+    made = outage(logs_of(transactional=False))
+    assert made.last is not None
+    coverage = made.last.coverage
+    assert coverage.deferred == ()
+    assert coverage.unknown_for(UnknownReason.NOT_READ_YET) == (19 * BATCH, 19 * BATCH)
+    assert {b.broker: b.read_committed for b in coverage.brokers} == {1: 20 * BATCH, 2: BATCH, 3: 20 * BATCH}
+
+
+class TestSums:
+    """What rows add up to, however they are cut."""
+
+    def marks(self, cuts: Iterable[int], rows: list[Row], grain: Grain) -> Any:
+        table, start = PartitionState().recent_sums, 0
+        for end in cuts:
+            part = Observations.of("t", 0, [{**row, "view": RU, "broker": 1} for row in rows[start:end]]).rows
+            table = sums.added(table, (0, RU), part, sums.digested(part, grain), end, grain)
+            start = end
+        return table
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_are_the_same_at_every_common_cut_and_others_where_a_row_is(self, seed: int) -> None:
+        drawn, grain = random.Random(seed), Grain(block=4, recent=2)
+        rows = log(200, transactional=True, seed=seed)
+        other = list(rows)
+        unlike = drawn.randrange(200)
+        other[unlike] = {**other[unlike], "offset": unlike, "timestamp": 1}
+        found = []
+        for one in (rows, other):
+            cuts = sorted({*drawn.sample(range(1, 200), drawn.randrange(1, 20)), 200})
+            found.append(self.marks(cuts, one, grain))
+        marks = dict(enumerate(found))
+        readers = {(n, RU): its for n, its in sums.thinned({(n, RU): m for n, m in marks.items()}, grain).items()}
+        readers = {(slot, RU): its for (slot, _), its in zip([(0, 0), (1, 0)], readers.values(), strict=True)}
+        known = sums.common_cuts(readers.values(), 0, grain)
+        assert set(range(16, 200, 16)) <= set(known.tolist())
+        is_marker = rows[unlike]["kind"] != RowKind.RECORD
+        assert sums.same(readers, known).tolist() == [is_marker or cut <= unlike for cut in known.tolist()]
+        assert sums.counted(readers, "rows", known).tolist() == [2 * cut for cut in known.tolist()]
+
+    def test_of_a_day_take_less_than_a_megabyte(self) -> None:
+        grain, blocks = Grain(), 2_816
+        table = np.zeros(blocks, PartitionState().sums.dtype)
+        table["end"] = np.arange(1, blocks + 1) << grain.block
+        assert 4 * len(sums.thinned({(0, RU): table}, grain)[0, RU]) * table.itemsize < 700_000
+
+
+def test_an_offset_from_which_nothing_is_withheld_is_none() -> None:
+    assert int(PartitionState().partition["withheld"][0]) == NEVER
