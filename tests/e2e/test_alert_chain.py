@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from parallax.findings.finding import Finding
-from parallax.findings.repair import record_offset
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from tests.e2e.play import Alerting, Played
@@ -84,7 +83,7 @@ if INSTALLED:
             said = alert["annotations"]
             assert said["description"] == finding.summary
             assert (said["kind"], said["broker_id"]) == (finding.kind, "2")
-            assert said["record_offset"] == str(record_offset(finding))
+            assert said["record_offset"] == str(finding.record_offset)
             fired = datetime.fromisoformat(alert["startsAt"]).timestamp()
             confirmed = finding.decided_at.timestamp()
             hops = (

@@ -24,7 +24,6 @@ from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
-from parallax.findings.repair import record_offset
 from parallax.findings.summary import counted_in_words
 from parallax.guard import outages
 from parallax.guard.clock import Absence
@@ -487,7 +486,7 @@ def _said(one: Listed) -> list[str]:
         str(finding.kind),
         str(finding.severity),
         broker_label(finding.broker),
-        "" if finding.is_incident else str(record_offset(finding)),
+        "" if finding.is_incident else str(finding.record_offset),
         KINDS[finding.kind].runbook,
         "" if one.is_over else one.turn,
         one.headline,

@@ -40,7 +40,7 @@ from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Watch
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
-from parallax.findings.report import OnRecord
+from parallax.findings.report import NO_FACTS, OnRecord
 from parallax.shell import ANYWHERE, Shell
 from parallax.tls import Renewed, of_server, renewed_at_each_handshake
 
@@ -61,7 +61,7 @@ class MetricsServer:
         settings: address, users, certificate and name of the cluster.
         storage: ``storage.path``.
         more: collectors that are served beside it.
-        on_record: what else is on record about the replicas of a finding's partition.
+        on_record: what else is on record beside a finding.
         shell: how commands that the page shows name the cluster and the job.
         asking: asks the brokers for the records of a finding; None where the page cannot.
 
@@ -75,7 +75,7 @@ class MetricsServer:
         settings: AlertingSettings,
         storage: str,
         *more: Collector,
-        on_record: OnRecord = lambda _: (),
+        on_record: OnRecord = lambda _: NO_FACTS,
         shell: Shell = ANYWHERE,
         asking: Asking | None = None,
     ) -> None:

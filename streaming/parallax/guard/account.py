@@ -15,7 +15,6 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from parallax.config import GuardSettings, ReadSettings
-from parallax.findings.report import OnRecord
 from parallax.guard.clock import Absence, Clock, Look
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.late import load
@@ -90,11 +89,6 @@ def on_record(
     ]
     since_ms = int((suspected_at - _BEFORE).timestamp() * 1000)
     return said + list(_of_guard([e for e in events if e.at_ms >= since_ms], place))[-_MOST_EVENTS:]
-
-
-def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """The same of the partition of a finding."""
-    return lambda finding: on_record(storage, finding.place, finding.first_suspected_at, read, guard)
 
 
 def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
@@ -219,4 +213,4 @@ _ENDS = {
 }
 
 
-__all__ = ["Past", "beside", "history", "on_record"]
+__all__ = ["Past", "history", "on_record"]

@@ -13,7 +13,7 @@ from parallax.alerting.listing import ALARMS, FindingState, headline, over_in_wo
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import runbook_of
 from parallax.findings.finding import Finding
-from parallax.findings.repair import record_offset, show_record
+from parallax.findings.repair import show_record
 from parallax.model import Severity, TopicPartition, broker_label
 from parallax.runbook import RUNBOOK, section
 from parallax.shell import ANYWHERE, Shell
@@ -166,7 +166,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         "description": finding.summary,
         "kind": str(finding.kind),
         "broker_id": broker,
-        "record_offset": str(record_offset(finding)),
+        "record_offset": str(finding.record_offset),
         "command": places.shell.parallax("findings", "explain", finding.finding_id),
         "record_command": show_record(finding, places.shell),
         "page_url": places.page_of(f"findings/{quote(finding.finding_id, safe='')}"),
