@@ -11,6 +11,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
+from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
@@ -46,10 +48,12 @@ class ParallaxCollector(Collector):
     Args:
         state: of the job.
         series: of which partitions there are series.
+        places: what alerts say of where things are.
     """
 
-    def __init__(self, state: MonitorState, series: Series = Series.ALL) -> None:
+    def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:
         self._state = state
+        self._places = places or Places()
         self._detail = Detail() if series is Series.DIFFERING else None
         self._lock = threading.Lock()
 
@@ -70,7 +74,7 @@ class ParallaxCollector(Collector):
         yield from _comparison(shown, unknown, overdue(snapshot))
         yield from _comparison_errors(snapshot)
         yield from _findings(snapshot)
-        yield from _each_finding(snapshot)
+        yield from _each_finding(snapshot, self._places)
         yield from _audits(shown)
         yield from _brokers(snapshot)
         yield from _absences(snapshot)
@@ -81,7 +85,8 @@ class ParallaxCollector(Collector):
     def of_the_job(self) -> list[Metric]:
         """The families that say how the job itself fares; those of single partitions, of which there are many, not."""
         snapshot = self._state.snapshot()
-        parts = (_findings, _each_finding, _brokers, _absences, _guard, _queries, _job)
+        each = partial(_each_finding, places=self._places)
+        parts = (_findings, each, _brokers, _absences, _guard, _queries, _job)
         return [family for part in parts for family in part(snapshot)]
 
 
@@ -423,7 +428,7 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
+def _each_finding(snapshot: Snapshot, places: Places) -> Iterator[Metric]:
     labels = (*_PARTITION, "finding_id")
     named = [([one.finding.topic, str(one.finding.partition), one.finding.finding_id], one) for one in snapshot.listed]
     yield _gauge(
@@ -439,11 +444,11 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
         "What alerts say of a finding that stands and, for an hour once it is over, of what came of it. The value is "
         "the sequence number of the event that it says: of two series of one finding, the one with the larger value is "
         "the newer. The label record_offset is of the record that is shown wrongly, or is missing; turn says what the "
-        "last change of its state was; runbook is a section of "
-        "docs/runbook.md.",
-        (*labels, "kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
+        "last change of its state was; runbook is a section of docs/runbook.md; command explains it; page_url is its "
+        "page, where alerting.external_url is set.",
+        (*labels, *_INFO),
         [
-            ([*names, *_said(one)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
+            ([*names, *_said(one, places)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
             for names, one in named
         ],
     )
@@ -476,7 +481,14 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _said(one: Listed) -> list[str]:
+_INFO = (
+    *("kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
+    *("command", "page_url"),
+)
+"""The labels of what is said of a finding."""
+
+
+def _said(one: Listed, places: Places) -> list[str]:
     finding = one.finding
     # The count of an incident moves with its keys: as a label it would make a new series each time.
     summary = finding.summary
@@ -491,6 +503,8 @@ def _said(one: Listed) -> list[str]:
         "" if one.is_over else one.turn,
         one.headline,
         what_it_was(summary) if one.is_over and not one.is_ended else summary,
+        places.explain(finding.finding_id),
+        places.page_of_finding(finding.finding_id),
     ]
 
 

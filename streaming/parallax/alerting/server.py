@@ -35,6 +35,7 @@ from parallax.alerting.page.auth import Users
 from parallax.alerting.page.compared import Compared
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
+from parallax.alerting.places import Places
 from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Watch
@@ -62,7 +63,7 @@ class MetricsServer:
         storage: ``storage.path``.
         more: collectors that are served beside it.
         on_record: what else is on record beside a finding.
-        shell: how commands that the page shows name the cluster and the job.
+        shell: how commands that the page shows, and alerts, name the cluster and the job.
         asking: asks the brokers for the records of a finding; None where the page cannot.
 
     Raises:
@@ -80,7 +81,8 @@ class MetricsServer:
         asking: Asking | None = None,
     ) -> None:
         registry = CollectorRegistry()
-        for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
+        places = Places(settings.cluster, settings.runbook_url, settings.external_url, shell)
+        for collector in (ParallaxCollector(state, Series(settings.series), places), ResourceCollector(), *more):
             registry.register(OfCluster(collector, settings.cluster) if settings.cluster else collector)
         self._registry = registry
         self._state = state

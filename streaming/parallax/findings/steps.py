@@ -233,7 +233,7 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
         "again, says that it is completed. The partition has one replica less until the next step is done."
     )
     again = Step("Give it a new copy: assign the partition to all of them again.", repair.copy(shell))
-    copied = (Step(drop, repair.drop(shell)), again)
+    copied: tuple[Step, ...] = (Step(drop, repair.drop(shell)), again)
     deleted = _delete_again(known)
     if deleted:
         copied = tuple(_only(step, "Only where no deletion could be written") for step in copied)
