@@ -198,12 +198,16 @@ def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     is_led = known.shown.leader == repair.first
     lead = () if is_led else (_let_lead(known, repair, _FROM_THE_LEADER),)
     copied = (*lead, *_copy_again(known, repair, (repair.first,)))
-    when = f"Only where broker {repair.first} is found right, and {_NO_MARKER}"
-    only = (replace(_only(step, when), only_where_right=repair.first) for step in copied)
+    only = (_where_right(step, repair.first) for step in copied)
     return (look, _in_place(known), *only, Step(_BY_ITSELF), *_reorder(known, repair))
 
 
 _NO_MARKER = "no end marker could be written"
+
+
+def _where_right(step: Step, right: int) -> Step:
+    """A step that may be done only where a broker is found right, in place of an end marker."""
+    return replace(_only(step, f"Only where broker {right} is found right, and {_NO_MARKER}"), only_where_right=right)
 
 
 def _only(step: Step, when: str) -> Step:
