@@ -19,7 +19,7 @@ BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
 """The same behind a sentence."""
 
 NOBODY_KNOWS = "Nobody knows whether this is over: "
-"""Before what an alert was about that ends for want of news (annotation ``turn``)."""
+"""Before what an alert was about that ends for want of news (annotation ``resolved_turn``)."""
 _UNHEARD, _ELSE, _END = "{{ if eq $value -1.0 }}", "{{ else }}", "{{ end }}"
 _SILENT = "That is the last that Parallax has said of it: it is not scraped, or has compared nothing since its start."
 
@@ -56,7 +56,8 @@ class Alerts:
         past = f"{_UNHEARD}{NOBODY_KNOWS}{summary}{_ELSE}{was}{_END}", f"{_UNHEARD}{_SILENT}{_ELSE}{left}{_END}"
         said = f"{_UNHEARD}{_SILENT}{_ELSE}{description}{_END}"
         turn = f"{_UNHEARD}{NOBODY_KNOWS}{_END}"
-        return self._says(name, self._e.or_unheard(expr, name), severity, summary, said, past, wait=wait, turn=turn)
+        heard = self._e.or_unheard(expr, name)
+        return self._says(name, heard, severity, summary, said, past, wait=wait, resolved_turn=turn)
 
     def _says(
         self,

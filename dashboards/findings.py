@@ -106,29 +106,37 @@ class FindingAlerts(Alerts):
         """Where to go from an alert about a finding."""
         place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
         dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
-        return {"command": _EXPLAIN, **dashboard}
+        # A job of an earlier version names no command.
+        command = f"{{{{ with .Labels.command }}}}{{{{ . }}}}{{{{ else }}}}{_EXPLAIN}{{{{ end }}}}"
+        links = {"command": _said(command, _EXPLAIN), "page_url": _said("{{ .Labels.page_url }}")}
+        return links | dashboard
 
     def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
         """An alert about findings in the words of the job; its value is 1, or one of `Expressions.ended`."""
         more = {label: _said(f"{{{{ .Labels.{label} }}}}") for label in ("kind", "broker_id", "record_offset")}
         more["kind_runbook_url"] = f"{self._p.runbook}#{_said('{{ .Labels.runbook }}')}"
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
-        # Where neither its end nor a change was said, it ends for want of news, or alerting has stopped.
-        more["turn"] = _said(turn, NOBODY_KNOWS, when=_ENDS)
+        # Where neither its end nor a change was said, it ends for want of news.
+        more["resolved_turn"] = _at_the_end(_said(turn, NOBODY_KNOWS, when=_ENDS))
         left = f"Nothing was said of it for {self._p.remembered}, or since a start. {_ASK}"
+        other = f"{{{{ with .Labels.turn }}}}{name} has ended, the finding has not. {{{{ . }}}}{{{{ end }}}}"
+        was = _said(f"{other}{headline}", f"{NOBODY_KNOWS}replicas of {WHERE} differed", when=_ENDS)
+        first = f"{{{{ if {_ENDS} }}}}{other}{{{{ else }}}}{before or turn}{{{{ end }}}}"
         return self._says(
             name,
             expr,
             severity,
-            f"{_said(f'{before or turn}{headline}', f'Divergence of {WHERE}', when=_IS_KNOWN)}{BEHIND}",
+            f"{_said(f'{first}{headline}', f'Divergence of {WHERE}', when=_IS_KNOWN)}{BEHIND}",
             _said(summary, left, when=_IS_KNOWN),
-            (
-                f"{_said(f'{turn}{headline}', f'{NOBODY_KNOWS}replicas of {WHERE} differed', when=_ENDS)}{BEHIND}",
-                _said(summary, left, when=_ENDS),
-            ),
+            (_at_the_end(f"{was}{BEHIND}"), _at_the_end(_said(summary, left, when=_ENDS))),
             **more,
             **self._leads(),
         )
+
+
+def _at_the_end(template: str) -> str:
+    """What an alert says when it fires for the last time, and not before: who prints it says nothing of an end."""
+    return f"{{{{ if le $value 0.0 }}}}{template}{{{{ end }}}}"
 
 
 def _said(template: str, otherwise: str = "", *, when: str = "") -> str:

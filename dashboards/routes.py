@@ -37,7 +37,7 @@ _HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in
 #     text: '{{ template "parallax.text" . }}'
 #
 # A webhook receives the annotations as they are: of an alert whose status is resolved, show resolved_summary and
-# resolved_description.
+# resolved_description. Where resolved_turn is not empty, it is not over. Those of a finding are empty while it fires.
 """
 
 

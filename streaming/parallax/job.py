@@ -35,7 +35,6 @@ from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
 from parallax.guard.absences import Absences
-from parallax.guard.account import beside
 from parallax.guard.clock import Absence
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
@@ -44,6 +43,7 @@ from parallax.logs import configure_logging
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.overload import Overload
 from parallax.preflight import check_cluster, check_folder, is_watched
+from parallax.repair.account import beside, repaired_by
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.shell import ANYWHERE, Shell
@@ -201,7 +201,10 @@ class Job:
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:
         hasher = ContentHasher(bytes.fromhex(key))
-        self._manager = FindingsManager(self._settings, client, hasher, on_change=self._findings_changed)
+        repaired = repaired_by(self._settings.storage.path)
+        self._manager = FindingsManager(
+            self._settings, client, hasher, on_change=self._findings_changed, repaired=repaired
+        )
         self._manager.start()
         after_s = self._settings.findings.hanging_after_s
         if after_s > 0:

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.listing import ALARMS, state_of
+from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import Result
 from parallax.findings.acknowledge import acknowledged
@@ -29,6 +30,7 @@ from parallax.guard.outages import Outages
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.model import FindingKind, FindingStatus, Severity, TopicPartition
+from parallax.shell import Shell
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
 from tests.pages import coverage
 from tests.receiver import Message, Receiver
@@ -441,7 +443,7 @@ if INSTALLED:
     def test_what_is_resolved_says_in_the_past_what_it_was(tmp_path: Path) -> None:
         rules = {name: rule for name, rule in RULES.items() if rule["labels"]["severity"] in ("critical", "warning")}
         alerts = [
-            {"labels": one, "annotations": {**rules[one["alertname"]]["annotations"], "turn": ""}}
+            {"labels": one, "annotations": {**rules[one["alertname"]]["annotations"], "resolved_turn": ""}}
             for one in ONE_OF_EACH
             if one["alertname"] in rules
         ]
@@ -491,7 +493,7 @@ if INSTALLED:
 
             def of(name: str, summary: str) -> dict[str, Any]:
                 said = {**RULES[name]["annotations"], "summary": summary, "resolved_summary": "Replicas differed"}
-                said["turn"] = ""
+                said["resolved_turn"] = ""
                 return {"labels": finding("lab", alertname=name), "annotations": said}
 
             confirmed = of("ParallaxDivergenceConfirmed", "Broker 2 lacks it")
@@ -510,13 +512,22 @@ if INSTALLED:
             title, text = told()[2]
             assert title == "[RESOLVED] Replicas differed"
             assert "Over: Replicas differed" in text
+            del exposed["annotations"]["resolved_summary"]
+            alertmanager.post(exposed)
+            until(lambda: len(told()) == 4, "it to be back", timeout=60)
+            alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
+            until(lambda: len(told()) == 5, "its end, of which nothing was said", timeout=60)
+            title, text = told()[4]
+            assert title == "[CHANGED] Nobody knows whether this is over: It has become worse: Broker 2 lacks it"
+            assert "Over" not in text
 
     def test_what_is_resolved_of_a_finding_says_whatever_annotation_is_shown_that_it_is_worse_or_what_healed_it(
         tmp_path: Path,
     ) -> None:
         state = MonitorState()
         registry = CollectorRegistry()
-        registry.register(OfCluster(ParallaxCollector(state), "lab"))
+        places = Places("lab", page="https://monitor.example", shell=Shell(config="/etc/parallax.yaml"))
+        registry.register(OfCluster(ParallaxCollector(state, places=places), "lab"))
         warning = sample("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
         exposed = sample("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
         healed = replace(
@@ -542,7 +553,14 @@ if INSTALLED:
             (said,) = until(lambda: of("/ticket", "resolved"), "the end of the ticket", timeout=60)
             worse = "It has become worse: Broker 2 shows rolled-back records of orders-0 as committed"
             for annotation in ("summary", "resolved_summary"):
-                assert said[annotation].startswith(worse)
+                assert said[annotation].startswith(f"ParallaxMarkerMissing has ended, the finding has not. {worse}")
+            (now,) = of("/page", "firing")[-1:]
+            assert now["summary"].startswith(worse), "no two alerts have one summary"
+            for one in (*of("/ticket", "firing")[:1], now):
+                assert {text for name, text in one.items() if name.startswith("resolved_")} <= {""}
+                assert "over" not in json.dumps({name: text for name, text in one.items() if "runbook" not in name})
+                assert one["command"] == "parallax findings explain f1 -c /etc/parallax.yaml"
+                assert one["page_url"] == "https://monitor.example/findings/f1"
             state.update_findings(FindingsStatus(ended=(healed,)))
             (said,) = until(lambda: of("/page", "resolved"), "the end of the page", timeout=60)
             for before in ("", "resolved_"):

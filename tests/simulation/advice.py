@@ -50,7 +50,7 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern("Have {} rebuild its index", "wrong"),
     _pattern("{} may be the right one in finding", "open"),
     _pattern("{} holds the transaction open that has ended on {}", "open", "ended"),
-    _pattern("Only where {} is found right: ", "condition"),
+    _pattern("Only where {} is found right(?:, and no end marker could be written)?: ", "condition"),
 )
 """The sentences that name brokers, and what they say of them: see `Advice`."""
 

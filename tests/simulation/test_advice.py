@@ -200,7 +200,7 @@ BROKEN: dict[str, tuple[Any, str, Any, str, tuple[Any, list[Op]]]] = {
     ),
     "what may be done only where a broker is right is advised anyway": (
         steps,
-        "_only",
+        "_where_right",
         lambda step, _: step,
         "that are not called right",
         scripted(1200000003),

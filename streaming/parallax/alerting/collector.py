@@ -11,6 +11,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,12 +20,12 @@ from prometheus_client.registry import Collector
 from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
+from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
-from parallax.findings.repair import record_offset
 from parallax.findings.summary import counted_in_words
 from parallax.guard import outages
 from parallax.guard.clock import Absence
@@ -47,10 +48,12 @@ class ParallaxCollector(Collector):
     Args:
         state: of the job.
         series: of which partitions there are series.
+        places: what alerts say of where things are.
     """
 
-    def __init__(self, state: MonitorState, series: Series = Series.ALL) -> None:
+    def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:
         self._state = state
+        self._places = places or Places()
         self._detail = Detail() if series is Series.DIFFERING else None
         self._lock = threading.Lock()
 
@@ -71,7 +74,7 @@ class ParallaxCollector(Collector):
         yield from _comparison(shown, unknown, overdue(snapshot))
         yield from _comparison_errors(snapshot)
         yield from _findings(snapshot)
-        yield from _each_finding(snapshot)
+        yield from _each_finding(snapshot, self._places)
         yield from _audits(shown)
         yield from _brokers(snapshot)
         yield from _absences(snapshot)
@@ -82,7 +85,8 @@ class ParallaxCollector(Collector):
     def of_the_job(self) -> list[Metric]:
         """The families that say how the job itself fares; those of single partitions, of which there are many, not."""
         snapshot = self._state.snapshot()
-        parts = (_findings, _each_finding, _brokers, _absences, _guard, _queries, _job)
+        each = partial(_each_finding, places=self._places)
+        parts = (_findings, each, _brokers, _absences, _guard, _queries, _job)
         return [family for part in parts for family in part(snapshot)]
 
 
@@ -422,7 +426,7 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
+def _each_finding(snapshot: Snapshot, places: Places) -> Iterator[Metric]:
     labels = (*_PARTITION, "finding_id")
     named = [([one.finding.topic, str(one.finding.partition), one.finding.finding_id], one) for one in snapshot.listed]
     yield _gauge(
@@ -438,10 +442,11 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
         "What alerts say of an open finding and, for an hour after it is over, how it ended. The value is the "
         "number of the event: of two series of one finding, the larger is the newer. The label record_offset is "
         "the offset of the record that is wrong or missing. The label turn says what the last change of its state "
-        "was. The label runbook names a section of docs/runbook.md.",
-        (*labels, "kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
+        "was. The label runbook names a section of docs/runbook.md. The label command explains the finding. The "
+        "label page_url is its page if alerting.external_url is set.",
+        (*labels, *_INFO),
         [
-            ([*names, *_said(one)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
+            ([*names, *_said(one, places)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
             for names, one in named
         ],
     )
@@ -473,7 +478,14 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _said(one: Listed) -> list[str]:
+_INFO = (
+    *("kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
+    *("command", "page_url"),
+)
+"""The labels of what is said of a finding."""
+
+
+def _said(one: Listed, places: Places) -> list[str]:
     finding = one.finding
     # The count of an incident moves with its keys: as a label it would make a new series each time.
     summary = finding.summary
@@ -483,11 +495,13 @@ def _said(one: Listed) -> list[str]:
         str(finding.kind),
         str(finding.severity),
         broker_label(finding.broker),
-        "" if finding.is_incident else str(record_offset(finding)),
+        "" if finding.is_incident else str(finding.record_offset),
         KINDS[finding.kind].runbook,
         "" if one.is_over else one.turn,
         one.headline,
         what_it_was(summary) if one.is_over and not one.is_ended else summary,
+        places.explain(finding.finding_id),
+        places.page_of_finding(finding.finding_id),
     ]
 
 

@@ -94,11 +94,15 @@ def what_it_was(said: str) -> str:
     return f"Over. It was: {said}"
 
 
+def is_worse(before: FindingState, now: FindingState) -> bool:
+    """Whether a change of a finding's state asks for somebody anew: it is critical, and graver than it was."""
+    order = list(FindingState)
+    return ALARMS[now].severity is Severity.CRITICAL and order.index(now) < order.index(before)
+
+
 def turn_of(before: FindingState, now: FindingState) -> str:
     """Say before a headline what a change of a finding's state is; such a change ends one alert and begins another."""
-    order = list(FindingState)
-    is_worse = ALARMS[now].severity is Severity.CRITICAL and order.index(now) < order.index(before)
-    return "It has become worse: " if is_worse else "It has changed: "
+    return "It has become worse: " if is_worse(before, now) else "It has changed: "
 
 
 class Listed(NamedTuple):

@@ -35,12 +35,13 @@ from parallax.alerting.page.auth import Users
 from parallax.alerting.page.compared import Compared
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
+from parallax.alerting.places import Places
 from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Watch
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
-from parallax.findings.report import OnRecord
+from parallax.findings.report import NO_FACTS, OnRecord
 from parallax.shell import ANYWHERE, Shell
 from parallax.tls import Renewed, of_server, renewed_at_each_handshake
 
@@ -61,8 +62,8 @@ class MetricsServer:
         settings: address, users, certificate and name of the cluster.
         storage: ``storage.path``.
         more: collectors that are served beside it.
-        on_record: what else is on record about the replicas of a finding's partition.
-        shell: how commands that the page shows name the cluster and the job.
+        on_record: what else is on record beside a finding.
+        shell: how commands that the page shows, and alerts, name the cluster and the job.
         asking: asks the brokers for the records of a finding; None where the page cannot.
 
     Raises:
@@ -75,12 +76,13 @@ class MetricsServer:
         settings: AlertingSettings,
         storage: str,
         *more: Collector,
-        on_record: OnRecord = lambda _: (),
+        on_record: OnRecord = lambda _: NO_FACTS,
         shell: Shell = ANYWHERE,
         asking: Asking | None = None,
     ) -> None:
         registry = CollectorRegistry()
-        for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
+        places = Places(settings.cluster, settings.runbook_url, settings.external_url, shell)
+        for collector in (ParallaxCollector(state, Series(settings.series), places), ResourceCollector(), *more):
             registry.register(OfCluster(collector, settings.cluster) if settings.cluster else collector)
         self._registry = registry
         self._state = state

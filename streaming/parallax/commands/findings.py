@@ -98,9 +98,10 @@ def show(
 ) -> None:
     """Show all events of a finding, and what each broker answered last, side by side."""
     from parallax.findings.report import print_finding
+    from parallax.repair.account import repairs_of
 
     job = Target.of(context, config, data)
-    print_finding(job.storage, finding, format_of(context, output), shell=job.shell)
+    print_finding(job.storage, finding, format_of(context, output), shell=job.shell, repairs=repairs_of(job.storage))
 
 
 @app.command()

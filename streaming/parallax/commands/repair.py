@@ -113,8 +113,8 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
     lines += ["", *(f"Missing: {one}" for one in made.missing)] if made.missing else []
     if made.steps:
         command = shell.parallax("repair", "run", file or "FILE")
-        how = "write the plan to a file by -o FILE, and then run" if file is None else "run"
-        lines += ["", f"Where repair.mode is on, {how}: {command}"]
+        how = "plan again with -o FILE, and then run" if file is None else "run"
+        lines += ["", f"Where repair.mode is on (it is off by default), {how}: {command}"]
     return "\n".join(lines)
 
 

@@ -184,9 +184,9 @@ class Target:
 
     @property
     def on_record(self) -> OnRecord:
-        """What the clock and the guard have on record beside a finding, by its settings where they are known."""
+        """What is on record beside a finding, by its settings where they are known."""
         from parallax.config import GuardSettings, ReadSettings
-        from parallax.guard.account import beside
+        from parallax.repair.account import beside
 
         settings = self.settings
         read, guard = (ReadSettings(), GuardSettings()) if settings is None else (settings.read, settings.guard)

@@ -119,6 +119,7 @@ class _Evidence(_Part):
     """Of an incident what it counts; of a finding that has become part of one that one's id."""
     proofs: list[_Proof] = []
     shown_by: list[int] = []
+    record_offset: int = UNKNOWN
     differing: list[_Differing] = []
 
 

@@ -17,7 +17,7 @@ from parallax.findings.moves import Purpose
 from parallax.findings.repair import show_record
 from parallax.findings.steps import Step, steps
 from parallax.findings.summary import asked_in_words
-from parallax.kinds import KINDS
+from parallax.kinds import KINDS, OPEN_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.runbook import RUNBOOK, section
 from parallax.shell import ANYWHERE, Shell
@@ -77,9 +77,13 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
     )
 
 
+ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
+"""What the table of findings knows nothing of."""
+
+
 def _asked(finding: Finding) -> str:
     said = f"That is what the replicas answered, {asked_in_words(asked_at(finding))}."
-    return f"{said} It may not hold where one was moved or copied since." if finding.stands else said
+    return f"{said} It may not hold where one was moved or copied since. {ASKED_ON}" if finding.stands else said
 
 
 _OVER = {
@@ -94,6 +98,11 @@ def _over(finding: Finding) -> str:
     if finding.status is FindingStatus.DISMISSED:
         return _OVER[Resolution.EXPLAINED] if leans_on(finding) else "It was suspected, and not confirmed."
     ended = "It is over, and that proves no replica right: see above how it ended."
+    if finding.kind in OPEN_KINDS:
+        ended = (
+            "It is over: the transaction is open no more. That proves nothing of how the replica ended it; a repair on "
+            "record that every replica was read to show does."
+        )
     return next((text for how, text in _OVER.items() if evidence_of(finding).get("resolution") == how), ended)
 
 

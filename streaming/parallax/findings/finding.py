@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from parallax.findings.about import KEPT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
@@ -60,6 +61,12 @@ class Finding:
         return TopicPartition(self.topic, self.partition)
 
     @property
+    def record_offset(self) -> int:
+        """The offset of the record that it is about (`parallax.findings.about`)."""
+        places = (self.offset, self.transaction_start_offset, self.marker_offset)
+        return record_offset(self.kind, self.broker, places, evidence_of(self))
+
+    @property
     def accused_key(self) -> tuple[int, int] | None:
         """The key of which it says that a replica shows a wrong value; None where it says that of none."""
         is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
@@ -106,6 +113,7 @@ def made(
     *,
     leans_on: Sequence[str] = (),
     left: Mapping[str, Any] | None = None,
+    repaired: str = "",
 ) -> Finding:
     """Put an event together.
 
@@ -119,12 +127,15 @@ def made(
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
         left: what a finding that has ended leaves to be judged (`parallax.findings.left`).
+        repaired: of one that has ended, what is on record of its repair (`parallax.findings.summary.resolved`).
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
+    if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
+        evidence[KEPT] = known.record_offset
     if leans_on:
         evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
@@ -143,7 +154,7 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision, answers)
+        text = resolved(claim, decision, answers, repaired)
         evidence |= _of_the_end(decision) | dict(left or {})
     else:
         text = dismissed(decision, answers)

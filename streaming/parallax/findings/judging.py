@@ -94,6 +94,9 @@ class Cause(NamedTuple):
     """Of a deleted record that all replicas have shown: its older values are wrong, whoever shows one still."""
 
 
+Repaired = Callable[[Finding], str]
+
+
 class Judging:
     """Judges answers by what is known of other suspects and findings.
 
@@ -101,14 +104,16 @@ class Judging:
         tasks: the claims that are probed one by one.
         ledger: what the events of the table add up to.
         incidents: the findings that are about many keys, or transactions.
+        repaired: what is on record of a repair of a finding that was run to its end, in sentences; empty where none is.
     """
 
-    def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents) -> None:
+    def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents, repaired: Repaired = lambda _: "") -> None:
         self.cluster_id = ""
         """Part of every finding's id."""
         self._tasks = tasks
         self._ledger = ledger
         self._incidents = incidents
+        self._repaired = repaired
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
         """Return what a probe makes of one member of a page."""
@@ -477,7 +482,8 @@ class Judging:
             changed = not known.stands or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
             left = left_by(known, claim, answers)
-            return made(known.finding_id, status, claim, decision, answers, known, at, left=left)
+            repaired = self._repaired(known) if known.kind in OPEN_KINDS else ""
+            return made(known.finding_id, status, claim, decision, answers, known, at, left=left, repaired=repaired)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)
         if not changed and known.status is not FindingStatus.ACKNOWLEDGED:

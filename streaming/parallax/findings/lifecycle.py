@@ -42,7 +42,7 @@ from parallax.findings.happenings import (
 from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
-from parallax.findings.judging import Judging, Later, Unchanged
+from parallax.findings.judging import Judging, Later, Repaired, Unchanged
 from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
@@ -72,9 +72,12 @@ class Lifecycle:
         settings: intervals.
         draw: where jitter comes from.
         alone: of one kind about one replica, so many are looked at one by one; more are an incident.
+        repaired: as `Judging` takes it.
     """
 
-    def __init__(self, settings: FindingSettings, draw: Random, alone: int = ALONE) -> None:
+    def __init__(
+        self, settings: FindingSettings, draw: Random, alone: int = ALONE, repaired: Repaired = lambda _: ""
+    ) -> None:
         self.cluster_id = ""
         """Part of every finding's id; to be set before the first event."""
         self._settings = settings
@@ -83,7 +86,7 @@ class Lifecycle:
         self._tasks = Tasks()
         self._ledger = Ledger()
         self._incidents = Incidents(self._interval, self._retry_s, draw, alone)
-        self._judging = Judging(self._tasks, self._ledger, self._incidents)
+        self._judging = Judging(self._tasks, self._ledger, self._incidents, repaired)
         self._again: dict[str, Claim] = {}
         """Suspects that were raised while a probe about them was under way, until that has come to a verdict."""
         self._unseen: dict[str, str] = {}

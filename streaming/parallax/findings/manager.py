@@ -42,6 +42,7 @@ from parallax.findings.happenings import (
 )
 from parallax.findings.history import RecordedHistory
 from parallax.findings.incident import decided, is_part_of_incident
+from parallax.findings.judging import Repaired
 from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.probe import Prober
@@ -109,6 +110,7 @@ class FindingsManager:
         table: where events go; by default the findings table below ``storage.path``, created when it is not there.
         told: called from the manager's thread with the events that are in the table, and with those of others; by
             default they are logged.
+        repaired: as `parallax.findings.judging.Judging` takes it.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class FindingsManager:
         prober: Asks | None = None,
         table: Store | None = None,
         told: Callable[[Sequence[Finding]], None] | None = None,
+        repaired: Repaired = lambda _: "",
     ) -> None:
         self._storage = settings.storage.path
         self._settings = settings.findings
@@ -144,7 +147,8 @@ class FindingsManager:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         """Over the lifecycle and what was offered to it: other threads look in."""
-        self._lifecycle = Lifecycle(settings.findings, Random())  # noqa: S311 - jitter
+        self._repaired = repaired
+        self._lifecycle = self._begun()
         self._offered: set[str] = set()
         self._unread: str | None = None
         self._skipped_suspects = 0
@@ -259,9 +263,12 @@ class FindingsManager:
 
     def _not_loaded(self, reason: str) -> None:
         with self._lock:  # what was taken in so far is not to be counted twice
-            self._lifecycle = Lifecycle(self._settings, Random())  # noqa: S311 - jitter
+            self._lifecycle = self._begun()
         self._handle(NotCommitted(reason))
         self._report()
+
+    def _begun(self) -> Lifecycle:
+        return Lifecycle(self._settings, Random(), repaired=self._repaired)  # noqa: S311 - jitter
 
     def _load(self) -> list[Action]:
         cluster_id = self._client.cluster_id

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from parallax.findings.cleared import Shown
-from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.finding import Finding
 from parallax.findings.moves import FEWEST, Move, Purpose, copying, first_of
-from parallax.model import UNKNOWN, FindingKind
+from parallax.model import UNKNOWN
 from parallax.shell import Shell
 
 
@@ -56,20 +56,9 @@ class Repair:
         return f"kafka-topics.sh {shell.brokers()} --describe --topic {self.finding.topic}"
 
 
-def record_offset(finding: Finding) -> int:
-    """The offset of the record that a finding is about: a value that is there, else the place itself.
-
-    Of a deletion that a replica lacks, that is the value that the replica shows; the finding's own offset is where the
-    key was deleted.
-    """
-    places = (finding.offset, finding.transaction_start_offset, finding.marker_offset)
-    shown = _value_shown(finding)
-    return next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
-
-
 def show_record(finding: Finding, shell: Shell) -> str:
-    """The command that shows on each broker what a finding is about (`record_offset`)."""
-    return _record_at(finding, record_offset(finding), shell)
+    """The command that shows on each broker what a finding is about (`Finding.record_offset`)."""
+    return _record_at(finding, finding.record_offset, shell)
 
 
 def delete_again(finding: Finding, shell: Shell) -> str:
@@ -123,17 +112,4 @@ def _record_at(finding: Finding, offset: int, shell: Shell) -> str:
     return shell.parallax("show-record", *place, by_settings=True)
 
 
-def _value_shown(finding: Finding) -> int | None:
-    """The offset of the key's value where a tombstone is the matter, which the cleaner may have removed everywhere.
-
-    The accused's value; where nobody is accused, the newest one that a replica showed.
-    """
-    if finding.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
-        return None
-    answers = evidence_of(finding).get("replicas", {})
-    accused = answers.get(str(finding.broker))
-    shown = [(one.get("key") or {}).get("visible") for one in ([accused] if accused else answers.values())]
-    return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
-
-
-__all__ = ["Repair", "delete_again", "record_offset", "show_record", "show_transaction"]
+__all__ = ["Repair", "delete_again", "show_record", "show_transaction"]

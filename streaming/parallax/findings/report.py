@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, TextIO
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from parallax.findings.explain import Explanation, explain, runbook_of
+from parallax.findings.explain import ASKED_ON, Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
 from parallax.findings.repair import show_record
+from parallax.findings.side_by_side import answers_table
 from parallax.findings.steps import Step
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.table import read_events
@@ -29,8 +28,23 @@ from parallax.output import console
 from parallax.runbook import RUNBOOK
 from parallax.shell import ANYWHERE, Shell
 
-OnRecord = Callable[[Finding], Sequence[str]]
-"""What else is on record about the replicas of a finding's partition, one fact after the other."""
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is on record beside a finding, in sentences.
+
+    Attributes:
+        absences: of the replicas of its partition.
+        repairs: what repairs did about it.
+    """
+
+    absences: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
+
+
+NO_FACTS = Facts()
+OnRecord = Callable[[Finding], Facts]
+"""What else is on record beside a finding."""
 _ID_CHARACTERS = 8
 """Characters of an id in a list: enough for `parallax findings acknowledge`, as a rule."""
 
@@ -143,6 +157,8 @@ def print_findings(
                 Text(f"    What to do: {shell.parallax('findings', 'explain', short_id(finding))}"), soft_wrap=True
             )
         shown.print()
+    if any(finding.stands for finding in findings):
+        shown.print(Text(ASKED_ON))
 
 
 def _print_json(document: object, stream: TextIO) -> None:
@@ -190,7 +206,7 @@ def print_explanation(
     output: str = "text",
     *,
     to: TextIO | None = None,
-    on_record: OnRecord = lambda _: (),
+    on_record: OnRecord = lambda _: NO_FACTS,
     shell: Shell = ANYWHERE,
     runbook: str = RUNBOOK,
 ) -> None:
@@ -201,7 +217,7 @@ def print_explanation(
         wanted: the finding's id, or the beginning of it.
         output: ``text`` or ``json``.
         to: standard output by default.
-        on_record: what else is on record about the replicas of a finding's partition.
+        on_record: what else is on record beside a finding.
         shell: how printed commands name the cluster and the job.
         runbook: where it is, an address or a path.
 
@@ -214,8 +230,9 @@ def print_explanation(
     finding = named(known, wanted)
     explained = replace(explain(finding, known.values(), shell), runbook=runbook_of(finding, runbook))
     if output == "json":
-        facts = {"on_record": list(on_record(finding))}
-        _print_json({"finding_id": finding.finding_id, **asdict(explained), **facts}, stream)
+        facts = on_record(finding)
+        beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs)}
+        _print_json({"finding_id": finding.finding_id, **asdict(explained), **beside}, stream)
         return
     shown = console(stream, highlight=False)
     for heading, text in sections(explained, on_record(finding)):
@@ -237,9 +254,8 @@ def _print_steps(steps: Sequence[Step], shown: Console) -> None:
             shown.print(Text(f"\n{step.run}\n"), soft_wrap=True)
 
 
-ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
-"""What the table of findings knows nothing of."""
 ON_RECORD = "On record about absences, which prove nothing about who is right"
+REPAIRS = "On record about repairs"
 
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
@@ -248,24 +264,31 @@ LOOK = "See the record on each broker"
 TO_DO = "What to do"
 
 
-def sections(explained: Explanation, on_record: Sequence[str] = ()) -> list[tuple[str, str]]:
+def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
     """The parts of an explanation that say something, with their headings; facts beside it before the last."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
+        (REPAIRS, "\n".join(on_record.repairs)),
         ("What consumers see now", explained.now),
         ("After an election", explained.after),
         ("Who is right", explained.right),
         (LOOK, explained.look),
         (TO_DO, steps),
-        (ON_RECORD, "\n".join(on_record)),
+        (ON_RECORD, "\n".join(on_record.absences)),
         ("More", explained.runbook),
     ]
     return [(heading, text) for heading, text in sections if text]
 
 
 def print_finding(
-    storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None, shell: Shell = ANYWHERE
+    storage: str,
+    wanted: str,
+    output: str = "text",
+    *,
+    to: TextIO | None = None,
+    shell: Shell = ANYWHERE,
+    repairs: Callable[[Finding], Sequence[str]] = lambda _: (),
 ) -> None:
     """Print all events of a finding, and what each broker answered last, side by side.
 
@@ -275,6 +298,7 @@ def print_finding(
         output: ``text`` or ``json``.
         to: standard output by default.
         shell: how the printed command names the job.
+        repairs: what is on record of a finding's repairs, in sentences.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -291,9 +315,11 @@ def print_finding(
     shown.print(Text(f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", style="bold"))
     if not finding.stands:
         shown.print(Text(OVER))
-    for event in mine:
-        asked = asked_in_words(asked_at(event))
-        shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status} ({asked}): {event.summary}"))
+    for before, event in zip([None, *mine], mine, strict=False):
+        said = f"{_status_in_words(event, before)} ({asked_in_words(asked_at(event))})"
+        shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {said}: {event.summary}"))
+    for one in repairs(finding):
+        shown.print(Text(one))
     shown.print()
     shown.print(Text(f"What each broker answered, {asked_in_words(asked_at(finding))}:"))
     shown.print(answers_table(evidence_of(finding)))
@@ -302,69 +328,11 @@ def print_finding(
     shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)
 
 
-def answers_table(evidence: Mapping[str, Any]) -> Table:
-    """What each broker answered, one column for each; rows that no broker has anything for are left out."""
-    answers = answers_of(evidence)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for heading in answers.brokers:
-        table.add_column(heading, overflow="fold")
-    for heading, cells in answers.rows:
-        table.add_row(heading, *cells)
-    return table
-
-
-@dataclass(frozen=True, slots=True)
-class AnswersShown:
-    """What each broker answered: a heading for each broker, and of each row its heading and a cell for each broker."""
-
-    brokers: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def answers_of(evidence: Mapping[str, Any]) -> AnswersShown:
-    """What each broker answered, side by side; rows that no broker has anything for are left out."""
-    replicas: Mapping[str, Mapping[str, Any]] = evidence.get("replicas", {})
-    leader = str(evidence.get("leader"))
-    rows = ((heading, tuple(str(cell(a)) for a in replicas.values())) for heading, cell in _ANSWERED.items())
-    return AnswersShown(
-        tuple(f"broker {broker}{' (leader)' if broker == leader else ''}" for broker in replicas),
-        tuple((heading, cells) for heading, cells in rows if any(cells)),
-    )
-
-
-def _record(key: Mapping[str, Any] | None) -> str:
-    if key is None:
-        return ""
-    visible = key.get("visible")
-    if visible is None:
-        return "none" if key.get("complete") else "not known"
-    return f"{visible['offset']}{' (tombstone)' if visible['value_size'] < 0 else ''}"
-
-
-def _offsets(records: Sequence[Mapping[str, Any]] | None) -> str:
-    return ", ".join(str(record["offset"]) for record in records or ())
-
-
-def _markers(markers: Sequence[Mapping[str, Any]] | None) -> str:
-    return ", ".join(f"{marker['type'].upper()} {marker['offset']}" for marker in markers or ())
-
-
-def _open(answer: Mapping[str, Any]) -> str:
-    listed = answer.get("open_transactions")
-    if listed is None:
-        return str(answer.get("open_error") or "")
-    return ", ".join(f"{one['producer_id']} from {one['start_offset']}" for one in listed) or "none"
-
-
-_ANSWERED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "answer": lambda a: a.get("error", "answered"),
-    "high watermark": lambda a: a.get("high_watermark", ""),
-    "last stable offset": lambda a: a.get("last_stable_offset", ""),
-    "log start offset": lambda a: a.get("log_start_offset", ""),
-    "log end offset": lambda a: a.get("log_end_offset", ""),
-    "visible of the key": lambda a: _record(a.get("key")),
-    "records asked for": lambda a: _offsets(a.get("committed")),
-    "end markers": lambda a: _markers(a.get("markers")),
-    "open transactions": _open,
-}
+def _status_in_words(event: Finding, before: Finding | None) -> str:
+    """The status of an event, with what else is another than in the event before."""
+    said = str(event.status)
+    if before is not None and event.kind is not before.kind:
+        said += f" as {event.kind}"
+    if event.is_open and event.exposed:
+        said += f", and consumers {'may see' if event.broker == NOBODY else 'see'} it"
+    return said

@@ -55,13 +55,15 @@ def steps(known: Grounds) -> tuple[Step, ...]:
     if not known.right:
         find = "Find out which replica is right before any is copied or wiped: the evidence does not prove it. "
         return (first, _compare(known, "what they show", lead=find), _by_word(known))
-    in_place = (_in_place(known),) if finding.kind in OPEN_KINDS else ()
+    is_in_place = finding.kind in OPEN_KINDS
+    in_place = (_in_place(known),) if is_in_place else ()
     if known.repair is None:
         return (first, *in_place, Step(_wait_for_others(known)))
+    copied = _copy_again(known, known.repair, known.sources)
     return (
         first,
         *in_place,
-        *_copy_again(known, known.repair, known.sources),
+        *((_only(step, f"Only where {_NO_MARKER}") for step in copied) if is_in_place else copied),
         Step(_BY_ITSELF),
         *_reorder(known, known.repair),
     )
@@ -77,8 +79,8 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
 
 def _by_word(known: Grounds) -> Step:
     text = (
-        "Once you know which replica is right, have those that are wrong copied anew from it: plan with --right and "
-        "the id of its broker. A wrong choice deletes what was right."
+        "Once you know which replica is right, have those that are wrong copied anew from it: give its broker to the "
+        f"plan by --right. A wrong choice deletes what was right. {_RUN_IT}"
     )
     return Step(text, _plan(known))
 
@@ -133,7 +135,13 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
 
 
 def _plan(known: Grounds) -> str:
-    return known.shell.parallax("repair", "plan", known.finding.finding_id, by_settings=True)
+    finding, shell = known.finding, known.shell
+    file = f"parallax-{finding.topic}-{finding.partition}-repair.json"
+    plan = shell.parallax("repair", "plan", finding.finding_id, "-o", file, by_settings=True)
+    return f"{plan}\n{shell.parallax('repair', 'run', file, by_settings=True)}"
+
+
+_RUN_IT = "parallax repair run asks before it does it, and only where repair.mode is on (it is off by default)."
 
 
 def _in_place(known: Grounds) -> Step:
@@ -143,12 +151,12 @@ def _in_place(known: Grounds) -> Step:
     if known_as is None:
         text = (
             f"Once you know whether it was committed or aborted, {how}, which copies nothing: the plan names the "
-            "options that say so, and parallax repair run does it. A copy is needed only where it cannot."
+            f"options that say so, and how to run it. {_RUN_IT}"
         )
     else:
         text = (
             f"It is proven to be ended by {known_as.upper()}: {how}, which copies nothing. The plan says whether that "
-            "is safe now, and parallax repair run does it. A copy is needed only where it is not."
+            f"is safe now: read it first. {_RUN_IT}"
         )
     return Step(text, _plan(known))
 
@@ -200,14 +208,21 @@ def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     is_led = known.shown.leader == repair.first
     lead = () if is_led else (_let_lead(known, repair, _FROM_THE_LEADER),)
     copied = (*lead, *_copy_again(known, repair, (repair.first,)))
-    only = (_only(step, repair.first) for step in copied)
+    only = (_where_right(step, repair.first) for step in copied)
     return (look, _in_place(known), *only, Step(_BY_ITSELF), *_reorder(known, repair))
 
 
-def _only(step: Step, right: int) -> Step:
-    """A step that may be done only where a broker is found right."""
-    text = f"Only where broker {right} is found right: {step.text[:1].lower()}{step.text[1:]}"
-    return replace(step, text=text, only_where_right=right)
+_NO_MARKER = "no end marker could be written"
+
+
+def _where_right(step: Step, right: int) -> Step:
+    """A step that may be done only where a broker is found right, in place of an end marker."""
+    return replace(_only(step, f"Only where broker {right} is found right, and {_NO_MARKER}"), only_where_right=right)
+
+
+def _only(step: Step, when: str) -> Step:
+    """A step that is to be done on a condition alone."""
+    return replace(step, text=f"{when}: {step.text[:1].lower()}{step.text[1:]}")
 
 
 def _wait_for_others(known: Grounds) -> str:
@@ -231,13 +246,16 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
         f"Have broker {broker} drop its copy: assign the partition to the others. Go on when the last command, run "
         "again, says that it is completed. The partition has one replica less until the next step is done."
     )
-    deleted = _delete_again(known)
-    first, *rest = (Step(drop, repair.run(Purpose.DROP, shell)), Step(_GIVE_BACK, repair.run(Purpose.COPY, shell)))
+    copied: tuple[Step, ...] = (
+        Step(drop, repair.run(Purpose.DROP, shell)),
+        Step(_GIVE_BACK, repair.run(Purpose.COPY, shell)),
+    )
     if repair.leaves_one:
-        first, rest = Step(_STAND_IN, _plan(known)), []
+        copied = (Step(_STAND_IN, _plan(known)),)
+    deleted = _delete_again(known)
     if deleted:
-        first = replace(first, text=f"Else {first.text[:1].lower()}{first.text[1:]}")
-    return (Step(check, repair.describe(shell)), *deleted, first, *rest)
+        copied = tuple(_only(step, "Only where no deletion could be written") for step in copied)
+    return (Step(check, repair.describe(shell)), *deleted, *copied)
 
 
 _GIVE_BACK = "Give it a new copy: assign the partition to all of them again."

@@ -12,7 +12,7 @@ from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
 from parallax.findings.members import Group
 from parallax.findings.tense import in_past
-from parallax.kinds import KINDS, MANY_UNLIKE_OUTCOMES, NO_DIRECTION, OUTCOME_KINDS, UNLIKE_OUTCOMES
+from parallax.kinds import KINDS, MANY_UNLIKE_OUTCOMES, NO_DIRECTION, OPEN_KINDS, OUTCOME_KINDS, UNLIKE_OUTCOMES
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import OUTCOMES, Shows, Side
 
@@ -230,6 +230,8 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
 
 
 _MISLED = "consumers that had read it before were misled, and later ones were not."
+_HELD_BACK = "consumers in read_committed had got nothing beyond it there, and no wrong value by that."
+"""The same of a transaction that was open: a freeze shows nobody anything."""
 _RESOLVED = {
     Resolution.HEALED: "Healed: {reason}.",
     Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown "
@@ -237,13 +239,12 @@ _RESOLVED = {
     Resolution.DIFFERS: "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} "
     "showed was another divergence.",
     Resolution.COMPACTED: "Not healed: {reason}. The record with which broker {broker} had shown the difference was "
-    f"gone from its log: {_MISLED}",
+    "gone from its log: {misled}",
     Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed "
     "was right.",
     Resolution.DELETED: "Not healed: {reason}. What had shown the difference was deleted with the start of the log: "
-    f"{_MISLED}",
-    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed: "
-    f"{_MISLED}",
+    "{misled}",
+    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed: {misled}",
     Resolution.EXPLAINED: "Not healed: {reason}. That finding says who is wrong.",
     Resolution.PART: "Not healed: {reason}.",
     Resolution.GONE: "Not healed: {reason}.",
@@ -264,9 +265,25 @@ _TRACELESS = (
 )
 
 
-def resolved(claim: Claim, decision: Decision, answers: Answers) -> str:
-    """Say what a finding was, how that was seen to end and when, and whether the replica is right again."""
-    return f"{_was(claim)} {_how(claim, decision, answers)}"
+_NO_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
+_OPEN_NO_MORE = (
+    "Over for consumers: {reason}. While broker {broker} held the transaction open, {misled} How broker {broker} "
+    "ended it was not seen: its record was gone."
+)
+"""A freeze ends with its transaction, whatever is left of that."""
+_REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction open, {misled}"
+
+
+def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str = "") -> str:
+    """Say what a finding was, how that was seen to end and when, and whether the replica is right again.
+
+    Args:
+        claim: what the finding was.
+        decision: how it ended.
+        answers: what that was judged by.
+        repaired: what is on record of a repair that was run to its end and is about the finding, in sentences.
+    """
+    return f"{_was(claim)} {_how(claim, decision, answers, repaired)}"
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
@@ -295,13 +312,17 @@ def _was(claim: Claim) -> str:
     return KINDS[kind].was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
 
 
-def _how(claim: Claim, decision: Decision, answers: Answers) -> str:
+def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> str:
     text = _RESOLVED[decision.resolution]
-    if decision.resolution is Resolution.SUPERSEDED and not claim.spread:
+    was_open = claim.kind in OPEN_KINDS
+    if was_open and decision.resolution in _NO_TRACE:
+        text = _REPAIRED if repaired else _OPEN_NO_MORE
+    elif decision.resolution is Resolution.SUPERSEDED and not claim.spread:
         text = _SUPERSEDED
     elif claim.broker == NOBODY and decision.resolution in _TRACELESS:
         text = _RESOLVED_WITHOUT_DIRECTION
-    return text.format(reason=_past(decision, answers), broker=claim.broker)
+    misled = _HELD_BACK if was_open else _MISLED
+    return text.format(reason=_past(decision, answers), broker=claim.broker, misled=misled, repaired=repaired)
 
 
 def _others(decision: Decision, answers: Answers) -> str:

@@ -15,8 +15,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from parallax.config import GuardSettings, ReadSettings
-from parallax.findings.report import OnRecord
-from parallax.guard.clock import Absence, Clock, Look
+from parallax.guard.clock import Absence, Clock, Look, Presence
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.late import load
 from parallax.guard.pauses import Hold
@@ -48,12 +47,14 @@ class Past:
         absence: as the clock had it last.
         ended_ms: the first look at which it was back; None where there is none.
         is_late: whether it copied something after its bound, or while none was known.
+        seen: how it was absent, in the order in which the looks found it so.
     """
 
     absence: Absence
     began_ms: int
     ended_ms: int | None
     is_late: bool
+    seen: tuple[Presence, ...]
 
 
 def on_record(
@@ -92,11 +93,6 @@ def on_record(
     return said + list(_of_guard([e for e in events if e.at_ms >= since_ms], place))[-_MOST_EVENTS:]
 
 
-def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """The same of the partition of a finding."""
-    return lambda finding: on_record(storage, finding.place, finding.first_suspected_at, read, guard)
-
-
 def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
     """The absences that looks at one partition show, as a clock of its own has them; in the order in which they began.
 
@@ -111,6 +107,7 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
     began: dict[int, int] = {}
     last: dict[int, Absence] = {}
     late: set[int] = set()
+    seen: dict[int, dict[Presence, None]] = {}
     past: list[Past] = []
     for tick in _ticks(look for look in looks if look.at_ms >= first - _LEAD_MS):
         at_ms = tick[-1].at_ms
@@ -121,11 +118,13 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
         clock.audited(tick[-1].place, at_ms + 1)  # the next one that is late is told of as well
         now = {one.broker: one for one in clock.absences()}
         for broker in last.keys() - now.keys():
-            past.append(Past(last[broker], began.pop(broker), at_ms, broker in late))
+            past.append(Past(last[broker], began.pop(broker), at_ms, broker in late, tuple(seen.pop(broker))))
             late.discard(broker)
         began |= dict.fromkeys(now.keys() - last.keys(), at_ms)
+        for broker, one in now.items():
+            seen.setdefault(broker, {})[one.presence] = None
         last = now
-    past += [Past(one, began[broker], None, broker in late) for broker, one in last.items()]
+    past += [Past(one, began[broker], None, broker in late, tuple(seen[broker])) for broker, one in last.items()]
     return sorted(past, key=lambda one: (one.began_ms, one.absence.broker))
 
 
@@ -175,10 +174,11 @@ def _literal(at: datetime) -> str:
 def _of_past(past: Past, now_ms: float) -> str:
     """A time in which a replica was away; in the present only what holds still at a time, ms since 1970 UTC."""
     was = past.absence
-    who = f"Broker {was.broker} was {PRESENCE[was.presence]}"
-    when = f"from {time_text(past.began_ms)} on"
-    if past.ended_ms is not None:
-        when = f"from {time_text(past.began_ms)} to {time_text(past.ended_ms)}"
+    who = f"Broker {was.broker} was {', then '.join(PRESENCE[how] for how in past.seen)}"
+    # It went away between two looks.
+    before = f" at the latest (it lacked nothing at {time_text(was.since_ms)})" if was.since_ms < past.began_ms else ""
+    until = "on" if past.ended_ms is None else f"to {time_text(past.ended_ms)}"
+    when = f"from {time_text(past.began_ms)}{before} {until}"
     if was.bound_ms is None:
         kept = f"until when what it lacked was kept is not known ({UNCLEAR[was.unclear]})" if was.unclear else ""
     elif was.bound_ms <= past.began_ms:
@@ -219,4 +219,4 @@ _ENDS = {
 }
 
 
-__all__ = ["Past", "beside", "history", "on_record"]
+__all__ = ["Past", "history", "on_record"]

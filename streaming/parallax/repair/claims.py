@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, has_spread, is_unsettled
 from parallax.findings.grounds import grounds_of, in_words
-from parallax.findings.repair import record_offset
 from parallax.model import NOBODY, UNKNOWN
 from parallax.shell import ANYWHERE
 
@@ -60,7 +59,7 @@ def claims(findings: Collection[Finding]) -> tuple[Claim, ...]:
 
 def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
     known = grounds_of(finding, findings, ANYWHERE)
-    places = (finding.offset, finding.transaction_start_offset, finding.marker_offset, record_offset(finding))
+    places = (finding.offset, finding.transaction_start_offset, finding.marker_offset, finding.record_offset)
     wrong = known.shown.showing if finding.broker != NOBODY else frozenset()
     return Claim(
         finding.finding_id,

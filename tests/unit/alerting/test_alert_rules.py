@@ -111,13 +111,14 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         assert name.startswith("Parallax")
         assert alert["labels"]["severity"] in ({others[name]} if name in others else {"critical", "warning"})
         said = {"summary", "description", "resolved_summary", "resolved_description", "runbook_url"}
-        of_a_finding = {"kind", "broker_id", "record_offset", "turn", "kind_runbook_url", "command"}
+        links = {"command", "page_url"}
+        of_a_finding = {"kind", "broker_id", "record_offset", "resolved_turn", "kind_runbook_url"} | links
         if name == "ParallaxFindingAcknowledged":
-            said |= {"command"}
+            said |= links
         elif "finding:parallax_" in alert["expr"]:
             said |= of_a_finding
         elif name not in ("ParallaxAbsent", "ParallaxWatchdog"):
-            said |= {"turn"}
+            said |= {"resolved_turn"}
         assert set(alert["annotations"]) == said
         assert alert["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{name.lower()}")
         assert name.lower() in sections

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.listing import MOST, OVER_FOR_S, FindingState
+from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
@@ -32,6 +33,7 @@ from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.outages import Outages
 from parallax.guard.run import GuardStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
+from parallax.shell import Shell
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from parallax.views.tables import TableSize
@@ -422,7 +424,8 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == "parallax_finding_info":
-                assert set(sample.labels) <= LABELS | {"record_offset", "runbook", "turn", "headline", "summary"}
+                said = {"record_offset", "runbook", "turn", "headline", "summary", "command", "page_url"}
+                assert set(sample.labels) <= LABELS | said
                 assert not {"990011", "secret-key"} & set(sample.labels.values())
                 continue
             if sample.name == "parallax_replica_outage_info":
@@ -484,6 +487,10 @@ def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:
     assert found["suspects_pending", ("orders", "0")] == 1
 
 
+def explain(finding_id: str) -> str:
+    return f"parallax findings explain {finding_id} -c CONFIG"
+
+
 class TestEachFinding:
     """One by one, as the alerts know them."""
 
@@ -517,10 +524,19 @@ class TestEachFinding:
         assert self.states(state) == {}
         assert "finding_info" not in {name for name, _ in samples(state)}
 
-    def said(self, state: MonitorState) -> tuple[dict[str, str], float]:
+    def test_it_says_how_this_job_explains_it_and_where_its_page_is(self, state: MonitorState) -> None:
+        state.update_findings(FindingsStatus(open=(FINDING,)))
+        labels, _ = self.said(state)
+        assert (labels["command"], labels["page_url"]) == ("parallax findings explain a -c CONFIG", "")
+        places = Places(page="https://monitor.example/", shell=Shell(config="/etc/parallax/night shift.yaml"))
+        labels, _ = self.said(state, places)
+        assert labels["command"] == "parallax findings explain a -c '/etc/parallax/night shift.yaml'"
+        assert labels["page_url"] == "https://monitor.example/findings/a"
+
+    def said(self, state: MonitorState, places: Places | None = None) -> tuple[dict[str, str], float]:
         """What alerts say of the finding: the labels, and the value."""
         registry = CollectorRegistry()
-        registry.register(ParallaxCollector(state))
+        registry.register(ParallaxCollector(state, places=places))
         families = text_string_to_metric_families(generate_latest(registry).decode())
         (one,) = (s for family in families for s in family.samples if s.name == "parallax_finding_info")
         return one.labels, one.value
@@ -577,13 +593,13 @@ class TestEachFinding:
             "leads; consumers meet it now"
         )
         said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", "", headline)
-        assert samples(state)["finding_info", ("orders", "0", "a", *said, "Broker 2 is frozen.")] == 7
+        assert samples(state)["finding_info", ("orders", "0", "a", *said, "Broker 2 is frozen.", explain("a"))] == 7
 
     def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(INCIDENT, summary="100000 in all"),)))
         said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", "Many keys of orders-0.")
         headline = "Broker 2 still shows deleted records of orders-0; consumers meet it now"
-        assert samples(state)["finding_info", ("orders", "0", "c", headline, *said)] == INCIDENT.sequence
+        assert samples(state)["finding_info", ("orders", "0", "c", headline, *said, explain("c"))] == INCIDENT.sequence
 
     def test_of_very_many_the_gravest_are_listed_and_the_others_counted(self, state: MonitorState) -> None:
         many = [replace(FINDING, finding_id=f"f{i}", exposed=False) for i in range(MOST)]

@@ -9,6 +9,7 @@ from test_findings_table import EVENT
 
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
+from parallax.findings.steps import Step
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
 
@@ -136,6 +137,17 @@ def held_open(leader: int = 1, **fields: Any) -> Finding:
     return finding({"open": [2], "ended": [1, 3]}, leader, **(of | {"producer_id": 7} | fields))
 
 
+ONLY_THEN = "Only where broker 1 is found right, and no end marker could be written: "
+
+
+def assert_planned_and_run(step: Step, finding_id: str) -> None:
+    """The plan goes to a file, which the next command runs; and it is said that repairs are off by default."""
+    plan, run = step.run.splitlines()
+    assert plan == f"parallax repair plan {finding_id} -o parallax-orders-0-repair.json -c CONFIG"
+    assert run == "parallax repair run parallax-orders-0-repair.json -c CONFIG"
+    assert "only where repair.mode is on (it is off by default)" in step.text
+
+
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
 def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what_to_run_then(
     kind: FindingKind,
@@ -145,7 +157,7 @@ def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_w
     keep, find, in_place, check, drop, again, *_ = said.steps
     assert keep.text.startswith("Keep broker 2 from leading")
     assert in_place.text.startswith("Once you know whether it was committed or aborted")
-    assert in_place.run == f"parallax repair plan {held_open().finding_id} -c CONFIG"
+    assert_planned_and_run(in_place, held_open().finding_id)
     assert find.text.startswith("Find out which replica is right before any is copied or wiped")
     run = find.run.splitlines()
     assert [line.split("--offset ")[1].split()[0] for line in run if "show-record" in line] == ["4", "9"]
@@ -154,7 +166,7 @@ def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_w
     assert run[-2].endswith(" list | grep -w 7")
     assert run[-1].endswith(" describe --transactional-id ID")
     assert [step.only_where_right for step in said.steps] == [None, None, None, 1, 1, 1, None]
-    assert all(step.text.startswith("Only where broker 1 is found right: ") for step in (check, drop, again))
+    assert all(step.text.startswith(ONLY_THEN) for step in (check, drop, again))
     assert "that broker 1 leads" in check.text
     assert '"replicas": [1, 3]' in drop.run
     assert '"replicas": [1, 2, 3]' in again.run
@@ -165,18 +177,19 @@ def test_where_it_is_proven_how_it_ended_the_marker_is_written_once_more_before_
     proven = held_open(marker_offset=5)
     evidence = json.loads(proven.evidence) | {"recorded": {"markers": {"1": "commit", "3": "commit"}}}
     others = [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH) for _ in beside_it]
-    keep, in_place, *_ = explain(replace(proven, evidence=json.dumps(evidence)), others).steps
+    keep, in_place, *after = explain(replace(proven, evidence=json.dumps(evidence)), others).steps
     assert keep.text.startswith("Keep broker 2 from leading")
     assert in_place.text.startswith("It is proven to be ended by COMMIT: have the end marker written once more")
-    assert in_place.run == f"parallax repair plan {proven.finding_id} -c CONFIG"
+    assert_planned_and_run(in_place, proven.finding_id)
+    copied = [step for step in after if "drop its copy" in step.text or "new copy" in step.text]
+    assert all(step.text.startswith("Only where no end marker could be written: ") for step in copied)
+    assert bool(copied) == (not beside_it)
 
 
 def test_a_copy_that_is_taken_only_then_is_taken_from_a_leader_that_has_ended_it_too() -> None:
     texts = [step.text for step in explain(held_open(leader=2, exposed=True)).steps]
     assert texts[0].startswith("Elect no other leader on this evidence")
-    assert texts[3].startswith(
-        "Only where broker 1 is found right: let broker 1 lead, for a new copy is taken from the"
-    )
+    assert texts[3].startswith(f"{ONLY_THEN}let broker 1 lead, for a new copy is taken from the")
 
 
 def test_no_copy_is_named_where_another_finding_leaves_open_who_is_right() -> None:
@@ -278,7 +291,7 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
 def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() -> None:
     said = explain(finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
     assert said.steps[0].text.startswith("Have the transaction ended as it was. The plan says whether it is proven")
-    assert said.steps[0].run == "parallax repair plan a -c CONFIG"
+    assert said.steps[0].run.startswith("parallax repair plan a -o parallax-orders-0-repair.json -c CONFIG\n")
 
 
 @pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])
@@ -299,12 +312,17 @@ def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
     assert over(FindingStatus.DISMISSED, leans_on=["aaaa"]).startswith("Another finding, named above")
     assert over(FindingStatus.RESOLVED, resolution="healed").startswith("It is over: the replicas agreed when")
     assert over(FindingStatus.RESOLVED, resolution="agreed").startswith("It is over, and that proves no replica right")
+    open_no_more = replace(finding({}, status=FindingStatus.RESOLVED), kind=FindingKind.READ_COMMITTED_FROZEN)
+    open_no_more = replace(open_no_more, evidence=json.dumps({"resolution": "evidence_compacted"}))
+    assert "the transaction is open no more. That proves nothing of how" in explain(open_no_more).now
     assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
 
 
 def test_it_says_when_the_replicas_were_asked() -> None:
     decided = f"asked {EVENT.decided_at:%Y-%m-%d %H:%M:%SZ}. It may not hold"
     assert decided in explain(finding(PROVEN)).asked
+    assert "A running job goes on asking" in explain(finding(PROVEN)).asked
+    assert "goes on asking" not in explain(finding(PROVEN, status=FindingStatus.RESOLVED)).asked
     evidence = json.dumps({"asked_at_ms": 1_700_000_000_000})
     assert "asked 2023-11-14 22:13:20Z. It may" in explain(replace(finding(PROVEN), evidence=evidence)).asked
     assert "may not hold" not in explain(finding(PROVEN, status=FindingStatus.RESOLVED)).asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict
 from parallax.findings.finding import claim_of, is_exposed, made
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
+from parallax.sides import Shows, Side
 
 SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
 
@@ -120,3 +122,25 @@ def test_a_truncated_log_is_named_by_where_the_epoch_ends_that_it_was_read_in(
     event = made("f", FindingStatus.CONFIRMED, claim, decision, answers, None, datetime.now(UTC))
     assert (event.offset, claim_of(event).offset, claim_of(event).lost_to) == (named, named, 50)
     assert f"truncated to offset {named}:" in event.summary
+
+
+def test_the_record_that_a_finding_is_about_stays_the_same_when_it_is_over() -> None:
+    """A deletion at offset 1 was missed by broker 2, which shows the value at offset 0."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    c = Claim("s", Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, "orders", 0, 2, offset=1)
+    value = KeyShown(RecordShown(0, "committed", value_size=5), True, 0, 0)
+    back = Answers({2: ReplicaAnswer(2, key=value), 1: ReplicaAnswer(1, key=KeyShown(None, True, 1, 0))}, leader=1)
+    gone = Answers({b: ReplicaAnswer(b, key=KeyShown(None, True, 1, 0)) for b in (1, 2)}, leader=1)
+    newer = Answers(
+        {b: ReplicaAnswer(b, key=replace(value, visible=RecordShown(9, "committed", value_size=5))) for b in (1, 2)}
+    )
+    sure = Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides={Side(Shows.NO_VALUE): (1,)})
+    over = Decision(Verdict.DISMISSED, c.kind, "r")
+    confirmed = made("f", FindingStatus.CONFIRMED, c, sure, back, None, at)
+    assert confirmed.record_offset == 0
+    for answers in (gone, newer):
+        unsettled = made("f", FindingStatus.UNSETTLED, c, over, answers, confirmed, at)
+        resolved = made("f", FindingStatus.RESOLVED, c, over, answers, unsettled, at)
+        assert [unsettled.record_offset, resolved.record_offset] == [0, 0]
+    again = made("f", FindingStatus.CONFIRMED, c, sure, replace(newer, leader=1), resolved, at)
+    assert again.record_offset == 9

@@ -306,12 +306,28 @@ def test_a_resolved_event_says_whether_the_replica_is_right_again_or_only_the_tr
     manager.stop()
     gone, healed = (e for e in events(settings) if e.status is FindingStatus.RESOLVED)
     was = "Broker 2 showed the rolled-back record at offset 10 of orders-0 as committed."
-    assert gone.summary.startswith(f"{was} Not healed: broker 2 held neither")
+    assert gone.summary.startswith(f"{was} Not healed: broker 2 did not hold the record at offset 10 any more")
     assert "was gone from its log" in gone.summary
     assert json.loads(gone.evidence)["resolution"] == "evidence_compacted"
     asked = f"{asked_at(healed):%Y-%m-%d %H:%M:%SZ}"
     assert healed.summary == f"{was} Healed: every replica showed offset 10 as aborted, asked {asked}."
     assert json.loads(healed.evidence)["resolution"] == "healed"
+
+
+@pytest.mark.parametrize("repaired", ["Repair aaaa wrote an ABORT marker.", ""])
+def test_the_end_of_a_transaction_that_was_open_says_whether_a_repair_is_on_record(
+    start: Start, settings: Settings, repaired: str
+) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas, repaired=lambda finding: repaired)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = agree
+    watch.until(lambda s: s.resolved_total == 1)
+    manager.stop()
+    said = events(settings)[-1].summary
+    assert (f"Repaired: {repaired} While broker 2 held" if repaired else "Over for consumers: broker 2 held") in said
+    assert "misled" not in said
 
 
 def test_an_unreachable_replica_does_not_resolve_a_finding(start: Start) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from test_findings_table import EVENT
 
+from parallax.findings.finding import Finding
 from parallax.findings.naming import FindingNotNamedError
 from parallax.findings.report import (
+    Facts,
     Wanted,
     as_document,
     listed,
@@ -21,7 +23,7 @@ from parallax.findings.report import (
     print_findings,
 )
 from parallax.findings.table import FindingsTable
-from parallax.model import FindingKind, FindingStatus
+from parallax.model import NOBODY, FindingKind, FindingStatus
 
 
 @pytest.fixture
@@ -222,6 +224,34 @@ class TestWhatIsAskedFor:
         assert "confirmed (asked 2023-11-14 22:13:20Z): Broker 2 shows it." in text
         assert "What each broker answered, asked 2023-11-14 22:13:20Z:" in text
 
+    def test_each_event_says_what_is_another_than_before_and_whether_consumers_see_it(self, tmp_path: Path) -> None:
+        held = replace(EVENT, finding_id="e" * 32, exposed=False, kind=FindingKind.READ_COMMITTED_FROZEN)
+        seen = replace(held, exposed=True, kind=FindingKind.ABORTED_RECORD_COMMITTED)
+        FindingsTable(str(tmp_path)).append([held, seen, replace(seen, broker=NOBODY)])
+        stream = io.StringIO()
+        print_finding(str(tmp_path), "eeee", to=stream, repairs=lambda f: (f"Repair of {f.topic}.",))
+        text = " ".join(stream.getvalue().split())
+        assert "Z confirmed (asked" in text
+        assert "Z confirmed as aborted_record_committed, and consumers see it (asked" in text
+        assert "Z confirmed, and consumers may see it (asked" in text
+        assert f"Repair of {EVENT.topic}." in text
+
+    def test_who_has_nothing_of_what_was_asked_for_is_said_to_have_none(self, tmp_path: Path) -> None:
+        record = {"offset": 0, "outcome": "committed", "producer_id": -1}
+        replicas = {"1": {"committed": [], "markers": []}, "2": {"committed": [record], "markers": []}}
+        event = replace(EVENT, finding_id="e" * 32, evidence=json.dumps({"replicas": replicas}))
+        FindingsTable(str(tmp_path)).append([event])
+        stream = io.StringIO()
+        print_finding(str(tmp_path), "eeee", to=stream)
+        (row,) = (line for line in stream.getvalue().splitlines() if "has of the offsets asked for" in line)
+        assert row.split()[-2:] == ["none", "0"]
+        assert "end markers" not in stream.getvalue()
+
+    def test_a_list_says_that_a_job_goes_on_asking(self, tmp_path: Path) -> None:
+        FindingsTable(str(tmp_path)).append([EVENT])
+        print_findings(str(tmp_path), to=(stream := io.StringIO()))
+        assert "A running job goes on asking, and records only what changes" in stream.getvalue()
+
     def test_an_explanation_is_text_or_a_document(self, many: str) -> None:
         texts = []
         for output in ("text", "json"):
@@ -232,13 +262,18 @@ class TestWhatIsAskedFor:
         assert json.loads(texts[1])["finding_id"] == "c" * 32
 
     def test_what_else_is_on_record_is_told_beside_it(self, many: str) -> None:
+        def on_record(finding: Finding) -> Facts:
+            return Facts((f"{finding.finding_id}: away",), (f"{finding.finding_id}: repaired",))
+
         texts = []
         for output in ("text", "json"):
             stream = io.StringIO()
-            print_explanation(many, "cccc", output, to=stream, on_record=lambda f: (f"{f.finding_id}: away",))
+            print_explanation(many, "cccc", output, to=stream, on_record=on_record)
             texts.append(stream.getvalue())
         assert f"prove nothing about who is right\n{'c' * 32}: away" in texts[0]
+        assert f"On record about repairs\n{'c' * 32}: repaired" in texts[0]
         assert json.loads(texts[1])["on_record"] == [f"{'c' * 32}: away"]
+        assert json.loads(texts[1])["repairs"] == [f"{'c' * 32}: repaired"]
 
     def test_an_id_that_names_nothing_is_refused(self, many: str) -> None:
         for command in (print_finding, print_explanation):

@@ -116,6 +116,47 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_says_not_who
         assert "misled" not in text
 
 
+WITHOUT_A_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
+
+
+def ended(c: Claim, resolution: Resolution, repaired: str = "") -> str:
+    gone = "broker 2 holds neither the transaction open nor its record at offset 10"
+    return resolved(c, Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution), Answers({}), repaired)
+
+
+@pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
+@pytest.mark.parametrize("resolution", WITHOUT_A_TRACE)
+def test_a_transaction_that_is_open_no_more_is_over_for_consumers_and_has_misled_none(
+    kind: FindingKind, resolution: Resolution
+) -> None:
+    text = ended(claim(kind), resolution)
+    assert "Over for consumers: broker 2 held neither the transaction open" in text
+    assert "consumers in read_committed had got nothing beyond it there, and no wrong value by that." in text
+    assert text.endswith("How broker 2 ended it was not seen: its record was gone.")
+    assert "misled" not in text
+    assert "Not healed" not in text
+
+
+@pytest.mark.parametrize("resolution", WITHOUT_A_TRACE)
+def test_what_a_repair_on_record_has_mended_is_said_to_be_repaired(resolution: Resolution) -> None:
+    text = ended(claim(FindingKind.READ_COMMITTED_FROZEN), resolution, "Repair aaaa wrote a COMMIT marker.")
+    assert "Repaired: Repair aaaa wrote a COMMIT marker. While broker 2 held the transaction open," in text
+    assert "misled" not in text
+    assert "not seen" not in text
+
+
+def test_no_transaction_that_all_held_open_has_misled_anybody() -> None:
+    c = replace(claim(FindingKind.READ_COMMITTED_FROZEN), spread=True)
+    assert "misled" not in ended(c, Resolution.SUPERSEDED)
+    assert "misled" in ended(replace(c, kind=FindingKind.ABORTED_RECORD_COMMITTED), Resolution.SUPERSEDED)
+
+
+def test_consumers_of_a_record_that_was_shown_wrongly_were_misled() -> None:
+    text = ended(claim(FindingKind.ABORTED_RECORD_COMMITTED), Resolution.COMPACTED, "Repair aaaa wrote a marker.")
+    assert "Not healed: " in text
+    assert "consumers that had read it before were misled, and later ones were not." in text
+
+
 def test_a_log_that_lost_its_head_is_said_to_begin_where_it_begins_now() -> None:
     text = said(claim(FindingKind.LOG_HEAD_MISSING, offset=5), replica(1), replica(2, log_start_offset=4))
     assert "on broker 2 begins at offset 4" in text

@@ -16,7 +16,8 @@ from tests.unit.guard.looking import HOUR, PLACE, START, tick
 from tests.unit.guard.test_recall import ALL, history, record
 
 MINUTE = 60_000
-BACK = "Broker 2 was away from 2023-11-14 22:23:20 UTC to"
+SINCE = "2023-11-14 22:23:20 UTC at the latest (it lacked nothing at 2023-11-14 22:22:19 UTC)"
+BACK = f"Broker 2 was away from {SINCE} to"
 
 
 def facts(storage: Path, at: int, place: TopicPartition = PLACE, skew: int = 0) -> list[str]:
@@ -65,13 +66,13 @@ def test_what_is_kept_still_is_told_in_the_present(tmp_path: Path, monkeypatch: 
     returned(tmp_path, 5)
     monkeypatch.setattr("time.time", lambda: (START + 12 * MINUTE) / 1000)
     (said,) = facts(tmp_path, 12 * MINUTE)
-    assert "2023-11-14 22:23:20 UTC on: what it lacks is kept until 2023-11-14 23:22:" in said
+    assert f"{SINCE} on: what it lacks is kept until 2023-11-14 23:22:" in said
 
 
 def test_one_that_lasts_and_what_came_later_or_elsewhere(tmp_path: Path) -> None:
     returned(tmp_path, 5)
     (said,) = facts(tmp_path, 12 * MINUTE)
-    assert said.startswith("Broker 2 was away from 2023-11-14 22:23:20 UTC on: what it lacked was kept until")
+    assert said.startswith(f"Broker 2 was away from {SINCE} on: what it lacked was kept until")
     assert facts(tmp_path, 5 * MINUTE) == [], "what came later explains nothing"
     assert facts(tmp_path, HOUR, TopicPartition("orders", 1)) == []
 
@@ -109,3 +110,15 @@ def test_one_that_was_back_while_its_topic_was_held_is_said_to_be_so(tmp_path: P
     said = facts(tmp_path, HOUR)[0]
     assert said.startswith(f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked was kept until 2023-11-14 22:2")
     assert said.endswith("at least, and it was back while nothing was cleaned yet.")
+
+
+def test_one_that_was_away_and_then_behind_is_said_to_have_been_both(tmp_path: Path) -> None:
+    ticks = history(away_from=10 * MINUTE, until=12 * MINUTE)
+    record(
+        tmp_path,
+        *ticks,
+        tick(12 * MINUTE, {1: 22, 2: 19, 3: 22}, (1, 3)),
+        tick(13 * MINUTE, dict.fromkeys(ALL, 23), ALL),
+    )
+    (said,) = facts(tmp_path, HOUR)
+    assert said.startswith(f"Broker 2 was away, then behind from {SINCE} to 2023-11-14 22:26:20 UTC: ")

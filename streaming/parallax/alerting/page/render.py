@@ -27,7 +27,8 @@ from parallax.findings.explain import explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.happenings import AskedAgain
 from parallax.findings.incident import group_of, tally_of
-from parallax.findings.report import OVER, answers_of, key_text, sections
+from parallax.findings.report import NO_FACTS, OVER, Facts, key_text, sections
+from parallax.findings.side_by_side import answers_of
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.guard.words import audit_in_words, in_words, late_in_short, late_in_words, summed, unwatched_in_words
 from parallax.model import FindingStatus, TopicPartition
@@ -279,7 +280,7 @@ class Renderer:
         finding: Finding,
         events: Sequence[Finding],
         standing: Iterable[Finding],
-        on_record: Sequence[str],
+        on_record: Facts,
         status: Status,
         *,
         token: str,
@@ -337,7 +338,7 @@ def finding_values(
     events: Sequence[Finding],
     standing: Iterable[Finding],
     runbook: str = RUNBOOK,
-    on_record: Sequence[str] = (),
+    on_record: Facts = NO_FACTS,
     shell: Shell = ANYWHERE,
 ) -> dict[str, Any]:
     """What finding_body.html shows.
@@ -347,7 +348,7 @@ def finding_values(
         events: of this finding and, maybe, of others.
         standing: the last events of all findings: the advice goes by what else stands about the partition.
         runbook: where that is.
-        on_record: what else is on record about the replicas of its partition.
+        on_record: what else is on record beside a finding.
         shell: how printed commands name the cluster and the job.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
@@ -367,7 +368,7 @@ def finding_values(
         "over": "" if finding.stands else OVER,
         "facts": {
             "First suspected": f"{finding.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC",
-            "First offset that differs": None if finding.is_incident else finding.offset,
+            "Offset of the record": None if finding.is_incident else finding.record_offset,
             "Key": key_text(finding),
             counted_in_words(group_of(finding)).capitalize(): count,
             "Producer id": None if finding.producer_id < 0 else finding.producer_id,

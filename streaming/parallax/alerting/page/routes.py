@@ -52,7 +52,7 @@ class Page:
         status: says what stands at the moment of a snapshot.
         users: who may act on it.
         renderer: makes the pages.
-        on_record: what else is on record about the replicas of a finding's partition.
+        on_record: what else is on record beside a finding.
         compared: how far partitions were compared over the last hour.
         asking: asks the brokers for the records of a finding, when somebody wants it; None where nobody can.
     """

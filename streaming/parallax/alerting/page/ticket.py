@@ -15,7 +15,7 @@ from parallax.alerting.page.timeline import recorded
 from parallax.config import AlertingSettings
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
-from parallax.findings.report import OnRecord
+from parallax.findings.report import NO_FACTS, OnRecord
 from parallax.findings.table import read_events
 from parallax.output import output
 from parallax.shell import ANYWHERE, Shell
@@ -27,7 +27,7 @@ def write_report(
     storage: str,
     wanted: Sequence[str],
     file: Path,
-    on_record: OnRecord = lambda _: (),
+    on_record: OnRecord = lambda _: NO_FACTS,
     alerting: AlertingSettings | None = None,
     shell: Shell = ANYWHERE,
 ) -> int:
@@ -37,7 +37,7 @@ def write_report(
         storage: ``storage.path`` of the job.
         wanted: ids of findings, or the beginnings of them; all that stand where there are none.
         file: where to.
-        on_record: what else is on record about the replicas of a finding's partition.
+        on_record: what else is on record beside a finding.
         alerting: has the cluster's name, and where the runbook is; the defaults where it is None.
         shell: how printed commands name the cluster and the job.
 

@@ -115,7 +115,8 @@ def _of_answers(
 
 
 def _own(finding: Finding) -> set[int]:
-    return set() if finding.is_incident else {o for o in (finding.offset, finding.marker_offset) if o >= 0}
+    places = finding.record_offset, finding.offset, finding.marker_offset
+    return set() if finding.is_incident else {o for o in places if o >= 0}
 
 
 def offsets_of(finding: Finding) -> list[int]:

@@ -6,21 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from urllib.parse import quote
 
 from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, commands
-from parallax.alerting.listing import ALARMS, FindingState, headline, over_in_words, state_of, what_it_was
+from parallax.alerting.listing import (
+    ALARMS,
+    FindingState,
+    headline,
+    is_worse,
+    over_in_words,
+    state_of,
+    turn_of,
+    what_it_was,
+)
+from parallax.alerting.places import Places
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import runbook_of
 from parallax.findings.finding import Finding
-from parallax.findings.repair import record_offset, show_record
+from parallax.findings.repair import show_record
 from parallax.model import Severity, TopicPartition, broker_label
-from parallax.runbook import RUNBOOK, section
-from parallax.shell import ANYWHERE, Shell
+from parallax.runbook import section
 
 _OF_THE_JOB = -2
 """In place of a partition: the group of one condition of the job, whose name stands for the topic."""
 _ACKNOWLEDGED = "acknowledged"
+TURN = "turn"
+"""The annotation that says of a finding that it is another than the receiver was told."""
 _OUTCOME = "resolved_description"
 """The annotation that says what came of it, once that is known; the rules have one of this name."""
 
@@ -46,31 +56,6 @@ class Status(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     """It stands, and somebody has said that no more alarm is wanted."""
     RESOLVED = "resolved"
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """What messages say of where things are.
-
-    Attributes:
-        cluster: ``alerting.cluster``.
-        runbook: address of the runbook.
-        page: ``alerting.external_url``; empty: messages link to no page.
-        shell: how commands name the cluster and the job.
-    """
-
-    cluster: str = ""
-    runbook: str = RUNBOOK
-    page: str = ""
-    shell: Shell = ANYWHERE
-
-    def named(self, what: str) -> str:
-        """What it is, and of which cluster."""
-        return f"{what} (cluster {self.cluster})" if self.cluster else what
-
-    def page_of(self, path: str = "") -> str:
-        """The address of a page; empty where nothing is known of it."""
-        return f"{self.page.rstrip('/')}/{path}" if self.page else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +118,21 @@ class Alert:
         return one.severity
 
     @property
-    def is_graver_than_told(self) -> bool:
-        """Whether it has become critical since the receiver was told that it was not."""
-        if self.told is None or self.severity is not Severity.CRITICAL:
+    def told_state(self) -> str | None:
+        """The state that the receiver was told; None where it was told none, or one of another version."""
+        before = (self.told or "").removesuffix(f" {_ACKNOWLEDGED}")
+        return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
+
+    @property
+    def is_worse_than_told(self) -> bool:
+        """Whether it is critical, and graver than the receiver was told: somebody has to be asked anew."""
+        before = self.told_state
+        if before is None:
             return False
-        before = self.told.removesuffix(f" {_ACKNOWLEDGED}")
-        is_known = before in CONDITIONS or before in {str(state) for state in FindingState}
-        return is_known and replace(self, state=before).severity is not Severity.CRITICAL
+        if self.is_of_the_job:
+            is_critical = self.severity is Severity.CRITICAL
+            return is_critical and replace(self, state=before).severity is not Severity.CRITICAL
+        return is_worse(FindingState(before), FindingState(self.state))
 
     @property
     def rank(self) -> int:
@@ -161,15 +154,17 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
     state, said = state_of(finding), acknowledgement_of(finding)
     name, broker = ALARMS[state].name, broker_label(finding.broker)
     summary = places.named(headline(state, finding.kind, broker, f"{finding.topic}-{finding.partition}"))
+    turn = "" if said is not None else _turn(known, state)
     annotations = {
-        "summary": summary if said is None else f"Acknowledged by {said.by}, and stands: {summary}",
+        TURN: turn,
+        "summary": f"{turn}{summary}" if said is None else f"Acknowledged by {said.by}, and stands: {summary}",
         "description": finding.summary,
         "kind": str(finding.kind),
         "broker_id": broker,
-        "record_offset": str(record_offset(finding)),
-        "command": places.shell.parallax("findings", "explain", finding.finding_id),
+        "record_offset": str(finding.record_offset),
+        "command": places.explain(finding.finding_id),
         "record_command": show_record(finding, places.shell),
-        "page_url": places.page_of(f"findings/{quote(finding.finding_id, safe='')}"),
+        "page_url": places.page_of_finding(finding.finding_id),
         "runbook_url": section(places.runbook, name),
         "kind_runbook_url": runbook_of(finding, places.runbook),
     }
@@ -190,6 +185,18 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         annotations={what: text for what, text in annotations.items() if text},
         is_acknowledged=said is not None,
     )
+
+
+def _turn(known: Alert | None, state: FindingState) -> str:
+    """What is said before the headline of a finding that is another than the receiver was told; else empty."""
+    if known is None:
+        return ""
+    if known.told is None:  # it is being told
+        return known.annotations.get(TURN, "")
+    before = known.told_state
+    if before is not None and before != state:
+        return turn_of(FindingState(before), state)
+    return "No longer acknowledged: " if known.told.endswith(_ACKNOWLEDGED) else ""
 
 
 def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:
@@ -248,4 +255,5 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
         summary = places.named(over_in_words(place, kind))
         how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
-    return replace(alert, ends_at=at, annotations={**alert.annotations, "summary": summary, "description": how})
+    said = {what: text for what, text in alert.annotations.items() if what != TURN}
+    return replace(alert, ends_at=at, annotations={**said, "summary": summary, "description": how})

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from parallax.addresses import is_address
-from parallax.alerting.webhook.alerts import Alert, Places, Status, is_of_the_job
+from parallax.alerting.places import Places
+from parallax.alerting.webhook.alerts import TURN, Alert, Status, is_of_the_job
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
 from parallax.counts import agreed, counted
@@ -130,6 +131,8 @@ def _description(alert: Alert, message: Message) -> str:
     stands = {Status.FIRING: f"({_NOT_SO[Status.FIRING]}) " if message.is_in_part else "", Status.RESOLVED: "(over) "}
     known = f"(acknowledged by {by}, who says: {comment}) "
     said = alert.annotations.get("description", "").removesuffix(f" {in_words(by, comment)}")
+    if alert is not message.alerts[0]:  # of the first one, the title says it
+        said = f"{alert.annotations.get(TURN, '')}{said}"
     return f"{stands.get(alert.status, known)}{said}"
 
 

@@ -17,16 +17,8 @@ from random import Random
 from typing import NamedTuple
 
 from parallax.alerting.conditions import Suffered
-from parallax.alerting.webhook.alerts import (
-    Alert,
-    Places,
-    Status,
-    group_of,
-    is_of_the_job,
-    of_condition,
-    of_finding,
-    over,
-)
+from parallax.alerting.places import Places
+from parallax.alerting.webhook.alerts import Alert, Status, group_of, is_of_the_job, of_condition, of_finding, over
 from parallax.backoff import backoff
 from parallax.findings.finding import Finding
 from parallax.model import TopicPartition
@@ -68,7 +60,7 @@ class Message:
             gravest first. Before all of these what was acknowledged, where the message is about that alone.
         key: the same for the same message, however often it is sent.
         turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as
-            far as the receiver may know; twice more each time that it has become critical.
+            far as the receiver may know; twice more each time that it has become worse (`Alert.is_worse_than_told`).
     """
 
     group: TopicPartition
@@ -78,7 +70,7 @@ class Message:
 
     @property
     def rounds(self) -> int:
-        """How often it has asked for somebody again: after all of it had been acknowledged, or since it is critical."""
+        """How often it has asked for somebody again: after all of it had been acknowledged, or since it is worse."""
         return self.turns // 2
 
     @property
@@ -293,9 +285,10 @@ class Outbox:
         news = {alert.status for alert in mine if alert.is_news}
         if Status.ACKNOWLEDGED in news and Status.FIRING not in news:
             mine.sort(key=lambda a: not (a.status is Status.ACKNOWLEDGED and a.is_news))
-        group.turns += says != group.turns % 2
-        if any(alert.status is Status.FIRING and alert.is_graver_than_told for alert in mine):
-            group.turns += 2  # Somebody may have taken it on where we cannot see it, while it was a warning.
+        if says != group.turns % 2:
+            group.turns += 1
+        elif any(alert.status is Status.FIRING and alert.is_worse_than_told for alert in mine):
+            group.turns += 2  # Somebody may have taken it on where we cannot see it, while it was less grave.
         stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
         said = json.dumps([place, group.delivered_at, stands])
         key = hashlib.sha256(said.encode()).hexdigest()

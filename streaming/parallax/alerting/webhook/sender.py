@@ -23,7 +23,8 @@ from pydantic import SecretStr
 
 from parallax.addresses import is_address
 from parallax.alerting.conditions import Suffered
-from parallax.alerting.webhook.alerts import Places, is_of_the_job
+from parallax.alerting.places import Places
+from parallax.alerting.webhook.alerts import is_of_the_job
 from parallax.alerting.webhook.bodies import Body, bodies
 from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record

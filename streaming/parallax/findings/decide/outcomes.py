@@ -136,7 +136,9 @@ def _outcome_without_record(case: Case) -> Decision:
         return case.pending(unread)
     if (past := _was_shown(case, "does not hold it any more")) is not None:
         return past
-    gone = f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}"
+    gone = f"broker {claim.broker} does not hold the record at offset {claim.first_offset} any more"
+    if claim.kind in OPEN_KINDS:
+        gone = f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}"
     if (lost := gone_everywhere(case, gone)) is not None:
         return lost
     if (healed := repaired(case)) is not None:

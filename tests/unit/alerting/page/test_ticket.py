@@ -12,6 +12,7 @@ from parallax.alerting.page.ticket import write_report
 from parallax.config import AlertingSettings
 from parallax.errors import SetupError
 from parallax.findings.naming import FindingNotNamedError
+from parallax.findings.report import Facts
 from parallax.model import FindingStatus
 from tests.pages import Job, finding, progress
 
@@ -75,9 +76,13 @@ def test_it_draws_the_offsets_around_the_time_when_it_was_suspected(job: Job, tm
 
 def test_it_tells_what_else_is_on_record(job: Job, tmp_path: Path) -> None:
     write_report(
-        job.storage, ["aaaa"], tmp_path / "report.html", lambda finding: (f"{finding.topic} <away>", "and back")
+        job.storage,
+        ["aaaa"],
+        tmp_path / "report.html",
+        lambda finding: Facts((f"{finding.topic} <away>", "and back"), ("repaired",)),
     )
     text = (tmp_path / "report.html").read_text()
+    assert "On record about repairs</h3><ul><li>repaired</li></ul>" in text
     assert "which prove nothing about who is right</h3><ul><li>orders &lt;away&gt;</li><li>and back</li></ul>" in text
 
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from parallax.alerting.conditions import CONDITIONS, OUTAGE, Suffered
-from parallax.alerting.webhook.alerts import Places, of_condition, of_finding, over
+from parallax.alerting.places import Places
+from parallax.alerting.webhook.alerts import of_condition, of_finding, over
 from parallax.model import Severity, TopicPartition
 from parallax.shell import Shell
 from tests.samples import finding

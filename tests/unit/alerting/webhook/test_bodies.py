@@ -7,13 +7,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from parallax.alerting.webhook.alerts import Places
+from parallax.alerting.places import Places
 from parallax.alerting.webhook.bodies import MOST_ALERTS, bodies
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.config import WebhookSettings
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
-from parallax.model import FindingStatus
+from parallax.model import FindingKind, FindingStatus
 from parallax.shell import Shell
 from tests.samples import finding
 
@@ -254,10 +254,33 @@ def test_what_becomes_worse_is_another_incident_at_pagerduty_and_all_end_togethe
     ((again, second),) = events(replace(finding("a"), exposed=True))
     assert again == "trigger"
     assert second != first, "while an incident is acknowledged PagerDuty notifies nobody of it"
-    assert events(replace(finding("a"), status=FindingStatus.SPREAD)) == [("trigger", second)]
-    assert events(known(finding("a"))) == [("acknowledge", first), ("acknowledge", second)]
-    assert events() == [("resolve", first), ("resolve", second)]
+    ((worse, third),) = events(replace(finding("a"), status=FindingStatus.SPREAD))
+    assert (worse, third not in (first, second)) == ("trigger", True), "who took it on there is asked again"
+    assert events(known(finding("a"))) == [("acknowledge", key) for key in (first, second, third)]
+    assert events() == [("resolve", key) for key in (first, second, third)]
     assert events(finding("b")) == [("trigger", first)], "that one is over: it is a new one there as well"
+
+
+def test_what_has_become_worse_than_was_told_says_so_until_that_is_told() -> None:
+    outbox = Outbox(Pace(repeat_s=3600), Random(1), LAB)
+
+    def text(now: float, *standing: Finding) -> str:
+        outbox.observe(standing, now)
+        told = outbox.due(now + 3600)
+        assert told is not None
+        outbox.delivered(told, now + 3600)
+        (body,) = bodies(told, SLACK, LAB)
+        return str(body["text"])
+
+    held = finding("a", kind=FindingKind.READ_COMMITTED_FROZEN)
+    seen = replace(held, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
+    assert "worse" not in text(0, held)
+    assert text(10_000, seen).startswith("*FIRING* It has become worse: Broker 2 shows rolled-back records of")
+    assert "worse" not in text(20_000, seen), "that is known by now"
+    assert text(30_000, held).startswith("*FIRING* It has changed: ")
+    of_two = text(40_000, finding("b", partition=0, status=FindingStatus.SPREAD), seen)
+    assert "• It has become worse: Broker 2" in of_two, "the title is about the other one"
+    assert "worse" not in text(50_000)
 
 
 def test_messages_link_to_the_page_and_to_the_runbook() -> None:

@@ -287,7 +287,7 @@ def test_an_acknowledgement_of_one_finding_of_several_is_told_as_that_and_the_ot
     assert told.delivered(30).status is Status.FIRING, "one has become worse"
     told.observe(known(finding("a")), known(finding("b")))
     whole = told.delivered(30)
-    assert (whole.status, whole.is_in_part, whole.rounds) == (Status.ACKNOWLEDGED, False, 0)
+    assert (whole.status, whole.is_in_part, whole.rounds) == (Status.ACKNOWLEDGED, False, 1)
 
 
 def test_a_receiver_that_may_have_been_told_of_an_acknowledgement_is_asked_anew(told: Told) -> None:

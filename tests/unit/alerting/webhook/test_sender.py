@@ -20,7 +20,7 @@ import pytest
 import structlog
 from pydantic import ValidationError
 
-from parallax.alerting.webhook.alerts import Places
+from parallax.alerting.places import Places
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
 from parallax.alerting.webhook.sender import Answer, Notifier, Post, Webhooks, _retry_after

@@ -1,0 +1,46 @@
+"""Which record a finding is about: the one that its alert, its page and its commands name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from parallax.model import UNKNOWN, FindingKind
+
+KEPT = "record_offset"
+"""In the evidence of an event by which the difference is not to be seen any more: what the event before was about."""
+
+
+def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
+    """The offset of the record that a finding is about: a value that is there, else the place itself.
+
+    Of a deletion that a replica lacks, that is the value that the replica shows; the finding's own offset is where the
+    key was deleted. What is over is about what it was about.
+
+    Args:
+        kind: of the finding.
+        broker: the accused.
+        places: of its record, its transaction and its end marker, -1 where it has none.
+        evidence: of its last event.
+    """
+    kept = evidence.get(KEPT)
+    if isinstance(kept, int):
+        return kept
+    shown = _value_shown(kind, broker, evidence)
+    return next((place for place in places if place != UNKNOWN), 0) if shown is None else shown
+
+
+def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) -> int | None:
+    """The offset of the key's value where a tombstone is the matter, which the cleaner may have removed everywhere.
+
+    The accused's value; where nobody is accused, the newest one that a replica showed.
+    """
+    if kind is not FindingKind.DELETED_RECORD_RESURRECTED:
+        return None
+    answers = evidence.get("replicas", {})
+    accused = answers.get(str(broker))
+    shown = [(one.get("key") or {}).get("visible") for one in ([accused] if accused else answers.values())]
+    return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
+
+
+__all__ = ["KEPT", "record_offset"]

@@ -1,0 +1,67 @@
+"""What is said of repairs: only of the transaction that a finding is about, and proven only where it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from parallax.model import FindingKind
+from parallax.repair.account import repaired_by, repairs_of
+from parallax.repair.record import Event, EventKind
+from parallax.repair.table import RepairTable
+from tests.samples import finding
+
+STEP = {"number": 1, "producer_id": 7, "start_offset": 4, "end": "commit"}
+HELD = replace(
+    finding("aaaa", kind=FindingKind.READ_COMMITTED_FROZEN), producer_id=7, transaction_start_offset=4, marker_offset=9
+)
+
+
+def recorded(storage: Path, *kinds: EventKind, reason: str = "", **step: object) -> None:
+    table = RepairTable(str(storage))
+    for number, kind in enumerate(kinds):
+        document = {"steps": [STEP | step]} if kind is EventKind.BEGUN else {}
+        at_ms = 1_700_000_000_000 + 1000 * number
+        table.append(Event(kind, "a" * 32, HELD.topic, HELD.partition, at_ms, "me", 1, document, reason))
+
+
+def test_a_repair_that_every_replica_was_read_to_show_is_told_of_in_both_places(tmp_path: Path) -> None:
+    recorded(tmp_path, EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER)
+    said = (
+        "Repair aaaaaaaa wrote a COMMIT marker for its transaction, and every replica was read to show it by "
+        "2023-11-14 22:13:22 UTC."
+    )
+    assert repairs_of(str(tmp_path))(HELD) == (said,)
+    assert repaired_by(str(tmp_path))(HELD) == said
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        (EventKind.INTENDED, "is to write a COMMIT marker; no replica is proven to show it."),
+        (EventKind.STOPPED, "stopped at 2023-11-14 22:13:21 UTC: why. It is not proven that every replica shows it."),
+        (EventKind.CLOSED, "was given up at 2023-11-14 22:13:21 UTC: why. It is not proven"),
+    ],
+)
+def test_what_no_replica_was_read_to_show_is_not_called_repaired(tmp_path: Path, last: EventKind, words: str) -> None:
+    table = RepairTable(str(tmp_path))
+    document = {"below": {}} if last is EventKind.INTENDED else {}
+    table.append(Event(EventKind.BEGUN, "a" * 32, HELD.topic, 0, 1_700_000_000_000, "me", 0, {"steps": [STEP]}))
+    table.append(Event(last, "a" * 32, HELD.topic, 0, 1_700_000_001_000, "me", 1, document, "why."))
+    (said,) = repairs_of(str(tmp_path))(HELD)
+    assert words.removesuffix(".") in said.replace("for its transaction", "").replace("marker ;", "marker;")
+    assert repaired_by(str(tmp_path))(HELD) == ""
+
+
+@pytest.mark.parametrize("other", [{"producer_id": 8}, {"start_offset": 5}])
+def test_a_repair_of_another_transaction_says_nothing(tmp_path: Path, other: dict[str, int]) -> None:
+    recorded(tmp_path, EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER, **other)
+    assert repairs_of(str(tmp_path))(HELD) == ()
+    assert repaired_by(str(tmp_path))(HELD) == ""
+
+
+def test_a_storage_without_repairs_says_nothing(tmp_path: Path) -> None:
+    assert repairs_of(str(tmp_path))(HELD) == ()
+    assert list(tmp_path.iterdir()) == []
