@@ -443,6 +443,7 @@ class Job:
             self._manager.offer(suspects)
         if self._audits is not None:
             self._audits.observe(coverages)
+            self._tell_audits(self._audits)
 
     def _audited(self, report: AuditReport) -> None:
         self.state.update_audit(report)
@@ -454,9 +455,14 @@ class Job:
             self._timekeeper.audited(report)
 
     def _absences_changed(self, absences: Absences) -> None:
-        audits = self._audits
-        due = {} if audits is None else audits.observe_copies(absences.copied)
-        self.state.update_absences(absences, {place: time.time() + s for place, s in due.items()})
+        self.state.update_absences(absences)
+        if (audits := self._audits) is not None:
+            audits.observe_copies(absences.copied)
+            self._tell_audits(audits)
+
+    def _tell_audits(self, audits: AuditSchedule) -> None:
+        now = time.time()
+        self.state.update_audits_at({place: now + seconds for place, seconds in audits.due_in().items()})
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self._differing = frozenset(TopicPartition(one.topic, one.partition) for one in status.standing)

@@ -8,6 +8,7 @@ the job goes on.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,23 +129,28 @@ class AuditSchedule:
         if due or sooner:
             self._wake.set()
 
-    def observe_copies(self, copied: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+    def observe_copies(self, copied: Mapping[TopicPartition, int]) -> None:
         """Take in which partitions have late copies that an audit can compare now.
 
         Args:
             copied: all of them, each with when the newest of its copies was seen, milliseconds since 1970 UTC.
-
-        Returns:
-            In how many seconds the audit of each is due that has one.
         """
         with self._lock:
             waited_for = self._next_at()
             self._copied.observe(copied)
-            times, now = self._copied.times(), self._clock()
             sooner = self._next_at() != waited_for
         if sooner:
             self._wake.set()
-        return {place: max(0.0, at - now) for place, at in times.items()}
+
+    def due_in(self) -> dict[TopicPartition, float]:
+        """In how many seconds the next audit of each partition is due that was not read, or copied, in time."""
+        found: dict[TopicPartition, float] = {}
+        with self._lock:
+            now = self._clock()
+            for waiting in (self._unread, self._copied):
+                for place, at in waiting.times().items():
+                    found[place] = min(found.get(place, math.inf), max(0.0, at - now))
+        return found
 
     def run_due(self) -> bool:
         """Run what is due now; returns whether there was anything."""

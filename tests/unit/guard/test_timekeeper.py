@@ -220,7 +220,8 @@ class Auditing:
 
     def _take(self, said: Absences) -> None:
         self.said = said
-        self.audit_in = self.schedule.observe_copies(said.copied)
+        self.schedule.observe_copies(said.copied)
+        self.audit_in = self.schedule.due_in()
 
     def _audit(self, source: str, places: Sequence[TopicPartition]) -> AuditReport:
         assert list(places) == [PLACE]
