@@ -40,6 +40,8 @@ UNCLEAR = {
     Unclear.NO_TIME: NO_TIME,
     Unclear.REASSIGNED: "it was taken off the broker and given back",
 }
+_MISSED = "tombstones or end markers"
+_UNTOLD = "nobody can tell whether in time"
 
 
 def in_words(absence: Absence, now: float) -> str:
@@ -99,16 +101,17 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
         now: seconds since 1970 UTC.
     """
     anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]
-    others = [one for one in late if one.absence.unclear is not Unclear.REASSIGNED]
+    passed = [one for one in late if one.absence.unclear is None]
+    untold: dict[Unclear, list[Late]] = {}
+    for one in late:
+        if one.absence.unclear not in (None, Unclear.REASSIGNED):
+            untold.setdefault(one.absence.unclear, []).append(one)
     parts = []
-    if others:
-        whose = named(_replica(one) for one in others)
-        copied = (
-            f"{whose} copied its log"
-            if len(others) == 1
-            else f"{counted(len(others), 'replica')} ({whose}) copied their logs"
-        )
-        parts.append(f"{copied} late and may have missed tombstones or end markers that had been cleaned by then")
+    if passed:
+        copied = f"copied {agreed(len(passed), 'its log', 'their logs')} late"
+        parts.append(f"{_replicas(passed)} {copied} and may have missed {_MISSED} that had been cleaned by then")
+    for unclear, those in untold.items():
+        parts.append(f"{_replicas(those)} {agreed(len(those), 'is', 'are')} back, and {_UNTOLD}: {UNCLEAR[unclear]}")
     if anew:
         whose = named(_replica(one) for one in anew)
         since = time_text(min(one.absence.since_ms for one in anew))
@@ -120,14 +123,21 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
 
 def late_in_short(late: Late) -> str:
-    """What is said of one late replica beside its row."""
+    """What is said of one late replica: what it did, or that nobody can tell."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
-    return "it copied records that may have been cleaned before"
+    if late.absence.unclear is not None:
+        return f"it is back, and {_UNTOLD}: {UNCLEAR[late.absence.unclear]}"
+    return f"it copied its log late and may have missed {_MISSED}"
 
 
 def _replica(late: Late) -> str:
     return f"{late.place.name} on broker {late.broker}"
+
+
+def _replicas(late: Collection[Late]) -> str:
+    whose = named(_replica(one) for one in late)
+    return whose if len(late) == 1 else f"{counted(len(late), 'replica')} ({whose})"
 
 
 def unwatched_in_words(topics: Mapping[str, int]) -> str:

@@ -23,6 +23,7 @@ from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
 from parallax.guard.clock import Absence, Late
+from parallax.guard.words import late_in_short
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import time_text
 from parallax.sides import standing
@@ -37,7 +38,6 @@ _IN_PART = {
     Part.LACKING: "offsets of the partition have no verdict",
 }
 _CHECKED = "a difference is being checked"
-_LATE = "it copied its log late and may have missed tombstones or end markers"
 
 _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
 """What has been read and waits for what is written after it."""
@@ -162,11 +162,11 @@ def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
         standing_now.setdefault(finding.place, []).append(finding)
         if finding.place in found:
             found[finding.place] |= {b for b in _named(finding) if (*finding.place, b) in snapshot.replicas}
-    copied_late: dict[TopicPartition, set[int]] = {}
+    copied_late: dict[TopicPartition, dict[int, str]] = {}
     for one in snapshot.absences.late:
-        copied_late.setdefault(one.place, set()).add(one.broker)
+        copied_late.setdefault(one.place, {})[one.broker] = late_in_short(one)
     for place, brokers in found.items():
-        yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), copied_late.get(place, ()))
+        yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), copied_late.get(place, {}))
 
 
 def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
@@ -220,7 +220,7 @@ def _verdicts(
     place: TopicPartition,
     brokers: Collection[int],
     findings: Sequence[Finding],
-    copied_late: Collection[int],
+    copied_late: Mapping[int, str],
 ) -> Verdicts:
     coverage = snapshot.coverage.get(place)
     unknown = unknown_offsets(snapshot).get(place, {})
@@ -245,7 +245,7 @@ def _verdicts(
             compared[broker] = State.LOADING, one.here
     states |= compared
     if not findings:
-        states |= dict.fromkeys(compared.keys() & copied_late, (State.UNKNOWN, _LATE))
+        states |= {b: (State.UNKNOWN, said) for b, said in copied_late.items() if b in compared}
     for finding in findings:
         states |= dict.fromkeys(_named(finding).intersection(brokers), (State.DIVERGED, ""))
     return Verdicts(place, states, unknown, findings, {b: one.here for b, one in hidden.items() if b not in starting})
