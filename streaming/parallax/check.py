@@ -33,7 +33,7 @@ from parallax.guard.timekeeper import clock_of, recorded
 from parallax.guard.words import summed, unwatched_in_words
 from parallax.java import find_java
 from parallax.model import TopicPartition
-from parallax.moments import FOREVER_MS, span_text
+from parallax.moments import FOREVER_MS, roughly, span_text
 from parallax.preflight import by_broker, check_folder, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized
@@ -47,7 +47,7 @@ from parallax.views.event_log import EventLogError
 from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
 from parallax.views.objects import Objects, StoreError
-from parallax.views.outages import longest_outages
+from parallax.views.outages import Outage, longest_outages
 from parallax.views.pause import PauseError, in_words, paused
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
@@ -419,7 +419,7 @@ def _spaceless(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: s
     return ""
 
 
-def _outages(storage: str) -> Mapping[int, timedelta]:
+def _outages(storage: str) -> Mapping[int, Outage]:
     """The longest outage that is recorded of each broker; none where nothing can be read."""
     from deltalake.exceptions import DeltaError
     from pyarrow import ArrowException
@@ -431,7 +431,7 @@ def _outages(storage: str) -> Mapping[int, timedelta]:
 
 
 def _exposure(
-    topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, timedelta], settings: Settings
+    topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, Outage], settings: Settings
 ) -> tuple[Result, str]:
     hosting = {broker for partition in topic.partitions.values() for broker in partition.replicas}
     replicas = max((len(p.replicas) for p in topic.partitions.values()), default=0)
@@ -451,14 +451,16 @@ def _exposure(
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
         f"delete.retention.ms ({_long(kept)}) may miss tombstones and end markers for good."
     )
-    away = ((outage, broker) for broker, outage in outages.items() if broker in hosting)
-    outage, broker = max(away, default=(timedelta(), -1))
-    if outage > kept:
-        return (
-            Result.NOTE,
-            f"{text} Broker {broker} was away for {_long(outage)}: raise it, and audit the topic.",
-        )
-    return Result.FINE, text + (f" The longest outage that is recorded took {_long(outage)}." if outage else "")
+    away = [(outage.took, broker) for broker, outage in outages.items() if broker in hosting]
+    if not away:
+        return Result.FINE, text
+    took, broker = max(away)
+    said = f"broker {broker} did not answer for {roughly(took.total_seconds())}"
+    if not outages[broker].is_over:
+        said += ", and has not answered since"
+    if took > kept:
+        return Result.NOTE, f"{text} By what is recorded, {said}: raise it, and audit the topic."
+    return Result.FINE, f"{text} The longest outage on record: {said}."
 
 
 def _long(span: timedelta) -> str:
