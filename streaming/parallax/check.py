@@ -30,7 +30,8 @@ from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded
 from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import clock_of, recorded
-from parallax.guard.words import summed, unwatched_in_words
+from parallax.guard.words import summed
+from parallax.guard.words import unwatched_in_words as too_short_in_words
 from parallax.java import find_java
 from parallax.model import TopicPartition
 from parallax.moments import FOREVER_MS, roughly, span_text
@@ -48,6 +49,7 @@ from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
 from parallax.views.objects import Objects, StoreError
 from parallax.views.outages import Outage, longest_outages
+from parallax.views.watching import job_runs, unwatched_in_words
 from parallax.views.pause import PauseError, in_words, paused
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
@@ -60,6 +62,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)
+    yield from _job(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)
     yield from receivers(settings.alerting)
@@ -137,6 +140,14 @@ def _store(objects: Objects) -> Line:
     if not is_refused:
         return Line("storage", Result.WRONG, f"{objects.uri}: {NOT_HONOURED}.")
     return Line("storage", Result.FINE, f"{objects.uri} can be written, and refuses a put where there is an object.")
+
+
+def _job(path: str) -> Iterator[Line]:
+    """Whether a job watches; nothing where nobody can tell."""
+    if said := unwatched_in_words(path):
+        yield Line("job", Result.NOTE, f"{said}.")
+    elif job_runs(path):
+        yield Line("job", Result.FINE, "one runs on this storage.")
 
 
 def _paused(path: str) -> Iterator[Line]:
@@ -445,7 +456,7 @@ def _exposure(
         return Result.FINE, f"{count}, {replicas} replicas, cleanup.policy {policy}: compared record by record."
     retention_ms = min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS)
     if leaves_no_time(retention_ms, settings.guard.clock_skew_ms, settings.read.request_timeout_ms):
-        return Result.NOTE, f"{count}, {replicas} replicas: {unwatched_in_words({topic.name: retention_ms})}."
+        return Result.NOTE, f"{count}, {replicas} replicas: {too_short_in_words({topic.name: retention_ms})}."
     kept = timedelta(milliseconds=retention_ms)
     text = (
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "

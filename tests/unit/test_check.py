@@ -131,6 +131,7 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
     assert list(found) == [
         "JDK",
         "storage",
+        "job",
         "metrics",
         "webhooks",
         "heartbeat",
@@ -142,7 +143,7 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
         "topic orders",
     ]
     notes = {about for about, line in found.items() if line.result is Result.NOTE}
-    assert notes == {"webhooks", "heartbeat", "external_url"}, "nobody is configured"
+    assert notes == {"job", "webhooks", "heartbeat", "external_url"}, "nobody is configured, and none runs"
     assert {line.result for line in found.values()} == {Result.FINE, Result.NOTE}
     assert "delete.retention.ms (24 h)" in found["topic orders"].text
     assert exit_code(list(found.values())) == 0

@@ -19,7 +19,7 @@ import structlog
 
 from parallax.audit.cluster import select
 from parallax.audit.confirm import Confirm, Confirmed, confirm
-from parallax.audit.result import AuditReport, Result
+from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
 from parallax.audit.spot import Checked, SpotChecks
@@ -29,6 +29,7 @@ from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
 from parallax.counts import counted
 from parallax.errors import one_line
+from parallax.findings.finding import Finding
 from parallax.findings.manager import FindingsManager
 from parallax.findings.report import short_id
 from parallax.model import TopicPartition
@@ -201,7 +202,7 @@ class AuditSchedule:
             checked = self._spot_checks(back, self._is_over)
         except Exception as error:  # noqa: BLE001 - as for audits
             if not self._stop.is_set():
-                what = "whether records that were aborted are committed on brokers that are back is asked again"
+                what = "whether records that were aborted are committed by now is asked again"
                 log.warning("spot checks failed", brokers=sorted(back), error=one_line(error), what=what)
                 self._on_failure()
         with self._lock:
@@ -229,23 +230,47 @@ class AuditSchedule:
                 log.warning("an audit failed", read_from=source, error=one_line(error), what=what)
                 self._on_failure()
             return None
-        log.info("an audit has ended", read_from=source, result=str(report.result), partitions=len(report.partitions))
-        log_diverged(report)
+        known = len(_diverged(report)) - len(log_diverged(report))
+        in_them = f"in {counted(known, 'partition')} replicas differ in what findings said before it"
+        log.info(
+            "an audit has ended",
+            read_from=source,
+            result=str(report.result),
+            partitions=len(report.partitions),
+            what=in_them if known else None,
+        )
         log_unknown(report)
         return report
 
 
-def log_diverged(report: AuditReport) -> None:
-    """Log each partition in which an audit found that replicas differ, and its findings; the first `_NAMED`."""
-    diverged = [one for one in report.partitions if one.result is Result.DIVERGED]
-    for one in diverged[:_NAMED]:
-        said = [f"{short_id(finding)}: {finding.summary}" for finding in one.findings[:_FINDINGS]]
-        more = [f"and {counted(len(one.findings) - _FINDINGS, 'more finding')}"] if one.findings[_FINDINGS:] else []
-        about = {"topic": one.topic, "partition": one.partition}
+def _diverged(report: AuditReport) -> list[PartitionResult]:
+    return [one for one in report.partitions if one.result is Result.DIVERGED]
+
+
+def log_diverged(report: AuditReport) -> dict[TopicPartition, list[Finding]]:
+    """Log each partition in which an audit found that replicas differ, and its new findings; the first `_NAMED`.
+
+    Of what stood before it there is a line already, and it may be over while its end is not on record yet.
+
+    Returns:
+        The new findings, of each partition that has any.
+    """
+    found = {one.place: [f for f in one.findings if _is_new(f, report)] for one in _diverged(report)}
+    news = {place: findings for place, findings in found.items() if findings}
+    diverged = list(news.items())
+    for place, findings in diverged[:_NAMED]:
+        said = [f"{short_id(finding)}: {finding.summary}" for finding in findings[:_FINDINGS]]
+        more = [f"and {counted(len(findings) - _FINDINGS, 'more finding')}"] if findings[_FINDINGS:] else []
+        about = {"topic": place.topic, "partition": place.partition}
         log.warning("an audit found that replicas differ", **about, what="; ".join([*said, *more]))
     if others := diverged[_NAMED:]:
         what = "parallax findings list names what stands"
         log.warning("an audit found that replicas differ in more partitions", partitions=len(others), what=what)
+    return news
+
+
+def _is_new(finding: Finding, report: AuditReport) -> bool:
+    return finding.first_suspected_at.timestamp() >= report.started_at
 
 
 def log_unknown(report: AuditReport) -> None:
@@ -320,9 +345,10 @@ def job_spot_checks(
         on_checked(found)
         if found:
             log.info(
-                "aborted records were read again on brokers that are back",
+                "aborted records were read again",
                 brokers=sorted(back),
-                what=checked.in_words(),
+                what=f"{checked.in_words()}; that is done where a broker has not just answered before, as at the start "
+                "of the job",
             )
         for place in checked.doubted:
             event = "a record that was aborted is committed now; the partition is audited"

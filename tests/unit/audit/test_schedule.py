@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -140,9 +141,24 @@ def test_the_log_names_each_partition_in_which_an_audit_found_a_divergence_and_i
     first = "; ".join(f"{short_id(one)}: {one.summary}" for one in found[:3])
     assert logs[0]["what"] == f"{first}; and 2 more findings"
     assert logs[20]["partitions"] == 1
+
+
+def test_what_an_audit_sees_of_findings_that_stood_before_it_is_no_news() -> None:
+    known, new = finding("a" * 32), finding("b" * 32)
+    began = known.first_suspected_at.timestamp() + 1
+    new = replace(new, first_suspected_at=known.first_suspected_at + timedelta(seconds=9))
+    both = [
+        PartitionResult("orders", 0, Result.DIVERGED, findings=(known, new)),
+        PartitionResult("orders", 1, Result.DIVERGED, findings=(known,)),
+    ]
+    runs = Runs()
+    report = AuditReport("brokers", began, began + 60, tuple(both))
+    schedule = AuditSchedule(0.0, lambda *_: report, runs.reports.append, runs.failed)
     with capture_logs() as logs:
-        Runs(result=Result.DIVERGED).schedule()._guarded("brokers", [TopicPartition("orders", 7)])
-    assert [line["partition"] for line in logs if "replicas differ" in line["event"]] == [7]
+        schedule._guarded("brokers", [TopicPartition("orders", n) for n in range(2)])
+    warned, ended = logs
+    assert (warned["partition"], warned["what"]) == (0, f"{short_id(new)}: {new.summary}")
+    assert ended["what"] == "in 1 partition replicas differ in what findings said before it"
 
 
 def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:
