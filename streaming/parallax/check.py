@@ -356,6 +356,14 @@ def _topics(
                 about, Result.FINE, f"it is transactional; transactions of {counted(count, 'producer')} are open now."
             )
         yield from lost.get(topic.name, ())
+    # What there is to say of all such topics is long, and said once.
+    short = {
+        topic.name: _retention_ms(given)
+        for topic in topics
+        if isinstance(given := configs.get(topic.name), dict) and _is_too_short(topic, given, settings)
+    }
+    if said := too_short_in_words(short):
+        yield Line("guard.clock_skew_ms", Result.NOTE, f"{said}.")
 
 
 def _guard(
@@ -454,10 +462,10 @@ def _exposure(
     policy = given.get("cleanup.policy", "delete")
     if "compact" not in policy:
         return Result.FINE, f"{count}, {replicas} replicas, cleanup.policy {policy}: compared record by record."
-    retention_ms = min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS)
-    if leaves_no_time(retention_ms, settings.guard.clock_skew_ms, settings.read.request_timeout_ms):
-        return Result.NOTE, f"{count}, {replicas} replicas: {too_short_in_words({topic.name: retention_ms})}."
-    kept = timedelta(milliseconds=retention_ms)
+    kept = timedelta(milliseconds=_retention_ms(given))
+    if _is_too_short(topic, given, settings):
+        short = f"deletions are kept for {_long(kept)} (delete.retention.ms), too short a time to watch absent replicas"
+        return Result.NOTE, f"{count}, {replicas} replicas: {short}."
     text = (
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
         f"delete.retention.ms ({_long(kept)}) may miss tombstones and end markers for good."
@@ -472,6 +480,18 @@ def _exposure(
     if took > kept:
         return Result.NOTE, f"{text} By what is recorded, {said}: raise it, and audit the topic."
     return Result.FINE, f"{text} The longest outage on record: {said}."
+
+
+def _retention_ms(given: Mapping[str, str]) -> int:
+    return min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS)
+
+
+def _is_too_short(topic: TopicMetadata, given: Mapping[str, str], settings: Settings) -> bool:
+    """Whether a topic that is compared by key keeps deletions for too short a time to watch who is away."""
+    is_watched = "compact" in given.get("cleanup.policy", "delete") and given.get("remote.storage.enable") != "true"
+    is_watched &= any(len(partition.replicas) > 1 for partition in topic.partitions.values())
+    skew_ms, look_ms = settings.guard.clock_skew_ms, settings.read.request_timeout_ms
+    return is_watched and leaves_no_time(_retention_ms(given), skew_ms, look_ms)
 
 
 def _long(span: timedelta) -> str:

@@ -148,10 +148,8 @@ class Timekeeper:
         unwatched = self._clock.unwatched()
         for change in changes:
             _tell_of(change, absent)
-        if unwatched.keys() - self._said.unwatched.keys():
-            log.warning(
-                "of topics nobody can tell whether a broker is back in time", what=unwatched_in_words(unwatched)
-            )
+        if new := {topic: kept for topic, kept in unwatched.items() if topic not in self._said.unwatched}:
+            log.warning("of topics nobody can tell whether a broker is back in time", what=unwatched_in_words(new))
         self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)
 
