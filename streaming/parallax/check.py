@@ -49,8 +49,8 @@ from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
 from parallax.views.objects import Objects, StoreError
 from parallax.views.outages import Outage, longest_outages
-from parallax.views.watching import job_runs, unwatched_in_words
 from parallax.views.pause import PauseError, in_words, paused
+from parallax.views.watching import job_runs, unwatched_in_words
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _SOON_DAYS = 14
@@ -65,7 +65,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield from _job(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)
-    yield from receivers(settings.alerting)
+    yield from receivers(settings.alerting, job_runs=job_runs(settings.storage.path))
     yield from _workers(settings)
     yield from _absences(settings)
     yield from _paused(settings.storage.path)

@@ -414,11 +414,13 @@ class WebhookSettings(_Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="Of the receiver, for logs and metrics."
     )
     format: Literal["alertmanager", "slack", "pagerduty"] = "alertmanager"
-    url: SecretStr | None = Field(None, description="http:// or https://; PagerDuty's own by default.")
+    url: SecretStr | None = Field(
+        None, description="http:// or https://; for PagerDuty its own in the US unless given, beside routing_key."
+    )
     url_file: str | None = None
     secret: SecretStr | None = Field(None, description="Signs each message: X-Parallax-Signature (docs/security.md).")
     secret_file: str | None = None
-    routing_key: SecretStr | None = Field(None, description="PagerDuty's integration key.")
+    routing_key: SecretStr | None = Field(None, description="PagerDuty's integration key; goes with or without url.")
     routing_key_file: str | None = None
     ca_file: str | None = Field(None, description="Certificates that the receiver's is checked against, PEM.")
     timeout_ms: int = Field(5000, ge=100, le=60_000)

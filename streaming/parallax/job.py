@@ -554,7 +554,7 @@ def lock_storage(path: str) -> IO[str] | None:
 
 
 def _locked(file: IO[str]) -> bool:
-    """Whether a file could be locked; a command that looks whether it is (`parallax.views.watching`) has it for a moment."""
+    """Whether a file could be locked; a command that looks whether it is (`job_runs`) has it for a moment."""
     import fcntl
 
     for _ in range(_LOCK_TRIES):

@@ -203,9 +203,7 @@ def _blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
     return tuple(sorted(found, key=lambda one: order.index(one.cause)))
 
 
-def _all(
-    cause: Cause, since: float | None, phrase: str, here: str = "", *, shows_offsets: bool = False
-) -> Blind:
+def _all(cause: Cause, since: float | None, phrase: str, here: str = "", *, shows_offsets: bool = False) -> Blind:
     return Blind(cause, _EVERYTHING, since, phrase, here or phrase, shows_offsets)
 
 

@@ -133,8 +133,9 @@ class AuditQueue:
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; None where the audit broke off.
 
-        A partition that had a verdict is left alone for `rest_s`; one that had none is audited again after a pause that doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that
-        was seen while the audit ran as well. One of which no broker names a replica any more is forgotten.
+        A partition that had a verdict is left alone for `rest_s`; one that had none is audited again after a pause that
+        doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that was seen while the audit ran as well.
+        One of which no broker names a replica any more is forgotten.
 
         Returns:
             The partitions that are still there and had no verdict.

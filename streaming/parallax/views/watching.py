@@ -1,4 +1,4 @@
-"""Whether a job runs on a storage, for commands that run beside it, or without it: else what they say is of the past."""
+"""Whether a job runs on a storage: what commands say of one on which none does is of the past."""
 
 from __future__ import annotations
 

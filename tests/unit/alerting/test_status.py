@@ -86,7 +86,9 @@ def test_a_topic_that_a_broker_denied_and_nobody_reports_on_any_more_was_deleted
     healthy.state.update_progress([denied])
     passes(20)
     healthy.state.update_progress([denied])
-    assert passes(40).reasons == ("broker 2 answered when last asked, but not for 1 replica",), "it may be reported on yet"
+    assert passes(40).reasons == ("broker 2 answered when last asked, but not for 1 replica",), (
+        "it may be reported on yet"
+    )
     assert passes(20).text == "All replicas agree"
 
 
@@ -366,7 +368,9 @@ def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:
     said = healthy.says()
     assert said.condition is Condition.AGREE_IN_PART
     assert said.text == "All replicas agree in 1 of 2 partitions; 1 lacks a replica now"
-    assert said.notes == ("1 replica of a compacted topic is absent, of broker 3; what is not copied yet cannot be compared",)
+    assert said.notes == (
+        "1 replica of a compacted topic is absent, of broker 3; what is not copied yet cannot be compared",
+    )
 
 
 def test_what_is_on_its_way_is_nothing_to_speak_of(healthy: Monitor) -> None:

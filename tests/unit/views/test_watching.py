@@ -29,11 +29,11 @@ def test_a_job_runs_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
 
 def test_a_job_that_starts_at_the_moment_of_a_look_starts(tmp_path: Path) -> None:
     (tmp_path / LOCK).touch()
-    hold = f"import fcntl, time; f = open({str(tmp_path / LOCK)!r}, 'rb'); fcntl.flock(f, fcntl.LOCK_SH); print(flush=True)"
-    command = [sys.executable, "-c", f"{hold}; time.sleep(0.1)"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as look:  # noqa: S603 - our own words
-        assert look.stdout is not None
-        look.stdout.readline()
+    look = f"f = open({str(tmp_path / LOCK)!r}, 'rb'); fcntl.flock(f, fcntl.LOCK_SH); print(flush=True)"
+    command = [sys.executable, "-c", f"import fcntl, time; {look}; time.sleep(0.1)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as beside:
+        assert beside.stdout is not None
+        beside.stdout.readline()
         lock = lock_storage(str(tmp_path))
         assert lock is not None
         lock.close()
@@ -45,7 +45,9 @@ def test_where_nobody_watches_the_list_of_findings_says_so_and_since_when(tmp_pa
     Job(tmp_path).record([progress(broker=1, observed_at=at, recorded_on=at.date())])
     for command in (["findings"], ["findings", "list"]):
         said = CliRunner().invoke(app, [*command, "--data", str(tmp_path)]).stdout.split("\n")
-        told = f"No job runs on {tmp_path}, so nobody watches now; the last look on record is of 2026-01-02 03:04:05 UTC."
+        told = (
+            f"No job runs on {tmp_path}, so nobody watches now; the last look on record is of 2026-01-02 03:04:05 UTC."
+        )
         assert said[:2] == ["No open findings.", told]
         assert json.loads(CliRunner().invoke(app, [*command, "--data", str(tmp_path), "--format", "json"]).stdout) == []
     lock = lock_storage(str(tmp_path))

@@ -93,7 +93,7 @@ def test_a_silence_is_as_long_as_it_was_and_nobody_lags_for_a_report_that_is_lef
     """Broker 1 does not answer for three seconds, and all replicas go on alike."""
     job = Job(tmp_path)
     job.record(
-        [row(s, b, s, reachable=b != 1 or not 600 <= s < 603) for s in range(0, 1200) for b in (1, 2)],
+        [row(s, b, s, reachable=b != 1 or not 600 <= s < 603) for s in range(1200) for b in (1, 2)],
     )
     shown = recorded(job.storage, PLACE, BEGAN - timedelta(minutes=30))
     assert all(len(own) < 200 for own in shown.values())
