@@ -466,7 +466,8 @@ class Job:
 
     def _tell_audits(self, audits: AuditSchedule) -> None:
         now = time.time()
-        self.state.update_audits_at({place: now + seconds for place, seconds in audits.due_in().items()})
+        times = {place: now + seconds for place, seconds in audits.due_in().items()}
+        self.state.update_audits_at(times if self._settings.audit.unread_delay_s else None)
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self._differing = frozenset(TopicPartition(one.topic, one.partition) for one in status.standing)

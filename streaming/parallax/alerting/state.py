@@ -113,7 +113,7 @@ class MonitorState:
         self._initial = InitialReading()
         self._catching_up = CatchingUp()
         self._absences = Absences()
-        self._audits_at: Mapping[TopicPartition, float] = {}
+        self._audits_at: Mapping[TopicPartition, float] | None = {}
         self._guard: GuardStatus | None = None
         self._paused: Paused = {}
         self._leadership: dict[TopicPartition, Leadership] = {}
@@ -290,8 +290,8 @@ class MonitorState:
         with self._lock:
             self._absences = absences
 
-    def update_audits_at(self, audits_at: Mapping[TopicPartition, float]) -> None:
-        """Take in when the job audits each partition that was not read, or copied, in time; seconds since 1970 UTC."""
+    def update_audits_at(self, audits_at: Mapping[TopicPartition, float] | None) -> None:
+        """Take in when the job audits each partition that was not read, or copied, in time (`Snapshot.audits_at`)."""
         with self._lock:
             self._audits_at = audits_at
 

@@ -92,12 +92,13 @@ def summed(absences: Absences, now: float) -> str:
     return "; ".join(parts)
 
 
-def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float], now: float) -> str:
+def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float] | None, now: float) -> str:
     """Which replicas have copied something too late, and when the job audits them; nothing where there is none.
 
     Args:
         late: those to tell of.
-        audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC.
+        audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC; None where it audits
+            none for that.
         now: seconds since 1970 UTC.
     """
     anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]
@@ -157,9 +158,13 @@ def unwatched_in_words(topics: Mapping[str, int]) -> str:
     )
 
 
-def audit_in_words(places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float], now: float) -> str:
-    """When the job audits partitions with late copies, by itself; arguments as of `late_in_words`."""
+def audit_in_words(
+    places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float] | None, now: float
+) -> str:
+    """When the job audits partitions that were not read, or copied, in time; arguments as of `late_in_words`."""
     them = "the partitions" if len(places) > 1 else "the partition"
+    if audits_at is None:
+        return f"the job does not audit {them} for that (audit.unread_delay_s is 0): run parallax audit"
     times = [audits_at[place] for place in places if place in audits_at]
     if not times:
         return f"the job audits {them} by itself once all replicas are back and have copied what they lack"

@@ -182,6 +182,7 @@ def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> N
     )
     assert late_in_words([late], {PLACE: 5.0}, 5.0).endswith("; the job audits the partition by itself now")
     assert "by itself once all replicas are back" in late_in_words([late], {}, 5.0)
+    assert late_in_words([late], None, 5.0).endswith("(audit.unread_delay_s is 0): run parallax audit")
     others = [replace(late, place=TopicPartition("orders", n)) for n in range(5)]
     said = late_in_words(others, {PLACE: 60.0}, 5.0)
     assert said.startswith("5 replicas (orders-0 on broker 2, orders-1 on broker 2, orders-2 on broker 2 and 2 more)")
