@@ -23,7 +23,7 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
 from parallax.audit.spot import Checked, SpotChecks
-from parallax.audit.waiting import AuditQueue, CaughtUp, Copied, Doubted, Unread
+from parallax.audit.waiting import MAX_TOGETHER, AuditQueue, CaughtUp, Copied, Doubted, Unread
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
@@ -164,27 +164,34 @@ class AuditSchedule:
             self._guarded("tables", queued)
         if back:
             self._check(back)
-        audited = [self._audit_due(waiting) for waiting in (self._doubted, self._unread, self._copied)]
+        audited = self._audit_due()
         if self._interval_s and self._clock() >= self._next and not self._is_over():
             self._guarded("brokers", ())
             self._next = self._clock() + self._interval_s
             return True
-        return bool(queued or back or any(audited))
+        return bool(queued or back or audited)
 
     def _is_over(self) -> bool:
         """Whether nothing is to begin any more, or not at present."""
         return self._stop.is_set() or self._is_held()
 
-    def _audit_due(self, waiting: AuditQueue) -> bool:
-        """Audit the brokers for the partitions whose time has come; returns whether there were any."""
+    def _audit_due(self) -> bool:
+        """Audit the brokers for the partitions whose time has come; returns whether there were any.
+
+        One audit is for all that a partition waits for.
+        """
         if self._is_over():
             return False
+        queues: tuple[AuditQueue, ...] = (self._doubted, self._unread, self._copied)
         with self._lock:
-            places = waiting.due()
+            places = list(dict.fromkeys(place for waiting in queues for place in waiting.due()))[:MAX_TOGETHER]
+            begun = [(waiting, waiting.begin(places)) for waiting in queues]
         if places:
             report = self._guarded("brokers", places)
             with self._lock:
-                waiting.audited(places, report)
+                for waiting, mine in begun:
+                    if mine:
+                        waiting.audited(mine, report)
         return bool(places)
 
     def _next_at(self) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from parallax.audit.ledger import has_verdict
@@ -113,14 +113,17 @@ class AuditQueue:
             one.not_before = min(one.not_before, one.audited_at + one.soon_s)
 
     def due(self) -> list[TopicPartition]:
-        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`. Their audit begins."""
+        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
         now = self._clock()
         times = self.times()
         ripe = [(one.due, place) for place, one in self._known.items() if one.due is not None and times[place] <= now]
-        places = [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+        return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+
+    def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Take in that an audit of some partitions begins; returns those of them that wait here, due or not yet."""
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
-        return places
+        return [place for place in places if place in self._known and self._known[place].due is not None]
 
     def next_at(self) -> float | None:
         """When the next one is due."""

@@ -502,3 +502,32 @@ def test_a_late_copy_whose_audit_had_no_verdict_is_audited_again_though_nothing_
         runs.now = float(second)
         schedule.run_due()
     assert len(runs.ran) == 4, "it is there no more"
+
+
+def test_one_audit_is_for_all_that_a_partition_waits_for() -> None:
+    runs = Runs()
+    schedule = runs.schedule(unread_delay_s=60)
+    place = TopicPartition("orders", 0)
+    schedule.observe([unread(UNREAD)])
+    schedule.observe_copies({place: 1})
+    assert schedule.due_in() == {place: 60.0}
+    runs.now = 60
+    assert schedule.run_due()
+    assert runs.ran == [("brokers", (place,))]
+
+
+def test_what_begins_while_a_partition_is_audited_for_something_else_has_an_audit_of_its_own() -> None:
+    runs, place = Runs(), TopicPartition("orders", 0)
+
+    def audit(source: str, places: Sequence[TopicPartition]) -> AuditReport:
+        schedule.observe_copies({place: 60_000 + len(runs.ran)})
+        return runs(source, places)
+
+    schedule = AuditSchedule(*(0.0, audit, runs.reports.append, runs.failed), unread_delay_s=60, clock=lambda: runs.now)
+    schedule.observe([unread(UNREAD)])
+    runs.now = 60
+    assert schedule.run_due()
+    schedule.observe([unread()])
+    runs.now = 120
+    assert schedule.run_due()
+    assert len(runs.ran) == 2
