@@ -31,10 +31,11 @@ from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded
 from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import clock_of, recorded
-from parallax.guard.words import summed, unwatched_in_words
+from parallax.guard.words import summed
+from parallax.guard.words import unwatched_in_words as too_short_in_words
 from parallax.java import find_java
 from parallax.model import TopicPartition
-from parallax.moments import FOREVER_MS, span_text
+from parallax.moments import FOREVER_MS, roughly, span_text
 from parallax.preflight import by_broker, check_folder, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized
@@ -48,8 +49,9 @@ from parallax.views.event_log import EventLogError
 from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
 from parallax.views.objects import Objects, StoreError
-from parallax.views.outages import longest_outages
+from parallax.views.outages import Outage, longest_outages
 from parallax.views.pause import PauseError, in_words, paused
+from parallax.views.watching import job_runs, unwatched_in_words
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _SOON_DAYS = 14
@@ -61,9 +63,10 @@ def check(settings: Settings) -> Iterator[Line]:
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)
+    yield from _job(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)
-    yield from receivers(settings.alerting)
+    yield from receivers(settings.alerting, job_runs=job_runs(settings.storage.path))
     yield from _workers(settings)
     yield from _absences(settings)
     yield from _paused(settings.storage.path)
@@ -138,6 +141,14 @@ def _store(objects: Objects) -> Line:
     if not is_refused:
         return Line("storage", Result.WRONG, f"{objects.uri}: {NOT_HONOURED}.")
     return Line("storage", Result.FINE, f"{objects.uri} can be written, and refuses a put where there is an object.")
+
+
+def _job(path: str) -> Iterator[Line]:
+    """Whether a job watches; nothing where nobody can tell."""
+    if said := unwatched_in_words(path):
+        yield Line("job", Result.NOTE, f"{said}.")
+    elif job_runs(path):
+        yield Line("job", Result.FINE, "one runs on this storage.")
 
 
 def _paused(path: str) -> Iterator[Line]:
@@ -346,6 +357,14 @@ def _topics(
                 about, Result.FINE, f"it is transactional; transactions of {counted(count, 'producer')} are open now."
             )
         yield from lost.get(topic.name, ())
+    # What there is to say of all such topics is long, and said once.
+    short = {
+        topic.name: _retention_ms(given)
+        for topic in topics
+        if isinstance(given := configs.get(topic.name), dict) and _is_too_short(topic, given, settings)
+    }
+    if said := too_short_in_words(short):
+        yield Line("guard.clock_skew_ms", Result.NOTE, f"{said}.")
 
 
 def _guard(
@@ -421,7 +440,7 @@ def _spaceless(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: s
     return ""
 
 
-def _outages(storage: str) -> Mapping[int, timedelta]:
+def _outages(storage: str) -> Mapping[int, Outage]:
     """The longest outage that is recorded of each broker; none where nothing can be read."""
     from deltalake.exceptions import DeltaError
     from pyarrow import ArrowException
@@ -433,7 +452,7 @@ def _outages(storage: str) -> Mapping[int, timedelta]:
 
 
 def _exposure(
-    topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, timedelta], settings: Settings
+    topic: TopicMetadata, given: Mapping[str, str], outages: Mapping[int, Outage], settings: Settings
 ) -> tuple[Result, str]:
     hosting = {broker for partition in topic.partitions.values() for broker in partition.replicas}
     replicas = max((len(p.replicas) for p in topic.partitions.values()), default=0)
@@ -445,22 +464,36 @@ def _exposure(
     policy = given.get("cleanup.policy", "delete")
     if "compact" not in policy:
         return Result.FINE, f"{count}, {replicas} replicas, cleanup.policy {policy}: compared record by record."
-    retention_ms = min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS)
-    if leaves_no_time(retention_ms, settings.guard.clock_skew_ms, settings.read.request_timeout_ms):
-        return Result.NOTE, f"{count}, {replicas} replicas: {unwatched_in_words({topic.name: retention_ms})}."
-    kept = timedelta(milliseconds=retention_ms)
+    kept = timedelta(milliseconds=_retention_ms(given))
+    if _is_too_short(topic, given, settings):
+        short = f"deletions are kept for {_long(kept)} (delete.retention.ms), too short a time to watch absent replicas"
+        return Result.NOTE, f"{count}, {replicas} replicas: {short}."
     text = (
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
         f"delete.retention.ms ({_long(kept)}) may miss tombstones and end markers for good."
     )
-    away = ((outage, broker) for broker, outage in outages.items() if broker in hosting)
-    outage, broker = max(away, default=(timedelta(), -1))
-    if outage > kept:
-        return (
-            Result.NOTE,
-            f"{text} Broker {broker} was away for {_long(outage)}: raise it, and audit the topic.",
-        )
-    return Result.FINE, text + (f" The longest outage that is recorded took {_long(outage)}." if outage else "")
+    away = [(outage.took, broker) for broker, outage in outages.items() if broker in hosting]
+    if not away:
+        return Result.FINE, text
+    took, broker = max(away)
+    said = f"broker {broker} did not answer for {roughly(took.total_seconds())}"
+    if not outages[broker].is_over:
+        said += ", and has not answered since"
+    if took > kept:
+        return Result.NOTE, f"{text} By what is recorded, {said}: raise it, and audit the topic."
+    return Result.FINE, f"{text} The longest outage on record: {said}."
+
+
+def _retention_ms(given: Mapping[str, str]) -> int:
+    return min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS)
+
+
+def _is_too_short(topic: TopicMetadata, given: Mapping[str, str], settings: Settings) -> bool:
+    """Whether a topic that is compared by key keeps deletions for too short a time to watch who is away."""
+    is_watched = "compact" in given.get("cleanup.policy", "delete") and given.get("remote.storage.enable") != "true"
+    is_watched &= any(len(partition.replicas) > 1 for partition in topic.partitions.values())
+    skew_ms, look_ms = settings.guard.clock_skew_ms, settings.read.request_timeout_ms
+    return is_watched and leaves_no_time(_retention_ms(given), skew_ms, look_ms)
 
 
 def _long(span: timedelta) -> str:

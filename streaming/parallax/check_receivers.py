@@ -22,8 +22,13 @@ from parallax.errors import one_line
 _TIMEOUT_S = 5.0
 
 
-def receivers(alerting: AlertingSettings) -> Iterator[Line]:
-    """A line for each receiver, one for the heartbeat, and one for the page's address; takes some seconds at most."""
+def receivers(alerting: AlertingSettings, *, job_runs: bool | None = None) -> Iterator[Line]:
+    """A line for each receiver, one for the heartbeat, and one for the page's address; takes some seconds at most.
+
+    Args:
+        alerting: of the job.
+        job_runs: whether it runs now, and so serves its page; None where nobody can tell.
+    """
     if not alerting.webhooks:
         text = "alerting.webhooks is empty: who hears of findings is up to Prometheus and its alert rules."
         yield Line("webhooks", Result.NOTE, text)
@@ -40,13 +45,15 @@ def receivers(alerting: AlertingSettings) -> Iterator[Line]:
         text = "alerting.external_url is not set: messages link to no page."
         yield Line("external_url", Result.NOTE, text)
         return
-    # The page is there once the job runs, and may be reached from elsewhere only.
-    host, problem = _reached(SecretStr(alerting.external_url), None, "", _TIMEOUT_S)
     said = f"messages link to {alerting.external_url}"
+    if job_runs is False:
+        yield Line("external_url", Result.FINE, f"{said}; the page is there once the job runs.")
+        return
+    host, problem = _reached(SecretStr(alerting.external_url), None, "", _TIMEOUT_S)
     if problem is None:
         yield Line("external_url", Result.FINE, f"{said}, and {host} answers.")
     else:
-        why = f"{host} does not answer here ({problem.why}): it may once the job runs, or from elsewhere"
+        why = f"{host} does not answer here ({problem.why}): look whether it does where messages are read"
         yield Line("external_url", Result.NOTE, f"{said}; {why}.")
 
 

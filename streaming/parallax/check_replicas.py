@@ -49,7 +49,8 @@ def log_directories(
         text = f"offline log directories: {some(paths)}; {what}. Look at the broker's log and disk."
         yield Line(f"broker {broker}", Result.WRONG, text)
     if count and not found:
-        yield Line("log directories", Result.FINE, f"all {count} are online.")
+        away = f"; {some([f'broker {broker}' for broker in sorted(silent)])} cannot be asked" if silent else ""
+        yield Line("log directories", Result.FINE, f"all {count} on the brokers that answer are online{away}.")
     if unknown:
         (broker, why), *more = unknown.items()
         others = f", and {counted(len(more), 'more broker')}" if more else ""

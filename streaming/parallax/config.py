@@ -551,7 +551,7 @@ class WebhookSettings(_Section):
     )
     url: SecretStr | None = Field(
         None,
-        description="Address of the receiver, http:// or https://. Only PagerDuty has a default.",
+        description="Address of the receiver, http:// or https://. PagerDuty has a default, its own in the US.",
     )
     url_file: str | None = Field(
         None,
@@ -567,7 +567,7 @@ class WebhookSettings(_Section):
     )
     routing_key: SecretStr | None = Field(
         None,
-        description="PagerDuty's integration key. Required with format pagerduty.",
+        description="PagerDuty's integration key. Required with format pagerduty, with or without url.",
     )
     routing_key_file: str | None = Field(
         None,

@@ -58,6 +58,7 @@ from parallax.views.hash_key import hash_key, name_of
 from parallax.views.pause import Paused, PauseWatch, called
 from parallax.views.room import Room, says_full
 from parallax.views.sink import PositionSeen
+from parallax.views.watching import LOCK
 
 if TYPE_CHECKING:
     from parallax.audit.ledger import Ledger
@@ -67,6 +68,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Say = Callable[[str], None]
+
+_LOCK_TRIES, _LOCK_PAUSE_S = 10, 0.05
+"""How often, and how far apart, a job tries to lock its storage."""
 
 
 class JobError(RuntimeError):
@@ -446,6 +450,7 @@ class Job:
             self._manager.offer(suspects)
         if self._audits is not None:
             self._audits.observe(coverages)
+            self._tell_audits(self._audits)
 
     def _audited(self, report: AuditReport) -> None:
         self.state.update_audit(report)
@@ -457,9 +462,15 @@ class Job:
             self._timekeeper.audited(report)
 
     def _absences_changed(self, absences: Absences) -> None:
-        audits = self._audits
-        due = {} if audits is None else audits.observe_copies(absences.copied)
-        self.state.update_absences(absences, {place: time.time() + s for place, s in due.items()})
+        self.state.update_absences(absences)
+        if (audits := self._audits) is not None:
+            audits.observe_copies(absences.copied)
+            self._tell_audits(audits)
+
+    def _tell_audits(self, audits: AuditSchedule) -> None:
+        now = time.time()
+        times = {place: now + seconds for place, seconds in audits.due_in().items()}
+        self.state.update_audits_at(times if self._settings.audit.unread_delay_s else None)
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self._differing = frozenset(TopicPartition(one.topic, one.partition) for one in status.standing)
@@ -520,19 +531,15 @@ def lock_storage(path: str) -> IO[str] | None:
     Raises:
         JobError: the folder cannot be made or written, or another job holds the lock.
     """
-    import fcntl
-
     if is_remote(path):
         return None
     path = rust_path(path)
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
-        file = (Path(path) / "job.lock").open("a+", encoding="ascii")
+        file = (Path(path) / LOCK).open("a+", encoding="ascii")
     except OSError as error:
         raise JobError(f"storage.path: {path}: {error.strerror}; give a folder that can be written") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _locked(file):
         file.seek(0)
         owner = file.read().strip() or "unknown"
         file.close()
@@ -548,6 +555,18 @@ def lock_storage(path: str) -> IO[str] | None:
             file.close()
         raise JobError(f"storage.path: {path}: {error.strerror}; give a folder that can be written") from error
     return file
+
+
+def _locked(file: IO[str]) -> bool:
+    """Whether a file could be locked; a command that looks whether it is (`job_runs`) has it for a moment."""
+    import fcntl
+
+    for _ in range(_LOCK_TRIES):
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(_LOCK_PAUSE_S)
+    return False
 
 
 def take_lease(path: str, say: Say) -> Lease:

@@ -408,7 +408,7 @@ BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
     [
         (healthy, "All replicas agree", GOOD, ""),
         (starting, "Starting: 2 of 5 steps done", PLAIN, "Ask the brokers what they hold: under way"),
-        (in_part, "All replicas agree in 1 of 2 partitions; the others are known in part", PLAIN, "◐"),
+        (in_part, "All replicas agree in 1 of 2 partitions; 1 is known in part", PLAIN, "◐"),
         (without_a_broker, "Cannot tell whether the replicas agree: broker 3 does not answer", WARN, "broker 3"),
         (without_a_query, "Cannot tell whether the replicas agree: query progress is down", WARN, "query progress"),
         (found, "2 open findings, 1 seen by consumers", BAD, ""),
@@ -478,7 +478,7 @@ def test_it_says_that_the_job_does_not_answer_any_more(browser: Browser, tmp_pat
 def test_without_scripts_it_is_as_whole(browser: Browser, address: str) -> None:
     for page in opened(browser, base_url=address, java_script_enabled=False):
         page.goto("/?name=topic-07")
-        expect(page.get_by_text("7 retention gap").last).to_be_visible()
+        expect(page.get_by_text("7 read later than delete.retention.ms allows").last).to_be_visible()
 
 
 def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import NotABroker, NotHosted, OtherCluster, ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionListing, TransactionListings
 from parallax.views.binding import bind
-from parallax.views.outages import longest, longest_outages
+from parallax.views.outages import Outage, Turn, longest_outages, outages
 from parallax.views.pause import pause
 from tests.pages import Job, progress
 from tests.unit.guard.test_recall import history, record
@@ -137,6 +137,7 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
     assert list(found) == [
         "JDK",
         "storage",
+        "job",
         "metrics",
         "webhooks",
         "heartbeat",
@@ -148,7 +149,7 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
         "topic orders",
     ]
     notes = {about for about, line in found.items() if line.result is Result.NOTE}
-    assert notes == {"webhooks", "heartbeat", "external_url"}, "nobody is configured"
+    assert notes == {"job", "webhooks", "heartbeat", "external_url"}, "nobody is configured, and none runs"
     assert {line.result for line in found.values()} == {Result.FINE, Result.NOTE}
     assert "delete.retention.ms (24 h)" in found["topic orders"].text
     assert exit_code(list(found.values())) == 0
@@ -195,10 +196,14 @@ def test_a_broker_that_is_assigned_to_and_not_there_is_named_with_what_to_do(
 def test_a_topic_is_held_against_the_outages_of_its_own_brokers(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    monkeypatch.setattr(module, "longest_outages", lambda _: {2: timedelta(hours=1), 4: timedelta(days=9)})
+    found = {2: Outage(timedelta(hours=1), is_over=True), 4: Outage(timedelta(days=9), is_over=True)}
+    monkeypatch.setattr(module, "longest_outages", lambda _: found)
     line = lines(monkeypatch, settings)["topic orders"]
     assert line.result is Result.FINE
-    assert line.text.endswith("The longest outage that is recorded took 60 min.")
+    assert line.text.endswith("The longest outage on record: broker 2 did not answer for 60 min.")
+    found[2] = Outage(timedelta(seconds=14), is_over=False)
+    line = lines(monkeypatch, settings)["topic orders"]
+    assert line.text.endswith("broker 2 did not answer for 14 s, and has not answered since.")
 
 
 def test_what_an_operator_does_not_want_read_is_noted(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
@@ -271,9 +276,16 @@ def test_each_replica_that_does_not_answer_is_named_with_why(
 def test_a_log_directory_that_is_offline_is_named_and_where_nobody_may_ask_that_is_said_once(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
+    def without_two(_: Any, broker: int) -> Greeting:
+        if broker == 2:
+            raise Unreachable("connection refused", broker=broker)
+        return Client().greeting(broker)
+
     said = of_cluster(monkeypatch, settings, failed=frozenset({2}))
     (line,) = [one for one in said if "offline" in one]
     assert line.startswith("wrong broker 2: offline log directories: /data2; ")
+    (line,) = [one for one in of_cluster(monkeypatch, settings, greeting=without_two) if "directories" in one]
+    assert line == "ok log directories: all 2 on the brokers that answer are online; broker 2 cannot be asked."
     (line,) = [one for one in of_cluster(monkeypatch, settings, tells_space=False) if "offline" in one]
     assert line.startswith("note log directories: whether one is offline is not known of broker 1, and 1 more broker")
     assert "DESCRIBE on the cluster" in line
@@ -328,7 +340,7 @@ def test_delete_retention_is_held_against_the_longest_outage_that_is_recorded(
     configs = {**CONFIGS, "delete.retention.ms": "600000"}
     line = lines(monkeypatch, of(tmp_path), configs=configs)["topic orders"]
     assert line.result is result
-    assert ("Broker 2 was away for 30 min" in line.text) is (result is Result.NOTE)
+    assert ("broker 2 did not answer for 30 min" in line.text) is (result is Result.NOTE)
     assert lines(monkeypatch, of(tmp_path), configs={**CONFIGS, "delete.retention.ms": str(2**63 - 1)})
 
 
@@ -337,9 +349,13 @@ def test_a_topic_that_keeps_deletions_for_too_short_a_time_to_be_watched_is_told
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, retention_ms: int, *, is_told: bool
 ) -> None:
     configs = {**CONFIGS, "delete.retention.ms": str(retention_ms)}
-    line = lines(monkeypatch, of(tmp_path), configs=configs)["topic orders"]
-    assert ("nobody can tell whether a broker was back in time" in line.text) is is_told
-    assert ("set delete.retention.ms to several minutes" in line.text) is is_told
+    found = lines(monkeypatch, of(tmp_path), configs=configs)
+    assert ("too short a time to watch absent replicas" in found["topic orders"].text) is is_told
+    assert ("guard.clock_skew_ms" in found) is is_told
+    if is_told:
+        said = found["guard.clock_skew_ms"].text
+        assert "nobody can tell whether a broker was back in time" in said
+        assert "set delete.retention.ms to several minutes" in said
 
 
 def test_replicas_that_were_absent_when_anything_was_recorded_last_are_told(
@@ -354,24 +370,52 @@ def test_replicas_that_were_absent_when_anything_was_recorded_last_are_told(
     assert lines(monkeypatch, of(tmp_path))["absences"].result is Result.UNKNOWN
 
 
-def test_outages_are_counted_by_minutes_that_follow_one_another(tmp_path: Path) -> None:
+def test_the_longest_outage_is_recorded_to_the_second(tmp_path: Path) -> None:
     job = Job(tmp_path)
     assert longest_outages(job.storage) == {}
     gone(job, 7)
     gone(job, 4, hours=1)
     gone(job, 9, hours=2, problem="not_hosted")
-    assert longest_outages(job.storage) == {2: timedelta(minutes=7)}
+    assert longest_outages(job.storage) == {2: Outage(timedelta(minutes=7), is_over=True)}
+    seen(job, datetime(2026, 1, 1, 3, 0, 5, tzinfo=UTC), {3: True})
+    seen(job, datetime(2026, 1, 1, 3, 0, 8, tzinfo=UTC), {3: False})
+    seen(job, datetime(2026, 1, 1, 3, 0, 9, tzinfo=UTC), {3: True})
+    assert longest_outages(job.storage)[3] == Outage(timedelta(seconds=1), is_over=True)
+    seen(job, datetime(2026, 1, 1, 3, 0, 57, tzinfo=UTC), {3: False})
+    seen(job, datetime(2026, 1, 1, 3, 1, 0, tzinfo=UTC), {3: False})
+    assert longest_outages(job.storage)[3] == Outage(timedelta(seconds=3), is_over=False)
+    seen(job, datetime(2026, 1, 1, 3, 1, 52, tzinfo=UTC), {3: True})
+    assert longest_outages(job.storage)[3] == Outage(timedelta(seconds=55), is_over=True)
 
 
-def test_a_time_in_which_nothing_was_recorded_is_no_outage() -> None:
+def test_a_time_in_which_nothing_was_recorded_is_no_outage(tmp_path: Path) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    minutes = [at, at + timedelta(minutes=1), at + timedelta(hours=5), None, at + timedelta(hours=6)]
-    assert longest(minutes) == timedelta(minutes=2)
+    minute, later = at + timedelta(minutes=1), at + timedelta(hours=5)
+    turns = [Turn(at, True), Turn(later, True, minute), Turn(later + timedelta(minutes=2), False, later)]
+    found = [Outage(timedelta(minutes=1), is_over=False), Outage(timedelta(minutes=2), is_over=True)]
+    assert list(outages(turns, later)) == found
+    job = Job(tmp_path)
+    for moment, answers in ((at, False), (minute, False), (later, True)):
+        seen(job, moment, {3: answers})
+    assert longest_outages(job.storage) == {3: Outage(timedelta(minutes=1), is_over=True)}
 
 
-def test_an_outage_is_one_though_what_only_repeats_itself_is_recorded_every_five_minutes() -> None:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    assert longest([at + timedelta(minutes=5 * n) for n in range(13)]) == timedelta(minutes=61)
+def test_an_outage_is_one_though_what_only_repeats_itself_is_recorded_every_five_minutes(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    for n in range(13):
+        seen(job, datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=5 * n), {3: False})
+    assert longest_outages(job.storage) == {3: Outage(timedelta(minutes=60), is_over=False)}
+
+
+def seen(job: Job, at: datetime, answers: Mapping[int, bool]) -> None:
+    """Record who answered at a time."""
+    job.record(
+        [
+            progress(broker=broker, observed_at=at, recorded_on=at.date(), reachable=is_there)
+            | {"problem": None if is_there else "unreachable"}
+            for broker, is_there in answers.items()
+        ]
+    )
 
 
 def gone(job: Job, minutes: int, *, hours: int = 0, problem: str = "unreachable") -> None:

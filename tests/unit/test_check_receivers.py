@@ -55,7 +55,12 @@ def test_what_is_out_of_reach_is_named_with_its_option_and_without_its_path() ->
     refused = f"127.0.0.1:{port} cannot be used (Connection refused)"
     assert lines["webhook own"].text.startswith(f"alerting.webhooks, own: {refused}")
     assert lines["heartbeat"].text.startswith(f"alerting.heartbeat_url: {refused}")
-    assert "once the job runs" in lines["external_url"].text
+    assert "look whether it does where messages are read" in lines["external_url"].text
+    (stopped,) = [
+        one for one in receivers(AlertingSettings(external_url=url), job_runs=False) if one.about == "external_url"
+    ]
+    told = f"messages link to {url}; the page is there once the job runs."
+    assert stopped == Line("external_url", Result.FINE, told)
     results = [line.result for line in lines.values()]
     assert results == [Result.UNKNOWN, Result.UNKNOWN, Result.NOTE]
     assert not any("hunter2" in line.text for line in lines.values())

@@ -112,6 +112,7 @@ class Blind:
         since: since when, seconds since 1970 UTC; None where nobody has noted it.
         phrase: for people, with whom it concerns.
         here: the same of one replica that it hides.
+        shows_offsets: whether replicas report their offsets all the same, and the job takes them in.
     """
 
     cause: Cause
@@ -119,6 +120,7 @@ class Blind:
     since: float | None
     phrase: str
     here: str
+    shows_offsets: bool = False
 
 
 def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
@@ -129,6 +131,12 @@ def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
 def hiding(snapshot: Snapshot, replica: Replica) -> Blind | None:
     """What keeps the job from seeing a replica, the first of `Cause`; None where nothing does."""
     return next((one for one in blindness(snapshot) if replica in one.reach), None)
+
+
+def unseen(snapshot: Snapshot, replica: Replica) -> str:
+    """Why the job does not see which offsets a replica has now, one phrase; empty where it does."""
+    found = (one.here for one in blindness(snapshot) if replica in one.reach and not one.shows_offsets)
+    return next(found, "")
 
 
 def is_read(snapshot: Snapshot, replica: Replica) -> bool:
@@ -195,16 +203,16 @@ def _blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
     return tuple(sorted(found, key=lambda one: order.index(one.cause)))
 
 
-def _all(cause: Cause, since: float | None, phrase: str, here: str = "") -> Blind:
-    return Blind(cause, _EVERYTHING, since, phrase, here or phrase)
+def _all(cause: Cause, since: float | None, phrase: str, here: str = "", *, shows_offsets: bool = False) -> Blind:
+    return Blind(cause, _EVERYTHING, since, phrase, here or phrase, shows_offsets)
 
 
 def _of_the_comparison(snapshot: Snapshot) -> Iterator[Blind]:
     if snapshot.heartbeat is None:
-        yield _all(Cause.NOT_BEGUN, snapshot.started_at, "nothing has been compared yet")
+        yield _all(Cause.NOT_BEGUN, snapshot.started_at, "nothing has been compared yet", shows_offsets=True)
     elif snapshot.taken_at - snapshot.heartbeat > STALE_S:
         idle = roughly(snapshot.taken_at - snapshot.heartbeat)
-        yield _all(Cause.STALLED, snapshot.heartbeat, f"nothing has been compared for {idle}")
+        yield _all(Cause.STALLED, snapshot.heartbeat, f"nothing has been compared for {idle}", shows_offsets=True)
 
 
 def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
@@ -217,18 +225,21 @@ def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
     """The queries that do not look."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
+        shows = name != "progress"
         if not query.up:
-            yield _all(Cause.QUERY_DOWN, query.last_progress, f"query {name} is down")
+            yield _all(Cause.QUERY_DOWN, query.last_progress, f"query {name} is down", shows_offsets=shows)
         elif query.last_progress is not None and now - query.last_progress > STALLED_S:
             idle = roughly(now - query.last_progress)
-            yield _all(Cause.QUERY_STALLED, query.last_progress, f"query {name} has made no progress for {idle}")
+            phrase = f"query {name} has made no progress for {idle}"
+            yield _all(Cause.QUERY_STALLED, query.last_progress, phrase, shows_offsets=shows)
 
 
 def _of_findings(snapshot: Snapshot) -> Iterator[Blind]:
     if snapshot.findings.error is not None:
-        yield _all(Cause.FINDINGS_FAIL, None, f"findings: {snapshot.findings.error}", "findings cannot be kept")
+        phrase, here = f"findings: {snapshot.findings.error}", "findings cannot be kept"
+        yield _all(Cause.FINDINGS_FAIL, None, phrase, here, shows_offsets=True)
     elif not snapshot.findings_loaded:
-        yield _all(Cause.FINDINGS_NOT_LOADED, snapshot.started_at, "the findings are not loaded")
+        yield _all(Cause.FINDINGS_NOT_LOADED, snapshot.started_at, "the findings are not loaded", shows_offsets=True)
 
 
 def _of_storage_and_cluster(snapshot: Snapshot) -> Iterator[Blind]:
@@ -253,8 +264,8 @@ def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
     if offline:
         where = sorted({broker for *_, broker in offline})
         whose = f"{agreed(len(where), 'broker', 'brokers')} {', '.join(map(str, where))}"
-        phrase = f"{counted(len(offline), 'replica')} cannot be read on {whose}"
-        here = "the broker answers, and not for this replica"
+        phrase = f"{whose} answered when last asked, but not for {counted(len(offline), 'replica')}"
+        here = "the broker answered when last asked, but not for this replica"
         yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), None, phrase, here)
 
 
@@ -272,14 +283,15 @@ def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
         since = min(one.stands_since for one in snapshot.hanging)
         phrase = f"{what} in {named(place.name for place in hanging)}: {beyond}"
         reach = Reach(partitions=frozenset(hanging))
-        yield Blind(Cause.HANGING, reach, since, phrase, f"a transaction hangs: {beyond}")
+        yield Blind(Cause.HANGING, reach, since, phrase, f"a transaction hangs: {beyond}", shows_offsets=True)
     frozen = [one for one in snapshot.findings.standing if one.kind is FindingKind.READ_COMMITTED_FROZEN]
     if frozen:
         reach = Reach(partitions=frozenset(one.place for one in frozen))
         since = min(one.first_suspected_at.timestamp() for one in frozen)
         here = f"a replica of the partition stands still: {beyond}"
         places = named(one.place.name for one in frozen)
-        yield Blind(Cause.FROZEN, reach, since, f"a replica of {places} stands still: {beyond}", here)
+        phrase = f"a replica of {places} stands still: {beyond}"
+        yield Blind(Cause.FROZEN, reach, since, phrase, here, shows_offsets=True)
 
 
 def _of_rights(snapshot: Snapshot) -> Iterator[Blind]:
@@ -305,4 +317,5 @@ __all__ = [
     "hiding",
     "is_read",
     "of_queries",
+    "unseen",
 ]

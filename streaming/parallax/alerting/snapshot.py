@@ -121,6 +121,8 @@ class Snapshot:
             knows yet.
         caught_up: by partition, whether all that its logs held when it was first seen, or when what last held up its
             reading or comparison ended, has had its verdict since.
+        audits_at: when the job audits each partition that was not read, or copied, in time, seconds since 1970 UTC;
+            None where it audits none for that.
         waiting_s: by view of a partition, for how long it has waited for verdicts that come by themselves at the same
             offset, while nothing held it up.
     """
@@ -146,7 +148,7 @@ class Snapshot:
     taken_at: float
     is_all_compared: bool = False
     absences: Absences = field(default_factory=Absences)
-    audits_at: Mapping[TopicPartition, float] = field(default_factory=dict)
+    audits_at: Mapping[TopicPartition, float] | None = field(default_factory=dict)
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
     mismatches: Mapping[str, str] = field(default_factory=dict)

@@ -113,7 +113,7 @@ class MonitorState:
         self._initial = InitialReading()
         self._catching_up = CatchingUp()
         self._absences = Absences()
-        self._audits_at: Mapping[TopicPartition, float] = {}
+        self._audits_at: Mapping[TopicPartition, float] | None = {}
         self._guard: GuardStatus | None = None
         self._paused: Paused = {}
         self._leadership: dict[TopicPartition, Leadership] = {}
@@ -285,15 +285,15 @@ class MonitorState:
                 self._tables[table] = size
                 self._maintained_at = self._clock()
 
-    def update_absences(self, absences: Absences, audits_at: Mapping[TopicPartition, float] | None = None) -> None:
-        """Take in which replicas are absent, and from when on what they lack may be gone.
-
-        Args:
-            absences: what the clock says.
-            audits_at: when the job audits each partition that has late copies, seconds since 1970 UTC.
-        """
+    def update_absences(self, absences: Absences) -> None:
+        """Take in which replicas are absent, and from when on what they lack may be gone."""
         with self._lock:
-            self._absences, self._audits_at = absences, audits_at or {}
+            self._absences = absences
+
+    def update_audits_at(self, audits_at: Mapping[TopicPartition, float] | None) -> None:
+        """Take in when the job audits each partition that was not read, or copied, in time (`Snapshot.audits_at`)."""
+        with self._lock:
+            self._audits_at = audits_at
 
     def update_guard(self, status: GuardStatus) -> None:
         """Take in what the guard is doing."""

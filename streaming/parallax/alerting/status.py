@@ -18,17 +18,19 @@ from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.snapshot import Snapshot
 from parallax.alerting.starting import Past, Stage, Step, left_to_read, steps_of
 from parallax.alerting.unknown import (
+    Part,
     Telling,
     begin_apart,
     catching_up,
     in_part,
+    parts_in_words,
     to_be_read,
     unknown_by,
     unknown_offsets,
     words,
 )
 from parallax.counts import agreed, counted, named
-from parallax.guard.words import late_in_words
+from parallax.guard.words import audit_in_words, late_in_words
 from parallax.model import IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import roughly
 
@@ -43,7 +45,7 @@ class Condition(StrEnum):
 
     AGREE = "agree"
     AGREE_IN_PART = "agree_in_part"
-    """What was compared agrees, and not every partition has been compared whole."""
+    """What was compared agrees, and not every partition is known to agree whole now."""
     FINDINGS = "findings"
     STARTING = "starting"
     UNKNOWN = "unknown"
@@ -148,7 +150,7 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
     Returns:
         Findings that nobody has acknowledged go first, then a start that gets on. Findings that somebody knows of are
         told with what is not known of the rest. All replicas agree only where nothing speaks against it, and every
-        partition has been compared whole.
+        partition is known to agree whole now.
     """
     problems = tuple(health(snapshot))
     is_idle = snapshot.nothing_since is not None
@@ -170,7 +172,7 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         condition, is_known = Condition.FINDINGS, True
         if reasons:
             rest = f"of the rest it cannot be told: {_first(reasons)}"
-        elif in_part(snapshot) - {finding.place for finding in snapshot.findings.acknowledged}:
+        elif in_part(snapshot).keys() - {finding.place for finding in snapshot.findings.acknowledged}:
             rest = "no other difference was found; the rest is known in part"
         else:
             rest = "nothing else differs"
@@ -212,12 +214,12 @@ def _first(reasons: tuple[str, ...]) -> str:
     return f"{reasons[0]}{more}"
 
 
-def _agree_in_part(snapshot: Snapshot, partly: frozenset[TopicPartition]) -> str:
-    places = snapshot.coverage.keys() | partly
-    whole = len(places) - len(partly)
+def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) -> str:
+    places = snapshot.coverage.keys() | partly.keys()
+    whole, why = len(places) - len(partly), parts_in_words(partly.values())
     if not whole:
-        return f"No difference was found; none of {counted(len(places), 'partition')} has been compared whole"
-    return f"All replicas agree in {whole:,} of {counted(len(places), 'partition')}; the others are known in part"
+        return f"No difference was found in {counted(len(places), 'partition')}: {why}"
+    return f"All replicas agree in {whole:,} of {counted(len(places), 'partition')}; {why}"
 
 
 def _findings_text(snapshot: Snapshot) -> str:
@@ -286,14 +288,17 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         yield f"{whom} {agreed(len(left_out), 'is', 'are')} not read: topics.brokers leaves {them} out"
     if absent := snapshot.absences.absent:
         where = ", ".join(map(str, sorted({one.broker for one in absent})))
-        many = "replicas are" if len(absent) > 1 else "replica is"
+        # Of others nothing can be cleaned that a replica would miss: they count as unreachable, and not as absent.
+        many = "replicas of compacted topics are" if len(absent) > 1 else "replica of a compacted topic is"
         yield f"{len(absent):,} {many} absent, of broker {where}; what is not copied yet cannot be compared"
     if coming := to_be_read(snapshot):
         reason = words(UnknownReason.BEFORE_FIRST_READING)
         yield f"{coming:,} {reason}: not every replica has been read yet; that ends by itself once each has"
     counts = Counter(_but_starts(unknown_by(snapshot, Telling.IN_PART)))
     if counts := +(counts - Counter({UnknownReason.BEFORE_FIRST_READING: coming})):
-        yield f"{_counts(counts)}: offsets that nobody could compare in time; an audit tells of them"
+        places = [place for place in unknown_offsets(snapshot) if snapshot.coverage[place].unread]
+        when = audit_in_words(places, snapshot.audits_at, snapshot.taken_at)
+        yield f"{_counts(counts)}: offsets that nobody could compare in time; {when}"
     if gone := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=False):
         yield (
             f"all logs of {named(gone)} have lost their beginning, though no cleanup policy is known to delete "

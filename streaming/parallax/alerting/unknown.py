@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from enum import StrEnum
 
 from parallax.alerting.snapshot import Snapshot
 from parallax.compare.suspect import Coverage
-from parallax.model import PASSING, TopicPartition, UnknownReason
+from parallax.counts import agreed
+from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReason
+
+
+class Part(StrEnum):
+    """Why a partition is not known to agree whole now, the one that lasts longest first."""
+
+    LACKING = "lacking"
+    """Offsets of it have no verdict, and will have none by themselves."""
+    ABSENT = "absent"
+    """A replica of it is absent."""
+    CATCHING_UP = "catching_up"
+    """It has not caught up since it was first seen, or since something held it up."""
 
 
 class Telling(StrEnum):
@@ -84,23 +96,35 @@ def to_be_read(snapshot: Snapshot) -> int:
     )
 
 
-def in_part(snapshot: Snapshot) -> frozenset[TopicPartition]:
-    """The partitions that have not been compared whole.
-
-    Offsets of them have no verdict and will have none by themselves, a replica of them is absent, or they have not
-    caught up since they were first seen, or since something held them up.
-    """
+def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
+    """The partitions that are not known to agree whole now, and why: the first of `Part`."""
     return snapshot.once(_in_part)
 
 
-def _in_part(snapshot: Snapshot) -> frozenset[TopicPartition]:
+def _in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
     lacking = (
         place
         for place, counts in unknown_offsets(snapshot).items()
         if any(telling(reason, snapshot.coverage[place]) is not Telling.ON_ITS_WAY for reason in counts)
     )
     absent = (absence.place for absence in snapshot.absences.absent)
-    return frozenset((*lacking, *absent, *catching_up(snapshot)))
+    found: dict[TopicPartition, Part] = dict.fromkeys(catching_up(snapshot), Part.CATCHING_UP)
+    found |= dict.fromkeys(absent, Part.ABSENT)
+    return found | dict.fromkeys(lacking, Part.LACKING)
+
+
+def parts_in_words(parts: Collection[Part]) -> str:
+    """How many partitions are not known to agree whole, by why: ``2 are catching up, 1 is known in part``."""
+    counts = Counter(parts)
+    return ", ".join(
+        f"{counts[part]:,} {agreed(counts[part], *words)}"
+        for part, words in (
+            (Part.CATCHING_UP, ("is catching up", "are catching up")),
+            (Part.ABSENT, ("lacks a replica now", "lack a replica now")),
+            (Part.LACKING, ("is known in part", "are known in part")),
+        )
+        if counts[part]
+    )
 
 
 def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
@@ -108,19 +132,46 @@ def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
     return [place for place, is_done in snapshot.caught_up.items() if not is_done]
 
 
+_WORDS = {
+    UnknownReason.NOT_READ_YET: "not read from every replica yet",
+    UnknownReason.RETENTION_GAP: "read later than delete.retention.ms allows",
+}
+"""Reasons of which the name says too little, or more than is known."""
+
+
 def words(reason: UnknownReason) -> str:
-    """A reason as text."""
-    return reason.replace("_", " ")
+    """A reason as text, which follows a number of offsets."""
+    return _WORDS.get(reason, reason.replace("_", " "))
+
+
+def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
+    """How many offsets of a partition have no verdict for some reasons; empty where none has.
+
+    What is so in one view alone names it: it says nothing of how far the other was read.
+    """
+    found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
+    return ", ".join(
+        f"{max(counts):,} {words(reason)}" + ("" if all(counts) else f" as {_view_of(counts)}")
+        for reason, counts in found
+        if any(counts)
+    )
+
+
+def _view_of(counts: tuple[int, int]) -> str:
+    return next(level for level in IsolationLevel if counts[level]).name.lower()
 
 
 __all__ = [
+    "Part",
     "Telling",
     "begin_apart",
     "catching_up",
     "in_part",
+    "parts_in_words",
     "telling",
     "to_be_read",
     "unknown_by",
     "unknown_offsets",
+    "without_verdict",
     "words",
 ]

@@ -8,6 +8,7 @@ the job goes on.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,16 +19,17 @@ import structlog
 
 from parallax.audit.cluster import select
 from parallax.audit.confirm import Confirm, Confirmed, confirm
-from parallax.audit.result import AuditReport, Result
+from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
 from parallax.audit.spot import Checked, SpotChecks
-from parallax.audit.waiting import AuditQueue, CaughtUp, Copied, Doubted, Unread
+from parallax.audit.waiting import MAX_TOGETHER, AuditQueue, CaughtUp, Copied, Doubted, Unread
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
 from parallax.counts import counted
 from parallax.errors import one_line
+from parallax.findings.finding import Finding
 from parallax.findings.manager import FindingsManager
 from parallax.findings.report import short_id
 from parallax.model import TopicPartition
@@ -129,23 +131,28 @@ class AuditSchedule:
         if due or sooner:
             self._wake.set()
 
-    def observe_copies(self, copied: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+    def observe_copies(self, copied: Mapping[TopicPartition, int]) -> None:
         """Take in which partitions have late copies that an audit can compare now.
 
         Args:
             copied: all of them, each with when the newest of its copies was seen, milliseconds since 1970 UTC.
-
-        Returns:
-            In how many seconds the audit of each is due that has one.
         """
         with self._lock:
             waited_for = self._next_at()
             self._copied.observe(copied)
-            times, now = self._copied.times(), self._clock()
             sooner = self._next_at() != waited_for
         if sooner:
             self._wake.set()
-        return {place: max(0.0, at - now) for place, at in times.items()}
+
+    def due_in(self) -> dict[TopicPartition, float]:
+        """In how many seconds the next audit of each partition is due that was not read, or copied, in time."""
+        found: dict[TopicPartition, float] = {}
+        with self._lock:
+            now = self._clock()
+            for waiting in (self._unread, self._copied):
+                for place, at in waiting.times().items():
+                    found[place] = min(found.get(place, math.inf), max(0.0, at - now))
+        return found
 
     def run_due(self) -> bool:
         """Run what is due now; returns whether there was anything."""
@@ -158,27 +165,34 @@ class AuditSchedule:
             self._guarded("tables", queued)
         if back:
             self._check(back)
-        audited = [self._audit_due(waiting) for waiting in (self._doubted, self._unread, self._copied)]
+        audited = self._audit_due()
         if self._interval_s and self._clock() >= self._next and not self._is_over():
             self._guarded("brokers", ())
             self._next = self._clock() + self._interval_s
             return True
-        return bool(queued or back or any(audited))
+        return bool(queued or back or audited)
 
     def _is_over(self) -> bool:
         """Whether nothing is to begin any more, or not at present."""
         return self._stop.is_set() or self._is_held()
 
-    def _audit_due(self, waiting: AuditQueue) -> bool:
-        """Audit the brokers for the partitions whose time has come; returns whether there were any."""
+    def _audit_due(self) -> bool:
+        """Audit the brokers for the partitions whose time has come; returns whether there were any.
+
+        One audit is for all that a partition waits for.
+        """
         if self._is_over():
             return False
+        queues: tuple[AuditQueue, ...] = (self._doubted, self._unread, self._copied)
         with self._lock:
-            places = waiting.due()
+            places = list(dict.fromkeys(place for waiting in queues for place in waiting.due()))[:MAX_TOGETHER]
+            begun = [(waiting, waiting.begin(places)) for waiting in queues]
         if places:
             report = self._guarded("brokers", places)
             with self._lock:
-                waiting.audited(places, report)
+                for waiting, mine in begun:
+                    if mine:
+                        waiting.audited(mine, report)
         return bool(places)
 
     def _next_at(self) -> float | None:
@@ -196,7 +210,7 @@ class AuditSchedule:
             checked = self._spot_checks(back, self._is_over)
         except Exception as error:  # noqa: BLE001 - as for audits
             if not self._stop.is_set():
-                what = "whether records that were aborted are committed on brokers that are back is asked again"
+                what = "whether records that were aborted are committed by now is asked again"
                 log.warning("spot checks failed", brokers=sorted(back), error=one_line(error), what=what)
                 self._on_failure()
         with self._lock:
@@ -224,23 +238,47 @@ class AuditSchedule:
                 log.warning("an audit failed", read_from=source, error=one_line(error), what=what)
                 self._on_failure()
             return None
-        log.info("an audit has ended", read_from=source, result=str(report.result), partitions=len(report.partitions))
-        log_diverged(report)
+        known = len(_diverged(report)) - len(log_diverged(report))
+        in_them = f"in {counted(known, 'partition')} replicas differ in what findings said before it"
+        log.info(
+            "an audit has ended",
+            read_from=source,
+            result=str(report.result),
+            partitions=len(report.partitions),
+            what=in_them if known else None,
+        )
         log_unknown(report)
         return report
 
 
-def log_diverged(report: AuditReport) -> None:
-    """Log each partition in which an audit found that replicas differ, and its findings; the first `_NAMED`."""
-    diverged = [one for one in report.partitions if one.result is Result.DIVERGED]
-    for one in diverged[:_NAMED]:
-        said = [f"{short_id(finding)}: {finding.summary}" for finding in one.findings[:_FINDINGS]]
-        more = [f"and {counted(len(one.findings) - _FINDINGS, 'more finding')}"] if one.findings[_FINDINGS:] else []
-        about = {"topic": one.topic, "partition": one.partition}
+def _diverged(report: AuditReport) -> list[PartitionResult]:
+    return [one for one in report.partitions if one.result is Result.DIVERGED]
+
+
+def log_diverged(report: AuditReport) -> dict[TopicPartition, list[Finding]]:
+    """Log each partition in which an audit found that replicas differ, and its new findings; the first `_NAMED`.
+
+    Of what stood before it there is a line already, and it may be over while its end is not on record yet.
+
+    Returns:
+        The new findings, of each partition that has any.
+    """
+    found = {one.place: [f for f in one.findings if _is_new(f, report)] for one in _diverged(report)}
+    news = {place: findings for place, findings in found.items() if findings}
+    diverged = list(news.items())
+    for place, findings in diverged[:_NAMED]:
+        said = [f"{short_id(finding)}: {finding.summary}" for finding in findings[:_FINDINGS]]
+        more = [f"and {counted(len(findings) - _FINDINGS, 'more finding')}"] if findings[_FINDINGS:] else []
+        about = {"topic": place.topic, "partition": place.partition}
         log.warning("an audit found that replicas differ", **about, what="; ".join([*said, *more]))
     if others := diverged[_NAMED:]:
         what = "parallax findings list names what stands"
         log.warning("an audit found that replicas differ in more partitions", partitions=len(others), what=what)
+    return news
+
+
+def _is_new(finding: Finding, report: AuditReport) -> bool:
+    return finding.first_suspected_at.timestamp() >= report.started_at
 
 
 def log_unknown(report: AuditReport) -> None:
@@ -317,7 +355,8 @@ def job_spot_checks(
             log.info(
                 "a spot check has read aborted records again, on brokers that the job sees again or for the first time",
                 brokers=sorted(back),
-                what=checked.in_words(),
+                what=f"{checked.in_words()}; that is done where a broker has not just answered before, as at the start "
+                "of the job",
             )
         for place in checked.doubted:
             event = "a record that was aborted is committed now; the partition is audited"

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from parallax.audit.ledger import has_verdict
 from parallax.audit.result import AuditReport
 from parallax.compare.suspect import Coverage
-from parallax.model import UNKNOWN, TopicPartition, UnknownReason
+from parallax.model import UNKNOWN, TopicPartition
 
 AGAIN_S = 3600.0
-"""A partition that was audited since it was not read in time is left alone for so long, rates or not."""
+"""A partition that had an audit with a verdict is left alone for so long where nothing has happened since."""
 
 SOON_S = 300.0
 """So long after an audit at most, an event that has made offsets of a partition unknown has it audited again. Where
-events come again and again, as where a partition cannot be compared, it doubles with each audit, up to `AGAIN_S`."""
+events come again and again, as where a partition cannot be compared or its retention is shorter than a reading takes,
+it doubles with each audit, up to `AGAIN_S`."""
 
 _QUIET_S = 2 * AGAIN_S
 """A partition that had no audit for so long begins with `SOON_S` anew."""
-
-EVENTS = frozenset({UnknownReason.BEFORE_FIRST_READING, UnknownReason.SKIPPED})
-"""Reasons that an event gives: a log was truncated (as by an unclean election) or replaced, a replica was added, the
-comparison began anew. The others come again by themselves, as where a retention is shorter than a reading takes."""
 
 MAX_TOGETHER = 32
 """Partitions of one such audit: the next ones have their turn after it."""
@@ -116,14 +113,17 @@ class AuditQueue:
             one.not_before = min(one.not_before, one.audited_at + one.soon_s)
 
     def due(self) -> list[TopicPartition]:
-        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`. Their audit begins."""
+        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
         now = self._clock()
         times = self.times()
         ripe = [(one.due, place) for place, one in self._known.items() if one.due is not None and times[place] <= now]
-        places = [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+        return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+
+    def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Take in that an audit of some partitions begins; returns those of them that wait here, due or not yet."""
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
-        return places
+        return [place for place in places if place in self._known and self._known[place].due is not None]
 
     def next_at(self) -> float | None:
         """When the next one is due."""
@@ -136,9 +136,9 @@ class AuditQueue:
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; None where the audit broke off.
 
-        A partition that had a verdict is left alone for `rest_s`, whatever is read too late by then; one that had none
-        is audited again after a pause that doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that
-        was seen while the audit ran as well. One of which no broker names a replica any more is forgotten.
+        A partition that had a verdict is left alone for `rest_s`; one that had none is audited again after a pause that
+        doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that was seen while the audit ran as well.
+        One of which no broker names a replica any more is forgotten.
 
         Returns:
             The partitions that are still there and had no verdict.
@@ -171,7 +171,7 @@ class Unread(AuditQueue):
         if not self._delay_s:
             return
         for coverage in coverages:
-            newest = max((span.since for span in coverage.unread if span.reason in EVENTS), default=UNKNOWN)
+            newest = max((span.since for span in coverage.unread), default=UNKNOWN)
             if coverage.unread and all(broker.reachable for broker in coverage.brokers):
                 self._wait(coverage.place, newest)
             else:
@@ -234,4 +234,4 @@ class Doubted(AuditQueue):
         return undecided
 
 
-__all__ = ["AGAIN_S", "EVENTS", "MAX_TOGETHER", "SOON_S", "AuditQueue", "CaughtUp", "Copied", "Doubted", "Unread"]
+__all__ = ["AGAIN_S", "MAX_TOGETHER", "SOON_S", "AuditQueue", "CaughtUp", "Copied", "Doubted", "Unread"]

@@ -43,6 +43,7 @@ def findings(
     if command is None:
         job = Target(config, data)
         print_findings(job.storage, output.value, Wanted(everything=everything), shell=job.shell)
+        _say_if_unwatched(job.storage, output.value)
     elif everything and command != "list":
         raise _not_of(command, "--all")
 
@@ -85,6 +86,15 @@ def list_findings(
     )
     job = Target.of(context, config, data)
     print_findings(job.storage, format_of(context, output), wanted, shell=job.shell)
+    _say_if_unwatched(job.storage, format_of(context, output))
+
+
+def _say_if_unwatched(storage: str, output: str) -> None:
+    """That a list is of the past, to people: where no job runs, nothing new is found and nothing is seen to end."""
+    from parallax.views.watching import unwatched_in_words
+
+    if output == Format.text.value and (said := unwatched_in_words(storage)):
+        typer.echo(f"{said[0].upper()}{said[1:]}.")
 
 
 @app.command()

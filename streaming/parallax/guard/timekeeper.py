@@ -32,6 +32,7 @@ from parallax.views.event_log import EventLogError
 
 log = structlog.get_logger(__name__)
 
+_UNTOLD = "replicas are back, and nobody can tell whether in time"
 _TRY_AGAIN_S = 60.0
 """How long after it could not be read the record of late replicas is read again."""
 
@@ -147,10 +148,8 @@ class Timekeeper:
         unwatched = self._clock.unwatched()
         for change in changes:
             _tell_of(change, absent)
-        if unwatched.keys() - self._said.unwatched.keys():
-            log.warning(
-                "of some topics nobody can tell whether a broker is back in time", what=unwatched_in_words(unwatched)
-            )
+        if new := {topic: kept for topic, kept in unwatched.items() if topic not in self._said.unwatched}:
+            log.warning("of some topics nobody can tell whether a broker is back in time", what=unwatched_in_words(new))
         self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)
 
@@ -163,7 +162,9 @@ class Timekeeper:
             if unclear is Unclear.REASSIGNED:
                 log.info("replicas are copied anew", **_words(those, self._shell))
             elif unclear is Unclear.NO_TIME:
-                log.info("replicas are back, and nobody can tell whether in time", **_words(those, self._shell))
+                log.info(_UNTOLD, **_words(those, self._shell))
+            elif unclear is not None:
+                log.warning(_UNTOLD, **_words(those, self._shell))
             else:
                 log.warning("replicas were back too late", **_words(those, self._shell))
 
@@ -182,7 +183,7 @@ def _words(late: Sequence[Late], shell: Shell) -> dict[str, Any]:
         "topics": named(place.topic for place in places),
         "replicas": len(late),
         "kept_until": time_text(min(bounds)) if bounds and first.unclear is None else None,
-        "since": time_text(min(one.absence.since_ms for one in late)),
+        "complete_until": time_text(min(one.absence.since_ms for one in late)),
         "why": None if first.unclear is None else UNCLEAR[first.unclear],
         "what": f"{means}; whether one has is not known until {SETTLED_BY}; "
         f"how things stand: {shell.parallax('audit', *where, by_settings=True)}",
@@ -198,7 +199,7 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
         log.warning(
             "a broker is away",
             broker=outage.broker,
-            since_at_most=since,
+            complete_until=since,
             replicas=len(away),
             topics=named(one.place.topic for one in away),
             kept_until=time_text(min(bounds.values())) if bounds else None,
@@ -209,12 +210,12 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
         log.info(
             "a broker is back",
             broker=outage.broker,
-            since_at_most=since,
+            complete_until=since,
             replicas=len(outage.absent - outage.gone),
             what="its replicas are compared again" if outage.ended_ms is not None else "its replicas catch up",
         )
     else:
-        log.info("the outage of a broker is over", broker=outage.broker, since_at_most=since, what=outage.outcome)
+        log.info("the outage of a broker is over", broker=outage.broker, complete_until=since, what=outage.outcome)
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:

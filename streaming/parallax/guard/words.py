@@ -40,6 +40,8 @@ UNCLEAR = {
     Unclear.NO_TIME: NO_TIME,
     Unclear.REASSIGNED: "it was taken off the broker and given back",
 }
+_MISSED = "tombstones or end markers"
+_UNTOLD = "nobody can tell whether in time"
 
 
 def in_words(absence: Absence, now: float) -> str:
@@ -90,25 +92,27 @@ def summed(absences: Absences, now: float) -> str:
     return "; ".join(parts)
 
 
-def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float], now: float) -> str:
+def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float] | None, now: float) -> str:
     """Which replicas have copied something too late, and when the job audits them; nothing where there is none.
 
     Args:
         late: those to tell of.
-        audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC.
+        audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC; None where it audits
+            none for that.
         now: seconds since 1970 UTC.
     """
     anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]
-    others = [one for one in late if one.absence.unclear is not Unclear.REASSIGNED]
+    passed = [one for one in late if one.absence.unclear is None]
+    untold: dict[Unclear, list[Late]] = {}
+    for one in late:
+        if one.absence.unclear not in (None, Unclear.REASSIGNED):
+            untold.setdefault(one.absence.unclear, []).append(one)
     parts = []
-    if others:
-        whose = named(_replica(one) for one in others)
-        copied = (
-            f"{whose} copied its log"
-            if len(others) == 1
-            else f"{counted(len(others), 'replica')} ({whose}) copied their logs"
-        )
-        parts.append(f"{copied} late and may have missed tombstones or end markers that had been cleaned by then")
+    if passed:
+        copied = f"copied {agreed(len(passed), 'its log', 'their logs')} late"
+        parts.append(f"{_replicas(passed)} {copied} and may have missed {_MISSED} that had been cleaned by then")
+    for unclear, those in untold.items():
+        parts.append(f"{_replicas(those)} {agreed(len(those), 'is', 'are')} back, and {_UNTOLD}: {UNCLEAR[unclear]}")
     if anew:
         whose = named(_replica(one) for one in anew)
         since = time_text(min(one.absence.since_ms for one in anew))
@@ -120,14 +124,21 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
 
 def late_in_short(late: Late) -> str:
-    """What is said of one late replica beside its row."""
+    """What is said of one late replica: what it did, or that nobody can tell."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
-    return "it copied records that may have been cleaned before"
+    if late.absence.unclear is not None:
+        return f"it is back, and {_UNTOLD}: {UNCLEAR[late.absence.unclear]}"
+    return f"it copied its log late and may have missed {_MISSED}"
 
 
 def _replica(late: Late) -> str:
     return f"{late.place.name} on broker {late.broker}"
+
+
+def _replicas(late: Collection[Late]) -> str:
+    whose = named(_replica(one) for one in late)
+    return whose if len(late) == 1 else f"{counted(len(late), 'replica')} ({whose})"
 
 
 def unwatched_in_words(topics: Mapping[str, int]) -> str:
@@ -147,9 +158,13 @@ def unwatched_in_words(topics: Mapping[str, int]) -> str:
     )
 
 
-def audit_in_words(places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float], now: float) -> str:
-    """When the job audits partitions with late copies, by itself; arguments as of `late_in_words`."""
+def audit_in_words(
+    places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float] | None, now: float
+) -> str:
+    """When the job audits partitions that were not read, or copied, in time; arguments as of `late_in_words`."""
     them = "the partitions" if len(places) > 1 else "the partition"
+    if audits_at is None:
+        return f"the job does not audit {them} for that (audit.unread_delay_s is 0): run parallax audit"
     times = [audits_at[place] for place in places if place in audits_at]
     if not times:
         return f"the job audits {them} by itself once all replicas are back and have copied what they lack"

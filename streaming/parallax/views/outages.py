@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,13 +14,52 @@ from parallax.model import ReadEvent
 from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, rust_uri
 
-_STEP = timedelta(minutes=1)
-_APART = timedelta(microseconds=LONGEST_US) + 2 * _STEP
+_APART = timedelta(microseconds=LONGEST_US, minutes=2)
 """What lies further apart is not known to be one outage: nothing was recorded in between."""
 
+# A broker is away in a second in which it gave nobody an answer. Kept are the seconds in which that changes.
+_QUERY = f"""WITH seconds AS (
+        SELECT broker, date_trunc('second', observed_at) AS at,
+            bool_or(problem = '{ReadEvent.UNREACHABLE}') AND NOT bool_or(reachable) AS away
+        FROM progress GROUP BY 1, 2
+    ),
+    beside AS (
+        SELECT broker, at, coalesce(away, false) AS away, lag(at) OVER own AS before,
+            lag(coalesce(away, false)) OVER own AS was, max(at) OVER (PARTITION BY broker) AS newest
+        FROM seconds WINDOW own AS (PARTITION BY broker ORDER BY at)
+    )
+    SELECT broker, at, away, before, newest FROM beside
+    WHERE was IS NULL OR away <> was OR at - before > INTERVAL '{int(_APART.total_seconds())} seconds'
+    ORDER BY 1, 2"""  # noqa: S608 - our own words
 
-def longest_outages(storage: str) -> dict[int, timedelta]:
-    """The longest outage of each broker that was ever away, to the minute; nothing where nothing is recorded.
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One outage of a broker.
+
+    Attributes:
+        took: how long it did not answer, by what is recorded.
+        is_over: whether it has answered since.
+    """
+
+    took: timedelta
+    is_over: bool
+
+
+class Turn(NamedTuple):
+    """From when on a broker was away, or was not.
+
+    Attributes:
+        before: when it was last asked before that; None where it never was.
+    """
+
+    at: datetime
+    is_away: bool
+    before: datetime | None = None
+
+
+def longest_outages(storage: str) -> dict[int, Outage]:
+    """The longest outage of each broker that was ever away, to the second; nothing where nothing is recorded.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
@@ -28,32 +68,33 @@ def longest_outages(storage: str) -> dict[int, timedelta]:
 
     if not DeltaTable.is_deltatable(rust_uri(storage, PROGRESS)):
         return {}
-    query = f"""SELECT broker, date_trunc('minute', observed_at) AS minute, bool_or(reachable) AS answered,
-        bool_or(problem = '{ReadEvent.UNREACHABLE}') AS away FROM progress GROUP BY 1, 2 ORDER BY 1, 2"""  # noqa: S608 - our own words
     table = DeltaTable(rust_uri(storage, PROGRESS))
-    rows = pa.table(QueryBuilder().register("progress", table).execute(query)).to_pylist()
-    by_broker = groupby(rows, key=lambda row: int(row["broker"]))
-    found = {broker: longest(_minutes_away(of)) for broker, of in by_broker}
-    return {broker: outage for broker, outage in found.items() if outage}
-
-
-def _minutes_away(rows: Iterable[Mapping[str, Any]]) -> list[datetime | None]:
-    """The minutes in which a broker never answered; None for one in which it did."""
-    return [row["minute"] if row["away"] and not row["answered"] else None for row in rows]
-
-
-def longest(minutes: Sequence[datetime | None]) -> timedelta:
-    """The longest of the stretches of minutes that follow one another; None parts two of them."""
-    found, first, last = timedelta(), None, None
-    for minute in minutes:
-        if minute is None:
-            first = None
-            continue
-        if first is None or last is None or minute - last > _APART:
-            first = minute
-        last = minute
-        found = max(found, minute - first + _STEP)
+    rows = pa.table(QueryBuilder().register("progress", table).execute(_QUERY)).to_pylist()
+    found: dict[int, Outage] = {}
+    for broker, own in groupby(rows, key=lambda row: int(row["broker"])):
+        turns = list(own)
+        each = outages([Turn(row["at"], row["away"], row["before"]) for row in turns], turns[-1]["newest"])
+        if longest := max(each, key=lambda one: one.took, default=None):
+            found[broker] = longest
     return found
 
 
-__all__ = ["longest", "longest_outages"]
+def outages(turns: Sequence[Turn], newest: datetime) -> Iterator[Outage]:
+    """The outages of a broker.
+
+    Args:
+        turns: in the order of time; one also after each time in which nothing was recorded.
+        newest: when it was last asked.
+    """
+    for turn, after in zip(turns, [*turns[1:], None], strict=True):
+        if not turn.is_away:
+            continue
+        if after is None:
+            yield Outage(newest - turn.at, is_over=False)
+        elif after.before is not None and after.at - after.before > _APART:
+            yield Outage(after.before - turn.at, is_over=not after.is_away)
+        else:
+            yield Outage(after.at - turn.at, is_over=True)
+
+
+__all__ = ["Outage", "Turn", "longest_outages", "outages"]

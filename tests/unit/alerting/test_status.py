@@ -13,6 +13,7 @@ from parallax.alerting.overdue import LAGGING_S
 from parallax.alerting.starting import Past
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import STUCK_S, Condition, Status, health, status_of
+from parallax.alerting.unknown import words
 from parallax.compare.suspect import UnreadRange
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
@@ -85,7 +86,9 @@ def test_a_topic_that_a_broker_denied_and_nobody_reports_on_any_more_was_deleted
     healthy.state.update_progress([denied])
     passes(20)
     healthy.state.update_progress([denied])
-    assert passes(40).reasons == ("1 replica cannot be read on broker 2",), "it may be reported on yet"
+    assert passes(40).reasons == ("broker 2 answered when last asked, but not for 1 replica",), (
+        "it may be reported on yet"
+    )
     assert passes(20).text == "All replicas agree"
 
 
@@ -183,7 +186,7 @@ def test_a_topic_that_is_new_is_no_start(healthy: Monitor) -> None:
     healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
     said = healthy.says()
     assert (said.condition, said.steps) == (Condition.AGREE_IN_PART, ())
-    assert said.text == "All replicas agree in 1 of 2 partitions; the others are known in part"
+    assert said.text == "All replicas agree in 1 of 2 partitions; 1 is catching up"
     assert said.notes == ("1 partition is catching up with what was written before it could be compared",)
     healthy.compared(topic="new")
     assert healthy.says().condition is Condition.AGREE
@@ -210,7 +213,7 @@ def test_all_agree_only_once_what_the_logs_held_at_first_has_its_verdicts(
     monitor.compared(**so_far)
     said = monitor.says()
     assert (said.condition, said.problems) == (Condition.AGREE_IN_PART, ())
-    assert said.text == "No difference was found; none of 1 partition has been compared whole"
+    assert said.text == "No difference was found in 1 partition: 1 is catching up"
     monitor.clock.now += 9
     monitor.compared()
     said = monitor.says()
@@ -324,10 +327,10 @@ def test_what_nobody_could_compare_in_time_is_noted_and_is_no_alarm(healthy: Mon
     healthy.compared(unknown={reason: (7, 7)})
     said = healthy.says()
     assert said.condition is Condition.AGREE_IN_PART
-    assert said.text == "No difference was found; none of 1 partition has been compared whole"
+    assert said.text == "No difference was found in 1 partition: 1 is known in part"
     healthy.compared(partition=1)
-    assert healthy.says().text == "All replicas agree in 1 of 2 partitions; the others are known in part"
-    assert said.notes[0].startswith(f"7 {reason.replace('_', ' ')}")
+    assert healthy.says().text == "All replicas agree in 1 of 2 partitions; 1 is known in part"
+    assert said.notes[0].startswith(f"7 {words(reason)}")
 
 
 def test_what_was_deleted_before_it_was_read_is_noted_with_its_topics_and_is_no_alarm(healthy: Monitor) -> None:
@@ -347,11 +350,15 @@ def test_what_was_not_read_yet_ends_by_itself_and_what_was_read_too_late_by_an_a
     new = healthy.compared(topic="new", unknown={reason: (137, 130), gap: (5, 5)})
     first, *others = healthy.says().notes
     assert first == "137 before first reading: not every replica has been read yet; that ends by itself once each has"
-    audited = "offsets that nobody could compare in time; an audit tells of them"
-    assert others == [f"5 retention gap: {audited}"]
+    audited = "offsets that nobody could compare in time; the job audits the partition by itself"
+    late = f"5 {words(gap)}"
+    assert others == [f"{late}: {audited} once all replicas are back and have copied what they lack"]
     healthy.state.update_coverage([replace(new, unread=(UnreadRange(0, 0, 137, reason, 0),))])
     (said,) = healthy.says().notes
-    assert said == f"137 before first reading, 5 retention gap: {audited}"
+    assert said.startswith(f"137 before first reading, {late}: {audited} once")
+    healthy.state.update_audits_at({new.place: 4e9})
+    (said,) = healthy.says().notes
+    assert said == f"137 before first reading, {late}: {audited} at 2096-10-02 07:06:40 UTC"
 
 
 def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:
@@ -360,8 +367,10 @@ def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:
     healthy.compared(partition=1)
     said = healthy.says()
     assert said.condition is Condition.AGREE_IN_PART
-    assert said.text == "All replicas agree in 1 of 2 partitions; the others are known in part"
-    assert said.notes == ("1 replica is absent, of broker 3; what is not copied yet cannot be compared",)
+    assert said.text == "All replicas agree in 1 of 2 partitions; 1 lacks a replica now"
+    assert said.notes == (
+        "1 replica of a compacted topic is absent, of broker 3; what is not copied yet cannot be compared",
+    )
 
 
 def test_what_is_on_its_way_is_nothing_to_speak_of(healthy: Monitor) -> None:
@@ -395,7 +404,7 @@ def test_what_should_pass_by_itself_and_does_not_cannot_be_told(
     assert waited(healthy, LAGGING_S, unknown=unknown, waits_from=waits_from).condition is Condition.AGREE
     said = waited(healthy, LAGGING_S, unknown=unknown, waits_from=waits_from)
     assert said.condition is Condition.UNKNOWN
-    assert said.reasons == (f"orders-0 waited 10 min for a verdict: 3 {reason.replace('_', ' ')}",)
+    assert said.reasons == (f"orders-0 waited 10 min for a verdict: 3 {words(reason)}",)
     assert waited(healthy, 0).condition is Condition.AGREE
 
 
@@ -478,7 +487,8 @@ def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> 
     state.update_mismatches({"h:1": "other"})
     absence = Absence(TopicPartition("orders", 0), 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
     late = Late(absence.place, 1, 9_000, absence)
-    state.update_absences(Absences((), (late,)), {absence.place: 4e9})
+    state.update_absences(Absences((), (late,)))
+    state.update_audits_at({absence.place: 4e9})
     said = healthy.says()
     assert said.reasons == (
         "the storage is full, and recording has stopped",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,8 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import PAUSE_S, SETTLE_S
 from parallax.audit.schedule import AuditSchedule, log_diverged, log_unknown
 from parallax.audit.spot import Checked
-from parallax.audit.waiting import AGAIN_S, EVENTS, MAX_TOGETHER, SOON_S, CaughtUp
+from parallax.audit.waiting import AGAIN_S, MAX_TOGETHER, SOON_S, CaughtUp
+from parallax.compare.state import UNREAD_REASONS
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
 from parallax.findings.report import short_id
@@ -139,9 +141,24 @@ def test_the_log_names_each_partition_in_which_an_audit_found_a_divergence_and_i
     first = "; ".join(f"{short_id(one)}: {one.summary}" for one in found[:3])
     assert logs[0]["what"] == f"{first}; and 2 more findings"
     assert logs[20]["partitions"] == 1
+
+
+def test_what_an_audit_sees_of_findings_that_stood_before_it_is_no_news() -> None:
+    known, new = finding("a" * 32), finding("b" * 32)
+    began = known.first_suspected_at.timestamp() + 1
+    new = replace(new, first_suspected_at=known.first_suspected_at + timedelta(seconds=9))
+    both = [
+        PartitionResult("orders", 0, Result.DIVERGED, findings=(known, new)),
+        PartitionResult("orders", 1, Result.DIVERGED, findings=(known,)),
+    ]
+    runs = Runs()
+    report = AuditReport("brokers", began, began + 60, tuple(both))
+    schedule = AuditSchedule(0.0, lambda *_: report, runs.reports.append, runs.failed)
     with capture_logs() as logs:
-        Runs(result=Result.DIVERGED).schedule()._guarded("brokers", [TopicPartition("orders", 7)])
-    assert [line["partition"] for line in logs if "replicas differ" in line["event"]] == [7]
+        schedule._guarded("brokers", [TopicPartition("orders", n) for n in range(2)])
+    warned, ended = logs
+    assert (warned["partition"], warned["what"]) == (0, f"{short_id(new)}: {new.summary}")
+    assert ended["what"] == "in 1 partition replicas differ in what findings said before it"
 
 
 def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:
@@ -179,7 +196,7 @@ class TestUnread:
         assert schedule.run_due()
 
     @pytest.mark.parametrize("result", [Result.CONSISTENT, Result.UNKNOWN])
-    @pytest.mark.parametrize("reason", sorted(EVENTS))
+    @pytest.mark.parametrize("reason", UNREAD_REASONS)
     def test_what_an_event_has_made_unknown_is_audited_within_minutes_however_lately_there_was_one(
         self, reason: UnknownReason, result: Result
     ) -> None:
@@ -198,14 +215,18 @@ class TestUnread:
         assert schedule.run_due() == (result is Result.UNKNOWN), "what was settled is no event any more"
 
     @pytest.mark.parametrize("reason", [UnknownReason.RETENTION_GAP, UnknownReason.DEFERRED])
-    def test_what_comes_again_and_again_is_audited_once_an_hour(self, reason: UnknownReason) -> None:
+    def test_what_comes_again_and_again_is_audited_ever_more_rarely_up_to_once_an_hour(
+        self, reason: UnknownReason
+    ) -> None:
         runs = Runs()
         schedule = runs.schedule(unread_delay_s=60)
-        for minute in range(180):
+        at = []
+        for minute in range(360):
             runs.now = 60.0 * minute
             schedule.observe([unread(replace(UNREAD, reason=reason, since=60_000 * minute))])
-            schedule.run_due()
-        assert len(runs.ran) == 3
+            if schedule.run_due():
+                at.append(minute)
+        assert at == [1, 6, 16, 36, 76, 136, 196, 256, 316]
 
     def test_an_event_that_was_read_while_an_audit_ran_has_one_of_its_own_within_minutes(self) -> None:
         runs = Runs()
@@ -470,7 +491,8 @@ def test_a_late_copy_whose_audit_had_no_verdict_is_audited_again_though_nothing_
     runs = Runs(result=Result.UNKNOWN)
     schedule = runs.schedule(unread_delay_s=60)
     place = TopicPartition("orders", 0)
-    assert schedule.observe_copies({place: 1}) == {place: 60.0}
+    schedule.observe_copies({place: 1})
+    assert schedule.due_in() == {place: 60.0}
     for second in range(300):
         runs.now = float(second)
         schedule.run_due()
@@ -480,3 +502,32 @@ def test_a_late_copy_whose_audit_had_no_verdict_is_audited_again_though_nothing_
         runs.now = float(second)
         schedule.run_due()
     assert len(runs.ran) == 4, "it is there no more"
+
+
+def test_one_audit_is_for_all_that_a_partition_waits_for() -> None:
+    runs = Runs()
+    schedule = runs.schedule(unread_delay_s=60)
+    place = TopicPartition("orders", 0)
+    schedule.observe([unread(UNREAD)])
+    schedule.observe_copies({place: 1})
+    assert schedule.due_in() == {place: 60.0}
+    runs.now = 60
+    assert schedule.run_due()
+    assert runs.ran == [("brokers", (place,))]
+
+
+def test_what_begins_while_a_partition_is_audited_for_something_else_has_an_audit_of_its_own() -> None:
+    runs, place = Runs(), TopicPartition("orders", 0)
+
+    def audit(source: str, places: Sequence[TopicPartition]) -> AuditReport:
+        schedule.observe_copies({place: 60_000 + len(runs.ran)})
+        return runs(source, places)
+
+    schedule = AuditSchedule(*(0.0, audit, runs.reports.append, runs.failed), unread_delay_s=60, clock=lambda: runs.now)
+    schedule.observe([unread(UNREAD)])
+    runs.now = 60
+    assert schedule.run_due()
+    schedule.observe([unread()])
+    runs.now = 120
+    assert schedule.run_due()
+    assert len(runs.ran) == 2

@@ -221,7 +221,7 @@ def test_the_log_tells_away_back_and_over_in_this_order(tmp_path: Path) -> None:
     watching.see(2 * MINUTE, tick(2 * MINUTE, {1: 12, 2: 11, 3: 12}, REST))
     watching.see(2 * MINUTE + 1_000, tick(2 * MINUTE + 1_000, dict.fromkeys(ALL, 12), ALL))
     assert watching.told == ["a broker is away", "a broker is back", "the outage of a broker is over"]
-    assert {one["since_at_most"] for one in watching.logged if "since_at_most" in one} == {"2023-11-14 22:13:19 UTC"}
+    assert {one["complete_until"] for one in watching.logged if "complete_until" in one} == {"2023-11-14 22:13:19 UTC"}
 
 
 @pytest.mark.parametrize("presence", [None, 10])

@@ -19,7 +19,7 @@ from parallax.guard.outages import SHORT_MS, TOLD_MS, headline
 from parallax.guard.pauses import Paused
 from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import Timekeeper, recorded
-from parallax.guard.words import in_words, late_in_short, late_in_words, summed
+from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words, summed
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
@@ -156,6 +156,20 @@ def test_all_absences_in_one_sentence(tmp_path: Path) -> None:
     assert summed(keeper.said, now) == "", "it is not absent any more"
 
 
+def test_of_a_copy_that_nobody_can_tell_whether_it_was_in_time_no_loss_is_said(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, AWAY, BACK)
+    (late,) = keeper.said.late
+    for unclear in (Unclear.NO_TIME, Unclear.SETTINGS, Unclear.BEFORE_WATCH):
+        untold = replace(late, absence=replace(late.absence, unclear=unclear))
+        why = f"is back, and nobody can tell whether in time: {UNCLEAR[unclear]}"
+        assert late_in_words([untold], {PLACE: 5.0}, 5.0).startswith(f"orders-0 on broker 2 {why}; the job audits")
+        assert late_in_short(untold) == f"it {why}"
+    said = late_in_words([late, replace(untold, place=TopicPartition("orders", 1))], {}, 5.0)
+    assert said.startswith("orders-0 on broker 2 copied its log late")
+    assert "; orders-1 on broker 2 is back, and nobody can tell" in said
+
+
 def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     assert late_in_words(keeper.said.late, {}, 0) == ""
@@ -168,6 +182,7 @@ def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> N
     )
     assert late_in_words([late], {PLACE: 5.0}, 5.0).endswith("; the job audits the partition by itself now")
     assert "by itself once all replicas are back" in late_in_words([late], {}, 5.0)
+    assert late_in_words([late], None, 5.0).endswith("(audit.unread_delay_s is 0): run parallax audit")
     others = [replace(late, place=TopicPartition("orders", n)) for n in range(5)]
     said = late_in_words(others, {PLACE: 60.0}, 5.0)
     assert said.startswith("5 replicas (orders-0 on broker 2, orders-1 on broker 2, orders-2 on broker 2 and 2 more)")
@@ -220,7 +235,8 @@ class Auditing:
 
     def _take(self, said: Absences) -> None:
         self.said = said
-        self.audit_in = self.schedule.observe_copies(said.copied)
+        self.schedule.observe_copies(said.copied)
+        self.audit_in = self.schedule.due_in()
 
     def _audit(self, source: str, places: Sequence[TopicPartition]) -> AuditReport:
         assert list(places) == [PLACE]
@@ -348,7 +364,7 @@ def test_the_log_says_when_a_broker_goes_away_when_it_is_back_and_what_came_of_i
     ]
     away = told["a broker is away"]
     assert (away["broker"], away["replicas"], away["topics"]) == (2, 1, "orders")
-    assert (away["since_at_most"], away["kept_until"]) == ("2023-11-14 22:13:19 UTC", "2023-11-14 23:13:14 UTC")
+    assert (away["complete_until"], away["kept_until"]) == ("2023-11-14 22:13:19 UTC", "2023-11-14 23:13:14 UTC")
     assert told["a broker is back"]["replicas"] == 1
     assert "found no difference" in told["the outage of a broker is over"]["what"]
 

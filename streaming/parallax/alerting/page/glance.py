@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from parallax.alerting.blind import Blind, Cause, hiding
+from parallax.alerting.blind import Blind, Cause, hiding, unseen
 from parallax.alerting.listing import FindingState, state_of
 from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.snapshot import Snapshot
-from parallax.alerting.unknown import Telling, in_part, telling, unknown_offsets, words
+from parallax.alerting.unknown import Part, Telling, in_part, telling, unknown_offsets, without_verdict
 from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
 from parallax.guard.clock import Absence, Late
+from parallax.guard.words import late_in_short
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import time_text
 from parallax.sides import standing
@@ -31,9 +32,12 @@ _LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"
 
 _CATCHING_UP = "what it held when it could be compared again is being compared"
-_IN_PART = "the partition has not been compared whole"
+_IN_PART = {
+    Part.CATCHING_UP: _CATCHING_UP,
+    Part.ABSENT: "what a replica of the partition lacks now cannot be compared",
+    Part.LACKING: "offsets of the partition have no verdict",
+}
 _CHECKED = "a difference is being checked"
-_LATE = "it copied its log late and may have missed tombstones or end markers"
 
 _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
 """What has been read and waits for what is written after it."""
@@ -70,7 +74,7 @@ class Replica:
 
     Attributes:
         why: one phrase; empty where nothing is to be said.
-        unseen: what keeps the job from seeing it, or its partition, one phrase; empty where it is seen.
+        unseen: why the job does not see which offsets it has now, one phrase; empty where it does.
         read_uncommitted: next offset to read in that view, and so on; None where it is not known.
         absence: where it is away or behind.
         late: what it copied too late, where no audit has compared it since.
@@ -95,7 +99,7 @@ class Partition:
 
     Attributes:
         replicas: by broker.
-        unknown: by reason, how many offsets have no verdict.
+        without_verdict: how many offsets have no verdict, and why; empty where all have one.
         compared_up_to: by view; None where nothing was compared.
         findings: that stand, the gravest first.
         leader: None where there is none, or nobody has said.
@@ -104,7 +108,7 @@ class Partition:
 
     place: TopicPartition
     replicas: Mapping[int, Replica]
-    unknown: Mapping[UnknownReason, int]
+    without_verdict: str
     compared_up_to: tuple[int, int] | None
     findings: tuple[Finding, ...]
     leader: int | None = None
@@ -158,11 +162,11 @@ def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
         standing_now.setdefault(finding.place, []).append(finding)
         if finding.place in found:
             found[finding.place] |= {b for b in _named(finding) if (*finding.place, b) in snapshot.replicas}
-    copied_late: dict[TopicPartition, set[int]] = {}
+    copied_late: dict[TopicPartition, dict[int, str]] = {}
     for one in snapshot.absences.late:
-        copied_late.setdefault(one.place, set()).add(one.broker)
+        copied_late.setdefault(one.place, {})[one.broker] = late_in_short(one)
     for place, brokers in found.items():
-        yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), copied_late.get(place, ()))
+        yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), copied_late.get(place, {}))
 
 
 def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
@@ -216,7 +220,7 @@ def _verdicts(
     place: TopicPartition,
     brokers: Collection[int],
     findings: Sequence[Finding],
-    copied_late: Collection[int],
+    copied_late: Mapping[int, str],
 ) -> Verdicts:
     coverage = snapshot.coverage.get(place)
     unknown = unknown_offsets(snapshot).get(place, {})
@@ -226,7 +230,7 @@ def _verdicts(
     loading = ""
     if not snapshot.caught_up.get(place, True):
         loading = _CATCHING_UP if snapshot.initially_read.get(place, True) else _LOADING
-    partly = _IN_PART if place in in_part(snapshot) else ""
+    partly = in_part(snapshot).get(place)
     compared = _compared(
         coverage,
         unknown,
@@ -234,14 +238,14 @@ def _verdicts(
         sees_all=not states,
         loading=loading,
         is_overdue=overdue(snapshot).get(place, 0.0) > LAGGING_S,
-        partly=_CHECKED if snapshot.findings.pending.get(place) else partly,
+        partly=_CHECKED if snapshot.findings.pending.get(place) else "" if partly is None else _IN_PART[partly],
     )
     for broker, one in starting.items():
         if broker in compared and compared[broker][0] in CALM - {State.LOADING}:
             compared[broker] = State.LOADING, one.here
     states |= compared
     if not findings:
-        states |= dict.fromkeys(compared.keys() & copied_late, (State.UNKNOWN, _LATE))
+        states |= {b: (State.UNKNOWN, said) for b, said in copied_late.items() if b in compared}
     for finding in findings:
         states |= dict.fromkeys(_named(finding).intersection(brokers), (State.DIVERGED, ""))
     return Verdicts(place, states, unknown, findings, {b: one.here for b, one in hidden.items() if b not in starting})
@@ -263,12 +267,13 @@ _OF_CAUSE = {
 def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:
     place, coverage = one.place, snapshot.coverage.get(one.place)
     made = {
-        broker: _replica(snapshot, place, broker, *one.replicas[broker], one.unseen.get(broker, ""))
+        broker: _replica(snapshot, place, broker, *one.replicas[broker], unseen(snapshot, (*place, broker)))
         for broker in sorted(one.replicas)
     }
     compared = None if coverage is None or min(coverage.compared_up_to) < 0 else coverage.compared_up_to
     leader, isr = snapshot.leadership.get(place, (None, None))
-    return Partition(place, made, one.unknown, compared, tuple(one.findings), leader, isr)
+    lacking = "" if coverage is None else without_verdict(coverage, one.unknown)
+    return Partition(place, made, lacking, compared, tuple(one.findings), leader, isr)
 
 
 def _named(finding: Finding) -> frozenset[int]:
@@ -311,7 +316,7 @@ def _compared(
     if unknown:
         is_calm = not is_overdue and all(_is_harmless(reason, coverage) for reason in unknown)
         state = State.NOT_FULLY_COMPARED if is_calm else State.UNKNOWN
-        rest = state, ", ".join(f"{n:,} {words(reason)}" for reason, n in unknown.items())
+        rest = state, without_verdict(coverage, unknown)
     elif min(coverage.compared_up_to) < 0 and any(b.log_start_offset != b.high_watermark for b in coverage.brokers):
         rest = State.UNKNOWN, _NOTHING
     elif partly:

@@ -22,6 +22,7 @@ from parallax.alerting.page.versions import Versions, of_evidence
 from parallax.alerting.starting import Stage
 from parallax.alerting.state import Snapshot
 from parallax.alerting.status import Condition, Status
+from parallax.alerting.unknown import words as reason_words
 from parallax.counts import agreed, counted
 from parallax.findings.explain import explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
@@ -180,6 +181,7 @@ class Renderer:
             "cluster": cluster,
             "live": live,
             "signs": _SIGNS,
+            "reason_words": reason_words,
             "words": lambda text: str(text).replace("_", " "),
             "run": shell.parallax,
             "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",

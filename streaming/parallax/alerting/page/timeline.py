@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,8 @@ from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _OFFSETS = ("log_start_offset", "last_stable_offset", "high_watermark")
 _BUCKETS = 120
+_ALL = 2 * _BUCKETS
+"""Reports of a replica up to which all are kept."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _HISTORY = timedelta(hours=1)
 _LATE = timedelta(minutes=1)
@@ -104,12 +108,26 @@ def _literal(at: datetime) -> str:
 
 
 def _tracks(rows: pa.Table, since: datetime, until: datetime) -> Tracks:
-    """Of each replica the first and the last report of each stretch of time, of those with an answer and without."""
-    step = (until - since) / _BUCKETS
-    kept: dict[int, dict[tuple[int, bool, bool], Report]] = {}
+    """What each replica reported; of many reports those that were in force at the same moments, for all replicas.
+
+    The moments are spread evenly, and lie at both sides of each turn from an answer to none, or back: a report that is
+    kept of one replica alone would have the others lag behind it, and a silence reach to the next one that is kept.
+    """
+    tracks: dict[int, list[Report]] = {}
     for row in rows.to_pylist():
-        report = Report(row["observed_at"], *(row[name] if row["reachable"] else None for name in _OFFSETS))
-        own, stretch = kept.setdefault(row["broker"], {}), int((report.at - since) / step)
-        is_first = (stretch, report.answers, True) not in own
-        own[stretch, report.answers, is_first] = report
-    return {broker: sorted(of.values(), key=lambda one: one.at) for broker, of in sorted(kept.items())}
+        offsets = (row[name] if row["reachable"] else None for name in _OFFSETS)
+        tracks.setdefault(row["broker"], []).append(Report(row["observed_at"], *offsets))
+    tracks = dict(sorted(tracks.items()))
+    if max(map(len, tracks.values()), default=0) <= _ALL:
+        return tracks
+    turns = [both for own in tracks.values() for both in pairwise(own) if both[0].answers != both[1].answers]
+    turns = turns[:: 1 + len(turns) // _BUCKETS]
+    step = (until - since) / _BUCKETS
+    moments = {since + step * n for n in range(_BUCKETS + 1)} | {one.at for both in turns for one in both}
+    return {broker: _in_force(own, moments) for broker, own in tracks.items()}
+
+
+def _in_force(own: Sequence[Report], moments: Iterable[datetime]) -> list[Report]:
+    """The first of some reports, the last, and those in force at some moments, in the order of time."""
+    kept = {0, len(own) - 1} | {bisect_right(own, moment, key=lambda one: one.at) - 1 for moment in moments}
+    return [own[at] for at in sorted(kept) if at >= 0]

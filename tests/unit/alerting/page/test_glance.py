@@ -58,6 +58,23 @@ def test_what_is_read_for_the_first_time_is_loading(tmp_path: Path) -> None:
     assert states(job) == [State.LOADING] * 3
 
 
+def test_what_has_no_verdict_in_one_view_alone_is_said_of_that_view(job: Job) -> None:
+    unknown = {UnknownReason.NOT_READ_YET: (0, 103), UnknownReason.RETENTION_GAP: (102, 0)}
+    job.state.update_coverage([coverage(unknown=unknown)])
+    assert only(job).without_verdict == (
+        "103 not read from every replica yet as read_committed, "
+        "102 read later than delete.retention.ms allows as read_uncommitted"
+    )
+
+
+def test_a_replica_that_answers_shows_its_offsets_though_another_stands_still(job: Job) -> None:
+    frozen = finding(kind=FindingKind.READ_COMMITTED_FROZEN, topic="orders", partition=0, broker=2)
+    job.state.update_findings(FindingsStatus(open=(frozen,)))
+    assert {b: one.unseen for b, one in only(job).replicas.items()} == {1: "", 2: "", 3: ""}
+    job.state.update_progress([progress(broker=2, reachable=False)])
+    assert only(job).replicas[2].unseen == "the broker does not answer"
+
+
 def test_what_was_cleaned_before_it_was_read_is_not_fully_compared_and_not_loading(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.state.update_progress([progress(broker=b) for b in BROKERS])
@@ -156,7 +173,7 @@ def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
     renderer, snapshot = Renderer(), job.state.snapshot()
     page = renderer.partition(snapshot, status(job), absence.place, (), "") or ""
     assert "away; what it lacks was kept until 1970-01-01 00:01:05 UTC, and may be gone by now" in page
-    assert "it copied records that may have been cleaned before; the job audits the partition by itself" in page
+    assert "it copied its log late and may have missed tombstones or end markers" in page
     overview = renderer.overview(snapshot, status(job), Wanted()) or ""
     assert "<dt>Absent replicas</dt><dd>1 of broker 3; what 1 of them lack may be gone by now</dd>" in overview
     assert "<dt>Late copies</dt><dd>orders-0 on broker 1 copied its log late" in overview

@@ -135,7 +135,7 @@ def test_what_was_read_after_the_broker_reported_is_said_to_be(job: Job) -> None
 def test_what_is_unknown_and_why_is_on_the_first_page(job: Job) -> None:
     job.state.update_coverage([coverage(unknown={UnknownReason.RETENTION_GAP: (1200, 34)})])
     with job.served() as page:
-        assert "1,200 retention gap" in ask(page).text
+        assert "1,200 read later than delete.retention.ms allows" in ask(page).text
 
 
 def test_what_the_cluster_says_is_never_taken_for_html(job: Job) -> None:

@@ -1,0 +1,76 @@
+"""Whether a job runs on a storage: what commands say of one on which none does is of the past."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from parallax.stores import is_remote, rust_path
+from parallax.views.lease import Lease
+from parallax.views.objects import Objects, StoreError
+from parallax.views.tables import PROGRESS, rust_uri
+
+LOCK = "job.lock"
+"""The file below ``storage.path`` that a job holds locked as long as it lives."""
+
+
+def job_runs(storage: str) -> bool | None:
+    """Whether a job runs on a storage; None where nobody can tell.
+
+    On an object store only a lease that was let go of says that none does: one that was killed has not let go.
+
+    Args:
+        storage: ``storage.path``.
+    """
+    if is_remote(storage):
+        try:
+            seen = Lease(Objects(storage)).look()
+        except StoreError:
+            return None
+        return False if seen.released or not seen.epoch else None
+    import fcntl
+
+    try:
+        with (Path(rust_path(storage)) / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
+
+
+def last_recorded(storage: str) -> datetime | None:
+    """When the newest look at a replica was that is on record, UTC; None where there is none, or it cannot be read."""
+    import pyarrow as pa
+    from deltalake import DeltaTable, QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    uri = rust_uri(storage, PROGRESS)
+    try:
+        if not DeltaTable.is_deltatable(uri):
+            return None
+        asked = QueryBuilder().register("progress", DeltaTable(uri))
+        rows = pa.table(asked.execute("SELECT max(observed_at) AS at FROM progress")).to_pylist()
+    except (DeltaError, OSError, pa.ArrowException):
+        return None
+    found: datetime | None = rows[0]["at"] if rows else None
+    return found
+
+
+def unwatched_in_words(storage: str) -> str:
+    """That no job runs on a storage, and until when one has recorded; empty where one runs, or nobody can tell.
+
+    Args:
+        storage: ``storage.path``.
+    """
+    if job_runs(storage) is not False:
+        return ""
+    at = last_recorded(storage)
+    until = "nothing is recorded yet" if at is None else f"the last look on record is of {at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"no job runs on {storage}, so nobody watches now; {until}"
+
+
+__all__ = ["LOCK", "job_runs", "last_recorded", "unwatched_in_words"]

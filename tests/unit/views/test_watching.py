@@ -1,0 +1,56 @@
+"""Whether a job runs on a storage, for commands that run without it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from parallax.cli import app
+from parallax.findings.table import FindingsTable
+from parallax.job import lock_storage
+from parallax.views.watching import LOCK, job_runs, unwatched_in_words
+from tests.pages import Job, progress
+
+
+def test_a_job_runs_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
+    assert job_runs(str(tmp_path)) is False
+    lock = lock_storage(str(tmp_path))
+    assert lock is not None
+    assert job_runs(str(tmp_path)) is True
+    assert unwatched_in_words(str(tmp_path)) == ""
+    lock.close()
+    assert job_runs(str(tmp_path)) is False
+
+
+def test_a_job_that_starts_at_the_moment_of_a_look_starts(tmp_path: Path) -> None:
+    (tmp_path / LOCK).touch()
+    look = f"f = open({str(tmp_path / LOCK)!r}, 'rb'); fcntl.flock(f, fcntl.LOCK_SH); print(flush=True)"
+    command = [sys.executable, "-c", f"import fcntl, time; {look}; time.sleep(0.1)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as beside:
+        assert beside.stdout is not None
+        beside.stdout.readline()
+        lock = lock_storage(str(tmp_path))
+        assert lock is not None
+        lock.close()
+
+
+def test_where_nobody_watches_the_list_of_findings_says_so_and_since_when(tmp_path: Path) -> None:
+    FindingsTable(str(tmp_path))
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    Job(tmp_path).record([progress(broker=1, observed_at=at, recorded_on=at.date())])
+    for command in (["findings"], ["findings", "list"]):
+        said = CliRunner().invoke(app, [*command, "--data", str(tmp_path)]).stdout.split("\n")
+        told = (
+            f"No job runs on {tmp_path}, so nobody watches now; the last look on record is of 2026-01-02 03:04:05 UTC."
+        )
+        assert said[:2] == ["No open findings.", told]
+        assert json.loads(CliRunner().invoke(app, [*command, "--data", str(tmp_path), "--format", "json"]).stdout) == []
+    lock = lock_storage(str(tmp_path))
+    assert lock is not None
+    assert CliRunner().invoke(app, ["findings", "--data", str(tmp_path)]).stdout == "No open findings.\n"
+    lock.close()
