@@ -21,8 +21,8 @@ class Line:
     """One thing that was looked at.
 
     Attributes:
-        about: what, e.g. ``broker 1`` or ``topic orders``.
-        text: one sentence; of what is wrong it says what to do.
+        about: the thing, as in ``broker 1`` or ``topic orders``.
+        text: one sentence; if something is wrong, it also says what to do.
     """
 
     about: str
@@ -39,7 +39,7 @@ def exit_code(lines: Sequence[Line]) -> int:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first five names, and how many more there are."""
+    """The first five of some names, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

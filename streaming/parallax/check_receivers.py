@@ -1,6 +1,7 @@
-"""What ``parallax check`` says of whoever hears of findings: receivers, heartbeat, and the page's address outside.
+"""What ``parallax check`` says of everybody who hears of findings.
 
-Nobody is sent anything: a host is only connected to, and its certificate looked at.
+It checks receivers, the heartbeat, and the address under which others reach the status page. It sends nothing: it only
+connects to a host and looks at its certificate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _TIMEOUT_S = 5.0
 
 
 def receivers(alerting: AlertingSettings) -> Iterator[Line]:
-    """A line for each receiver, one for the heartbeat, and one for the page's address; takes some seconds at most."""
+    """A line for each receiver, one for the heartbeat, and one for the page's address.
+
+    It takes some seconds at most.
+    """
     if not alerting.webhooks:
         text = "alerting.webhooks is empty: who hears of findings is up to Prometheus and its alert rules."
         yield Line("webhooks", Result.NOTE, text)

@@ -17,7 +17,10 @@ _ABOUT = "repair"
 
 
 def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
-    """Repairs that are not over, and where ``repair.mode`` is ``on`` the rights; nothing is asked where it is off."""
+    """A line for each repair that is not over, and for each right that repairs need and lack.
+
+    Brokers are only asked where ``repair.mode`` is ``on``.
+    """
     try:
         record = read_record(settings.storage.path)
     except EventLogError as error:

@@ -19,7 +19,7 @@ def reverted(client: ReplicaClient, mode: str) -> Iterator[Line]:
     """A note where Strimzi runs the brokers; nothing where it does not, or where no broker may be asked.
 
     Args:
-        client: of the cluster.
+        client: client of the cluster.
         mode: ``guard.mode``, which is not ``off``.
     """
     addresses = client.brokers()

@@ -75,7 +75,7 @@ _MAX_HOURS = 1e6
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used; its text is one line that names the option and what to do."""
+    """A setting cannot be used; the text is one line that names the option and what to do."""
 
 
 def _named(value: str) -> str:
@@ -99,10 +99,10 @@ _HOLDS_A_PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^@]*:[^@]*@")
 
 
 def storage_path(value: str) -> str:
-    """Return the path of a job's storage as it is.
+    """The path of a job's storage, unchanged.
 
     Raises:
-        ValueError: no file system has such a path, or it is of a store that is not supported.
+        ValueError: no file system has such a path, or it is in a store that is not supported.
     """
     _named(value)
     scheme, separator, rest = value.partition("://")

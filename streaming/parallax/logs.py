@@ -1,4 +1,4 @@
-"""The job's log: one JSON object a line on standard error, whoever has something to say."""
+"""The job's log: one JSON object a line on standard error, from every part of the program."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ _RENDERED: Sequence[Any] = (_main_thing_first, structlog.processors.JSONRenderer
 
 
 class Forgiving:
-    """A text stream of which no write fails: a full disk or a closed stream must not end the thread that logs.
+    """A text stream whose writes never fail: a full disk or a closed stream must not end the thread that logs.
 
     Args:
-        stream: what is written to.
+        stream: the stream to write to.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -116,7 +116,7 @@ class Forgiving:
 
 
 def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] = ()) -> None:
-    """Log one JSON object a line; the libraries' chatter only from warnings on, and what ends a thread as well.
+    """Log one JSON object a line: the libraries' messages from warnings on, and the errors that end a thread.
 
     Args:
         stream: standard error by default.

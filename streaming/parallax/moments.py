@@ -9,7 +9,7 @@ FOREVER_MS = 100 * 365 * 86_400_000
 
 
 def span_text(seconds: float) -> str:
-    """A length of time in the largest unit that it fills twice: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
+    """A length of time in the largest unit of which there are at least two: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
 
     Args:
         seconds: how long.
@@ -28,7 +28,7 @@ def roughly(seconds: float) -> str:
 
 
 def time_text(ms: float) -> str:
-    """A time in UTC, to the second; beyond the calendar that goes from the year 1 to 9999 it is said to be so.
+    """A time in UTC, to the second; outside of the years 1 to 9999 the text says so.
 
     Args:
         ms: milliseconds since 1970 UTC.

@@ -1,4 +1,4 @@
-"""Who runs a command, and what people write, for what is put on record."""
+"""Who runs a command, and what people write, as it is recorded."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """What somebody wrote, as the end of a sentence: other sentences may follow it."""
+    """What somebody wrote, with a full stop: other sentences may follow it."""
     return text if text.endswith(_ENDS) else f"{text}."

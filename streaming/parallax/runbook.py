@@ -9,10 +9,10 @@ HANGING = "a-transaction-that-hangs"
 
 
 def section(runbook: str, name: str) -> str:
-    """The link to a section.
+    """The link to a section of the runbook.
 
     Args:
         runbook: where the runbook is, an address or a path.
-        name: the anchor of the heading; or the name of an alert, whose section has the same.
+        name: the anchor of the heading, or the name of an alert, whose section has the same name.
     """
     return f"{runbook}#{name.lower()}"

@@ -1,4 +1,4 @@
-"""Which brokers are back, so that what they showed before they were away is looked at once more."""
+"""Which brokers are back, so that what they showed before they were away is read once more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIES = 6
 
 
 class Returned:
-    """Notices when a replica answers that did not, or that was not known: a job that starts knows of none.
+    """Notices when a replica answers that did not answer before, or was not known; a job that starts knows none.
 
     Args:
         clock: monotonic seconds.

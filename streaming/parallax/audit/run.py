@@ -44,7 +44,10 @@ class Watcher(Protocol):
         """Called with what begins now, in a few words."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Called with how much of a round was read; ``of`` has no bytes, since nobody knows them before."""
+        """Called with how much of a round was read, and how much it has.
+
+        ``of`` counts no bytes, since nobody knows them before.
+        """
 
 
 class Quiet:
@@ -95,15 +98,15 @@ class Audit:
     """An audit of some partitions.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: pinned client.
-        spark: the session to work beside.
+        spark: the session whose Spark context the audit uses, in a session of its own.
         places: the partitions.
         hash_key: 32 hexadecimal digits, those of the views.
         confirm: gives verdicts on suspects.
-        max_bytes_per_second: per broker; None without a limit.
+        max_bytes_per_second: limit per broker; None without one.
         slots: tasks at a time, so that others have room; None for all.
-        watcher: follows how it gets on.
+        watcher: is shown how far the audit is.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
-"""Audits inside the always-on job: at an interval, of what the stream left out, and of what was read or copied late.
+"""Audits inside the always-on job.
 
-A broker that is back is checked in spots first; an audit follows of the partitions in which that has found something.
+They run at an interval, and for what the stream left out or what was read or copied late. A broker that is back is
+first checked in spots. An audit then follows for partitions where that has found something.
 
-An audit shares the job's Spark session and takes one of its task slots; an audit that fails is counted and logged, and
+An audit shares the job's Spark session and takes one of its task slots. An audit that fails is counted and logged, and
 the job goes on.
 """
 
@@ -58,15 +59,15 @@ class AuditSchedule:
     """Runs audits one after the other in a thread of its own.
 
     Args:
-        interval_s: between the ends of one audit of the brokers and the beginning of the next; 0: none.
+        interval_s: seconds from the end of one audit of the brokers to the beginning of the next; 0: none.
         run: runs an audit.
-        on_report: called with what each came to.
-        on_failure: called when one has failed.
-        unread_delay_s: how long after it was noticed a partition is audited that was not read, or copied, in time; 0:
-            never.
+        on_report: called with each report.
+        on_failure: called when an audit has failed.
+        unread_delay_s: seconds from when it was noticed that a partition was not read, or copied, in time until its
+            audit; 0: never.
         clock: monotonic seconds, for tests.
-        is_held: whether none is to begin at present.
-        spot_checks: checks brokers that are back; None: they are not.
+        is_held: whether no audit is to begin at present.
+        spot_checks: checks brokers that are back; None: they are not checked.
     """
 
     def __init__(
@@ -100,21 +101,22 @@ class AuditSchedule:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first audit of all that the brokers show is one interval away."""
+        """Begin; the first audit of all partitions on the brokers comes after one interval."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Begin no more audits; one that is under way may go on in its thread for longer."""
+        """Begin no more audits; one that is running may go on in its thread beyond ``timeout_s``."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in what the comparison covers.
+        """Take in what the comparison covers, and queue what follows from it.
 
-        Queues an audit of the tables where a deferred range was passed, one of the brokers where offsets were not read
-        in time, and spot checks of a broker that is back.
+        - A deferred range was passed: an audit of the tables.
+        - Offsets were not read in time: an audit of the brokers.
+        - A broker is back: spot checks.
         """
         coverages = list(coverages)
         due = self._caught_up.observe(coverages)
@@ -132,10 +134,10 @@ class AuditSchedule:
         """Take in which partitions have late copies that an audit can compare now.
 
         Args:
-            copied: all of them, each with when the newest of its copies was seen, milliseconds since 1970 UTC.
+            copied: all such partitions, each with when its newest late copy was seen, in ms since 1970 UTC.
 
         Returns:
-            In how many seconds the audit of each is due that has one.
+            By partition that has an audit due, in how many seconds.
         """
         with self._lock:
             waited_for = self._next_at()
@@ -230,7 +232,7 @@ class AuditSchedule:
 
 
 def log_diverged(report: AuditReport) -> None:
-    """Log each partition in which an audit found that replicas differ, and its findings; the first `_NAMED`."""
+    """Log the partitions in which an audit found that replicas differ, with their findings; at most `_NAMED`."""
     diverged = [one for one in report.partitions if one.result is Result.DIVERGED]
     for one in diverged[:_NAMED]:
         said = [f"{short_id(finding)}: {finding.summary}" for finding in one.findings[:_FINDINGS]]
@@ -243,7 +245,10 @@ def log_diverged(report: AuditReport) -> None:
 
 
 def log_unknown(report: AuditReport) -> None:
-    """Log each partition of which an audit could not tell whether its replicas agree, and why; the first `_NAMED`."""
+    """Log the partitions where an audit could not decide whether replicas agree, and why.
+
+    At most `_NAMED` are named.
+    """
     unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
     for one in unknown[:_NAMED]:
         about = {"topic": one.topic, "partition": one.partition, "why": "; ".join(one.reasons)}
@@ -260,10 +265,10 @@ def job_audits(
     """How the job runs an audit: in its session, and with its findings manager.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: pinned client.
-        session: gives the job's session, which may be another one by then.
-        manager: the job's.
+        session: gives the job's session, which may have been replaced by then.
+        manager: the job's findings manager.
         key: the views' hash key, 32 hexadecimal digits.
     """
 
@@ -287,13 +292,13 @@ def job_audits(
 def job_spot_checks(
     settings: Settings, client: ReplicaClient, key: str, on_checked: Callable[[Mapping[str, int]], None]
 ) -> RunSpotChecks | None:
-    """How the job checks a broker that is back; None where the settings have it off.
+    """How the job checks a broker that is back; None where the settings turn that off.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: pinned client.
         key: the views' hash key, 32 hexadecimal digits.
-        on_checked: called with how many records were found how (`parallax.audit.spot.Spot`).
+        on_checked: called with the number of records by what was found (`parallax.audit.spot.Spot`).
     """
     if not settings.audit.spot_checks:
         return None

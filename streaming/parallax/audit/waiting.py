@@ -32,7 +32,10 @@ _FIRST_PAUSE_S = 60.0
 
 
 class CaughtUp:
-    """Notices when a range that the stream left out can be compared: all replicas have been read past it."""
+    """Notices when a range that the stream left out can be compared.
+
+    It can once all replicas have been read past it.
+    """
 
     def __init__(self) -> None:
         self._deferring: set[TopicPartition] = set()
@@ -77,9 +80,9 @@ class AuditQueue:
     """Which partitions wait for an audit for one reason, and when each is due.
 
     Args:
-        delay_s: how long after it was noticed; 0: never.
+        delay_s: seconds from when a partition was noticed until its audit; 0: never.
         clock: monotonic seconds.
-        rest_s: for how long one that had a verdict is left alone, and at most after an event, seconds.
+        rest_s: seconds for which a partition that had a verdict is left alone; after an event, at most that long.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float], rest_s: float = AGAIN_S) -> None:
@@ -116,7 +119,7 @@ class AuditQueue:
             one.not_before = min(one.not_before, one.audited_at + one.soon_s)
 
     def due(self) -> list[TopicPartition]:
-        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`. Their audit begins."""
+        """The partitions whose time has come, the longest waiting first; at most `MAX_TOGETHER`. Their audit begins."""
         now = self._clock()
         times = self.times()
         ripe = [(one.due, place) for place, one in self._known.items() if one.due is not None and times[place] <= now]
@@ -130,15 +133,15 @@ class AuditQueue:
         return min(self.times().values(), default=None)
 
     def times(self) -> dict[TopicPartition, float]:
-        """When each that waits is due."""
+        """By partition that waits, when its audit is due."""
         return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited; None where the audit broke off.
 
-        A partition that had a verdict is left alone for `rest_s`, whatever is read too late by then; one that had none
-        is audited again after a pause that doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that
-        was seen while the audit ran as well. One of which no broker names a replica any more is forgotten.
+        A partition that had a verdict is left alone for `rest_s`, whatever is read too late by then. One that had none
+        is audited again after a pause that doubles up to `AGAIN_S`. An event shortens either pause to `SOON_S` at most,
+        even an event that was seen while the audit ran. A partition is forgotten once no broker names a replica of it.
 
         Returns:
             The partitions that are still there and had no verdict.
@@ -164,7 +167,7 @@ class AuditQueue:
 
 
 class Unread(AuditQueue):
-    """Which partitions wait for an audit, since nobody read some of their offsets in time."""
+    """Which partitions wait for an audit because nobody read some of their offsets in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
         """Take in coverages; a partition waits as long as a replica of it cannot be reached."""
@@ -180,13 +183,14 @@ class Unread(AuditQueue):
 
 
 class Copied(AuditQueue):
-    """Which partitions wait for an audit, since a replica of theirs has copied something late.
+    """Which partitions wait for an audit because one of their replicas has copied something late.
 
-    Each copy is an event, and none is made again by itself: it has its audit within `SOON_S`, however many there were.
+    Each late copy is an event, and does not happen again by itself. So each has its audit within `SOON_S`, however many
+    there were.
 
     Args:
-        delay_s: as of `AuditQueue`.
-        clock: as of `AuditQueue`.
+        delay_s: see `AuditQueue`.
+        clock: see `AuditQueue`.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
@@ -194,7 +198,10 @@ class Copied(AuditQueue):
         self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Take in all that can be audited now, each with when its newest late copy was, milliseconds since 1970 UTC."""
+        """Take in all partitions that can be audited now.
+
+        Each comes with the time of its newest late copy, in ms since 1970 UTC.
+        """
         if not self._delay_s:
             return
         self._copied = dict(copied)
@@ -212,9 +219,9 @@ class Copied(AuditQueue):
 
 
 class Doubted(AuditQueue):
-    """Which partitions wait for an audit, since a spot check has found something there.
+    """Which partitions wait for an audit because a spot check has found something there.
 
-    A partition that has had a verdict is not audited again within `AGAIN_S`, for what is wrong stays so until somebody
+    A partition that has had a verdict is not audited again within `AGAIN_S`: what is wrong stays wrong until somebody
     repairs it.
     """
 
@@ -222,7 +229,7 @@ class Doubted(AuditQueue):
         super().__init__(0.0, clock)
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Take in what is in doubt."""
+        """Take in partitions that are in doubt."""
         for place in places:
             one = self._of(place)
             one.due = self._clock() if one.due is None else one.due

@@ -14,15 +14,17 @@ from parallax.model import UNKNOWN
 
 
 def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
-    """The verdicts about transactions that hang, and those of which nobody can say whether they do.
+    """The verdicts about transactions that hang on a replica, and those where nobody can say whether they do.
 
-    A transaction has ended if an end marker of its producer stands behind its first record. Without one, in a log of
-    which nothing was ever cut: if an LSO was told above its first record, by a log that ended where the replica's own
-    has come to (all below an LSO has ended below the high watermark); or if another replica in sync, all of which is
-    replicated, does not hold it open, and the replica has come as far.
+    A transaction has ended if an end marker of its producer lies behind its first record. Without an end marker, it has
+    ended in a compacted log of which nothing was ever truncated, in two cases:
 
-    Example: 2 holds the transaction of 4 open, its high watermark is 9, and COMMIT was read at 7: 2 is wrong.
-    Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
+    - A log reported an LSO above the transaction's first record, and ended where the accused's own log has come to.
+      Everything below an LSO has ended below the high watermark.
+    - Another replica in sync, whose log is replicated to its end, does not hold it open. The accused has come as far.
+
+    Example: broker 2 holds the transaction of offset 4 open, its high watermark is 9, and a COMMIT was read at 7:
+    broker 2 is wrong. Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
     """
     told = [
         stable
