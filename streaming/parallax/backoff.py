@@ -1,7 +1,4 @@
-"""How long to wait before the next try.
-
-The wait doubles each time, with jitter, up to a bound.
-"""
+"""How long to wait before the next try: the waits double, with jitter, up to a bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests by which anything on a cluster is changed: settings of topics, and end markers. There are no others."""
+"""The only requests that change anything on a cluster: settings of topics, and end markers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class EndMarker(NamedTuple):
 
     Attributes:
         place: the partition.
-        producer_id: whose transaction it ends.
-        producer_epoch: the leader refuses one that is lower than what it remembers of the producer.
-        coordinator_epoch: so this; -1 where it remembers none.
-        is_commit: else ABORT.
+        producer_id: the producer whose transaction it ends.
+        producer_epoch: the leader refuses an epoch lower than the one that it remembers for the producer.
+        coordinator_epoch: the leader refuses a lower one here as well; -1 where the leader remembers none.
+        is_commit: whether it is a COMMIT; otherwise it is an ABORT.
     """
 
     place: TopicPartition
@@ -42,7 +42,7 @@ class EndMarker(NamedTuple):
 
 
 def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
-    """Change settings of a topic (KIP-339); None takes the topic's own value away."""
+    """Change settings of a topic (KIP-339); None removes the topic's own value."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     configs = [
         resource.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
@@ -54,10 +54,10 @@ def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
 
 
 def check_altered(topic: str, response: Any) -> None:
-    """Take in what became of a change.
+    """Check the response to a change of settings.
 
     Raises:
-        ReplicaError: it was refused.
+        ReplicaError: the change was refused.
     """
     for answer in response.responses:
         if answer.error_code:
@@ -66,7 +66,7 @@ def check_altered(topic: str, response: Any) -> None:
 
 
 def write_end_marker(marker: EndMarker) -> Request:
-    """Write an end marker (WriteTxnMarkers, as a transaction coordinator sends it); only the leader does."""
+    """Write an end marker (WriteTxnMarkers, as a transaction coordinator sends it); only the leader accepts it."""
     kind = WriteTxnMarkersRequest.WritableTxnMarker
     topic = kind.WritableTxnMarkerTopic(name=marker.place.topic, partition_indexes=[marker.place.partition])
     written = kind(
@@ -80,7 +80,7 @@ def write_end_marker(marker: EndMarker) -> Request:
 
 
 def check_written(broker: int, marker: EndMarker, response: Any) -> None:
-    """Take in what became of an end marker.
+    """Check the response to an end marker.
 
     Raises:
         ReplicaError: it was refused.
@@ -103,13 +103,16 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
 
 
 def cluster_operations() -> Request:
-    """Ask what may be done with the cluster (KIP-700), as `may_write_end_markers_of` reads the answer."""
+    """Ask what may be done with the cluster (KIP-700); `may_write_end_markers_of` reads the answer."""
     message = DescribeClusterRequest(include_cluster_authorized_operations=True)
     return Request(message, versions.DESCRIBE_CLUSTER)
 
 
 def may_write_end_markers_of(response: Any) -> bool | None:
-    """Whether ALTER or CLUSTER_ACTION on the cluster is granted; None where DESCRIBE on it is not, and nobody says."""
+    """Whether ALTER or CLUSTER_ACTION on the cluster is granted.
+
+    None where DESCRIBE on the cluster is missing, so that nobody says.
+    """
     if response.error_code or not response.authorized_operations:
         return None
     return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(response.authorized_operations)

@@ -1,6 +1,6 @@
 """Compressed batches to bytes: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
 
-A batch says how long it is compressed and not how long it will be: 35 KB of zstd may hold a gigabyte.
+A batch says how long it is compressed, and not how long it will be. So 35 KB of zstd may hold a gigabyte.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """Return what was decompressed, for the compiled loops."""
+        """What was decompressed, for the compiled loops."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory
@@ -58,7 +58,7 @@ class Inflater:
         """Decompress one batch behind those before it.
 
         Returns:
-            Where it lies in `memory`, from and to; None where there is no room for it, nothing is added then.
+            Where it begins and ends in `memory`; None where there is no room for it, and nothing was added.
 
         Raises:
             BadStream: it cannot be decompressed.

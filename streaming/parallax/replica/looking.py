@@ -1,9 +1,9 @@
-"""The requests that a look at many replicas takes, written and read as columns (`parallax.replica.places`).
+"""The requests for a look at many replicas, written and read as columns (`parallax.replica.places`).
 
-kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. Layouts:
-ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients; version 6 of the one and
-12 of the other are the first with compact lengths and tagged fields (KIP-482), and Fetch 13 the first that names topics
-by their ids (KIP-516). Nothing here asks a broker.
+kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. The
+layouts are ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients. Compact
+lengths and tagged fields (KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that names topics by
+their ids (KIP-516). Nothing here asks a broker.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NOWHERE = 1 << 62
 
 @dataclass
 class Written:
-    """A request whose body is written here, and whose answer is read here; the headers are kafka-python's.
+    """A request whose body this package writes, and whose answer it reads; the headers are kafka-python's.
 
     Attributes:
-        message: kafka-python's own of the kind, for its headers.
-        body: writes it for a version.
+        message: kafka-python's class for this request, for its headers.
+        body: writes the body for a version.
         parse: reads the answer's body of a version.
     """
 
@@ -45,7 +45,7 @@ class Written:
 
     @property
     def API_KEY(self) -> int:  # noqa: N802 - kafka-python's name
-        """Of the request."""
+        """The request's API key."""
         return int(self.message.API_KEY)
 
     @property
@@ -59,7 +59,7 @@ class Written:
 
     @property
     def name(self) -> str:
-        """Of the request."""
+        """The request's name."""
         return str(self.message.name)
 
     @property
@@ -72,7 +72,7 @@ class Written:
         self.message.with_header(**fields)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
-        """Its bytes, with frame and header."""
+        """The request's bytes, with frame and header where wanted."""
         del framed, header
         is_flexible = self.message.flexible_version_q(self.API_VERSION)
         said = self.message.encode_header(flexible=is_flexible) + self.body(self.API_VERSION)
@@ -82,7 +82,7 @@ class Written:
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
     """Ask one replica of each partition for an offset of its own log (see `requests.list_offsets`).
 
-    The answer is (offsets, errors): int64[n], -1 where there is none, and by place why.
+    The answer is (offsets, errors): int64[n], -1 where there is none; and by place, why.
     """
     head = struct.pack(">ib", _DEBUGGING_REPLICA, int(IsolationLevel.READ_UNCOMMITTED))
 
@@ -114,16 +114,16 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
 
 
 def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
-    """Fetch at the end of each log, where there is no record: what the answer says beside that is a look.
+    """Fetch at the end of each log, where there is no record: all else in the answer is a look.
 
-    The answer is `Marks`, or an error of the broker as a whole: returned and not raised, so that the connection stays.
-    Topics go by id where all ids are known and the broker knows that version.
+    The answer is `Marks`, or an error of the broker as a whole. That is returned and not raised, so that the connection
+    stays. Topics go by id where all ids are known and the broker knows that version.
 
     Args:
-        broker: who is asked.
-        places: of whom.
+        broker: the broker that is asked.
+        places: the partitions.
         ends: int64[n], log end offsets.
-        refused: by place, who has said already that there is no answer, and why.
+        refused: by place, why an earlier answer refused it; these are not asked about.
     """
     positions = ends.copy()
     positions[list(refused)] = _NOWHERE

@@ -1,8 +1,8 @@
-"""Messages of format v0 and v1 as record batches of format v2, so that all that follows knows one format.
+"""Messages of format v0 and v1 as record batches of format v2, so that all other code knows one format.
 
-Brokers before Kafka 0.11 wrote them, and those up to 3.9 where ``message.format.version`` is below; they stay in a log
-until its cleaner writes it anew. A Fetch shows them as they lie in the log. They have no transactions, producers,
-headers or leader epochs, and those of v0 no timestamps. The batches are those that Kafka's own cleaner makes of them
+Brokers before Kafka 0.11 wrote them, and those up to 3.9 where ``message.format.version`` is lower. They stay in a log
+until its cleaner rewrites it. A Fetch shows them as they lie in the log. They have no transactions, producers, headers
+or leader epochs, and those of v0 no timestamps. The batches are those that Kafka's own cleaner makes of them
 (``MemoryRecords.filterTo``, ``AbstractLegacyRecordBatch.DeepRecordsIterator``).
 """
 
@@ -59,14 +59,14 @@ def is_old(records: memoryview) -> bool:
 
 
 def as_batches(records: memoryview) -> memoryview:
-    """The old messages that an answer begins with, as batches of format v2; what follows them stays as it is.
+    """The old messages that an answer begins with, as batches of format v2; what follows them is unchanged.
 
     Args:
-        records: of an answer, for which `is_old` holds.
+        records: the records of an answer, for which `is_old` holds.
 
     Returns:
-        The batches of all whole messages in front of the first that is broken, and from there on the bytes as they are.
-        Of one that is cut short nothing is left but what no reader takes for a batch.
+        The batches of all whole messages in front of the first broken one. From there on, the bytes are unchanged. What
+            is left of a truncated message, no reader takes for a batch.
     """
     made: list[bytes] = []
     loose: list[_Message] = []

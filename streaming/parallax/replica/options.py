@@ -1,8 +1,8 @@
-"""Kafka's client options, in Kafka's own spelling, as what the transport needs.
+"""Kafka's client options, in Kafka's own spelling, turned into what the transport needs.
 
-Both spellings in use are understood: the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with PEM
-files) and librdkafka's (``sasl.username``, ``ssl.ca.location``). An option that is not known is an error, never
-ignored: a misspelt security option would otherwise weaken the connection in silence.
+Both common spellings are understood. One is the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with
+PEM files), the other librdkafka's (``sasl.username``, ``ssl.ca.location``). An unknown option is an error and never
+ignored: a misspelt security option would otherwise silently weaken the connection.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Options:
 
     Attributes:
         bootstrap: addresses to start from, in the order given.
-        cluster_id: ``cluster.id``, of the one cluster that may answer; None for that which answers first.
+        cluster_id: ``cluster.id``, the id of the one cluster that may answer; None for the cluster that answers first.
         client_id: ``client.id``, which brokers log and apply quotas to.
         tls: for TLS, or None for plain text.
         sasl: keyword arguments for the SASL mechanism, with its name under ``mechanism``; None without SASL.
@@ -105,7 +105,7 @@ class Options:
 
     @property
     def protocol(self) -> str:
-        """``security.protocol``."""
+        """The setting ``security.protocol`` that these options amount to."""
         carrier = "PLAINTEXT" if self.tls is None else "SSL"
         return carrier if self.sasl is None else f"SASL_{carrier}"
 
@@ -117,7 +117,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
         kafka: option name to value, such as ``{"bootstrap.servers": "host:9092"}``.
 
     Raises:
-        BadOption: naming the first option that is unknown, ill-typed or incomplete.
+        BadOption: an option is unknown, ill-typed or incomplete; it names the first such option.
     """
     given = _canonical(kafka)
     bootstrap = _bootstrap(given.get("bootstrap.servers", ""))
@@ -134,7 +134,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
 
 
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
-    """The files that options name, by option: whoever connects to a broker reads them, on whatever machine.
+    """By option, the files that options name: every machine that connects to a broker reads them.
 
     Raises:
         BadOption: an option is unknown.

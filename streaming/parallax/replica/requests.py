@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 class Request(NamedTuple):
-    """A request of kafka.protocol, and the versions of it that will do."""
+    """A request of kafka.protocol, and its acceptable versions."""
 
     message: Any
     versions: Versions
@@ -69,14 +69,14 @@ def metadata(topics: Sequence[str] | None) -> Request:
 
 
 def operations(topics: Sequence[str]) -> Request:
-    """Ask for topics and what whoever asks may do with them (KIP-430)."""
+    """Ask for topics, and which operations on them the client's user is allowed (KIP-430)."""
     named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
     return Request(request, versions.METADATA_WITH_OPERATIONS)
 
 
 def may_alter_configs_of(response: Any) -> dict[str, bool]:
-    """By topic of which the broker says what may be done with it, whether ALTER_CONFIGS is among that."""
+    """By topic of which the broker says what is allowed, whether ALTER_CONFIGS is allowed."""
     return {
         topic.name: _ALTER_CONFIGS in topic.authorized_operations
         for topic in response.topics
@@ -127,7 +127,10 @@ def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
 
 
 def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | ReplicaError]:
-    """Settings by topic as one broker shows them, and whether they are the topic's own; or why they were not given."""
+    """By topic, its settings as one broker shows them, or why they were not given.
+
+    Each setting says whether it is the topic's own.
+    """
     return {
         result.resource_name: from_code(
             result.error_code, broker=broker, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
@@ -143,19 +146,19 @@ def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | 
 
 
 def describe_broker(broker: int, names: Sequence[str]) -> Request:
-    """Ask a broker for settings of its own, by its id: no broker gives those of another one."""
+    """Ask a broker for its own settings, by its id: no broker gives those of another one."""
     kind = DescribeConfigsRequest.DescribeConfigsResource
     wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=list(names))]
     return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
 
 
 def who_answers(broker: int) -> Request:
-    """Ask a broker for its own id, as `is_another` reads the answer."""
+    """Ask a broker for its own id; `is_another` reads the answer."""
     return describe_broker(broker, ["broker.id"])
 
 
 def is_another(response: Any) -> bool | None:
-    """Whether the answer to `who_answers` is another broker's; None where it tells nothing, as without the right."""
+    """Whether another broker gave the answer to `who_answers`; None where it does not say, as without the right."""
     codes = {(result.error_code, result.error_message or "") for result in response.results}
     if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
         return True
@@ -163,7 +166,7 @@ def is_another(response: Any) -> bool | None:
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
-    """Ask for all log directories, and how large partitions are that they hold."""
+    """Ask for all log directories, and how large the partitions in them are."""
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
@@ -176,7 +179,7 @@ def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
     """The log directories of a broker.
 
     Raises:
-        ReplicaError: it did not say, or one of them is out of order.
+        ReplicaError: it did not say, or one of the directories has failed.
     """
     codes = [response.error_code or 0, *(one.error_code for one in response.results)]
     if any(codes):
@@ -260,7 +263,7 @@ def fetch(
 
 
 def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
-    """Return what a Fetch response says of each position, in the order of the positions."""
+    """What a Fetch response says of each position, in the order of the positions."""
     answers = {(p.topic, p.topic_id, p.partition): p for p in response.partitions}
     found = (
         answers.get(("", position.topic_id, position.partition))
@@ -271,7 +274,7 @@ def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnsw
 
 
 def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
-    """Return what an answer says of one position; None stands for no word of it."""
+    """What an answer says of one position; ``answer`` is None where the response leaves it out."""
     topic, partition = position.topic, position.partition
     error: ReplicaError | None = None
     if answer is None:
@@ -359,7 +362,10 @@ def describe_transactions(transactional_ids: Sequence[str]) -> Request:
 
 
 def described_transactions(broker: int, response: Any) -> list[TransactionListing]:
-    """The transactions that a coordinator describes; what it refuses, or does not coordinate any more, is left out."""
+    """The transactions that a coordinator describes.
+
+    Those that it refuses, or no longer coordinates, are left out.
+    """
     return [
         TransactionListing(
             state.transactional_id,
@@ -375,12 +381,15 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
 
 
 def may_describe_transactions_of(response: Any) -> bool:
-    """Whether a transaction may be described, by an answer to `describe_transactions`; it need not be there."""
+    """Whether a transaction may be described, by an answer to `describe_transactions`.
+
+    The transaction need not exist.
+    """
     return all(state.error_code != _TRANSACTIONAL_ID_REFUSED for state in response.transaction_states)
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:
-    """The error for a partition of which a response does not speak."""
+    """The error for a partition that a response leaves out."""
     return NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
 
 
