@@ -33,11 +33,11 @@ that is collected while its process runs warns of a leak."""
 
 @dataclass(frozen=True)
 class ProxiedListener:
-    """A second listener. Clients are given another address for it, on which something else must listen and pass on.
+    """A second listener, whose address for clients is another one: something there must listen and pass on.
 
     Attributes:
         port: where the broker listens.
-        advertised_port: what it gives to the clients that reach it there.
+        advertised_port: the port that it gives to the clients that reach it there.
     """
 
     port: int
@@ -64,12 +64,12 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """Return what the broker writes to its standard output and error, over all its starts."""
+        """The file with what the broker writes to its standard output and error, over all its starts."""
         return self.folder / "broker.log"
 
     @property
     def running(self) -> bool:
-        """Whether the process is there, paused or not."""
+        """Whether the process exists, paused or not."""
         if self.process is None:
             return False
         try:

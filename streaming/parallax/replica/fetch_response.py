@@ -142,7 +142,7 @@ class Cursor:
         return str(self.bytes(size), "utf-8")
 
     def topic(self, version: int) -> tuple[str, str]:
-        """The name and the id of the next topic, in a Fetch of a version; one of them is empty."""
+        """The next topic as (name, id), in a Fetch of a version; one of the two is empty."""
         return ("", topic_ids.text(bytes(self.bytes(topic_ids.SIZE)))) if version >= BY_ID else (self.string(), "")
 
     def tags(self) -> dict[int, memoryview]:

@@ -1,7 +1,7 @@
 """The source's offset: for each reader, the range of a micro-batch, and what happened to it.
 
-A *reader* is one (isolation level, broker, topic, partition). Spark keeps the offset as JSON in its offset log; a batch
-is planned from it alone, so a batch that Spark runs again reads the same ranges.
+A *reader* is one (isolation level, broker, topic, partition). Spark keeps the offset as JSON in its offset log. A batch
+is planned from the offset alone, so a batch that Spark runs again reads the same ranges.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """There is neither a record to read nor anything to report."""
+        """Whether there is neither a record to read nor anything to report."""
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The same reader after the batch, with nothing to do."""
+        """The reader's range after the batch, with nothing to do."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 
@@ -63,10 +63,10 @@ Ranges = Mapping[Reader, Range]
 
 
 def to_json(ranges: Ranges) -> dict[str, Any]:
-    """Make the JSON value of an offset.
+    """The JSON value of an offset.
 
-    Its form: isolation level, broker, ``topic/topic id``, partition, then ``[start, end]`` or
-    ``[start, end, state, fresh, detail]``.
+    Its form is: isolation level, broker, ``topic/topic id``, partition, then ``[start, end]`` or ``[start, end, state,
+    fresh, detail]``.
     """
     readers: dict[str, Any] = {}
     for reader in sorted(ranges):

@@ -1,7 +1,7 @@
-"""The planning of ``kafka-replica``: keeps an eye on the brokers and says what the next micro-batch reads.
+"""The planning of ``kafka-replica``: watches the brokers and says what the next micro-batch reads.
 
-Lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so each
-call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
+It lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so
+each call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Pauses:
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
-        """Whether a pause lasts."""
+        """Whether a pause is still running."""
         return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
@@ -88,36 +88,36 @@ class Planner:
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """Return what the sink has recorded; empty without feedback."""
+        """What the sink has recorded; empty without feedback."""
         self._take_in()
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """Leave out what was planned of a broker before its reading was paused.
+        """The ranges without those that were planned for a broker before its reading was paused.
 
-        Where a position is recorded the next plan begins there; where none is yet, the plan is all that tells of it.
+        Where a position is recorded, the next plan begins there. Where none is recorded yet, only the plan knows it,
+        and stays.
         """
         recorded = self.recorded()
         return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
-        """Brokers that do not answer, and why."""
+        """By broker that does not answer, why."""
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
         """Say what the next micro-batch reads.
 
         Args:
-            previous: ranges of the batch before, empty for the first; with feedback those that moved are enough.
-            limited: keep to ``maxBytesPerTrigger``.
+            previous: ranges of the batch before; empty for the first. With feedback, those that moved are enough.
+            limited: whether to keep to ``maxBytesPerTrigger``.
 
         Returns:
-            Ranges of all readers that are known, with feedback of those that may have anything to do; None if there is
-            nothing to do.
+            Ranges of all known readers; with feedback, of those that may have anything to do. None if there is nothing
+                to do.
 
         Raises:
-            ReplicaError: of the first plan of a new stream only: no broker answers, or a topic that is named cannot be
-                read.
+            ReplicaError: only for the first plan of a new stream: no broker answers, or a named topic cannot be read.
             BadOption: a broker in ``brokers`` is not of this cluster.
         """
         recorded = self.recorded()

@@ -1,12 +1,15 @@
-"""Which rows of a tick are worth recording: a run of equal ticks is told by its first and its last.
+"""Which rows of a tick are worth recording: of a run of equal ticks, only the first and the last are.
 
-The comparison learns two things from a tick: what has changed, and that nothing had until then. Where nothing happens,
-the second can wait until something does: then the last tick before that is recorded as well, so that what was known
-then is known still. Where something is out of step (a replica is away, a transaction is open) a verdict may depend on
-how long that lasts: the first ticks of it are all recorded, the later ones the more rarely the longer it lasts. A
-partition that the comparison awaits a report of (`Coverage.awaits_report`) is recorded with every tick. And nothing
-waits for longer than it may vouch for a reading (docs/contribute/theory.md), nor than a reader of the tables
-may be left to wonder.
+The comparison learns two things from a tick: what has changed, and that nothing had changed until then. Where nothing
+happens, the second can wait until something does. Then the last tick before that is recorded as well, so that nothing
+known is lost.
+
+Where something is out of step, a verdict may depend on how long that lasts: a replica is away, or a transaction is
+open. Its first ticks are all recorded; later ones become rarer, the longer it lasts.
+
+A partition from which the comparison awaits a report (`Coverage.awaits_report`) is recorded with every tick. Nothing
+waits for longer than it may vouch for a reading (docs/contribute/theory.md), or for longer than `LONGEST_US`, so that a
+reader of the tables need not wonder.
 
 Pure: no clock, no broker; a partition costs a few operations on arrays.
 """
@@ -68,7 +71,10 @@ class _Told:
 
 
 class Repeats:
-    """Leaves out of each tick what only repeats the one before. One for each query; a new one leaves out nothing."""
+    """Leaves out of each tick what only repeats the one before.
+
+    There is one for each query; a new one leaves out nothing.
+    """
 
     def __init__(self) -> None:
         self._told: _Told | None = None
@@ -76,14 +82,14 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows of a tick that are worth recording, with those that were held back and are now.
+        """The rows that are worth recording now: those of a tick, and earlier ones that were held back.
 
         Args:
-            tick: all of it.
-            awaited: partitions that are recorded whatever is said of them.
+            tick: the whole tick.
+            awaited: partitions that are recorded in any case.
 
         Returns:
-            By partition, in the order of time.
+            The rows by partition, in the order of time.
         """
         last, before, told = self._last, self._told, self._told
         if told is None:

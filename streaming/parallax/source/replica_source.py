@@ -26,7 +26,7 @@ from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
 
 
 class KafkaReplicaSource(DataSource):
-    """The data source; see the module's text."""
+    """The data source; see the module's docstring."""
 
     @classmethod
     def name(cls) -> str:
@@ -74,15 +74,15 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 def pieces_of(partition: InputPartition) -> Sequence[Piece]:
-    """What a task is to read; nothing where Spark has made the task itself."""
+    """The pieces that a task is to read; none where Spark has made the task itself."""
     return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
 class ReplicaBatchReader(DataSourceReader):
     """Reads every replica once, from its log start to where it ends now.
 
-    Any failure fails the read, for a batch has no later in which the rest could follow; unless ``onFailure`` is
-    ``tell``. With ``ranges`` it reads these, and asks no broker how far it goes.
+    Any failure fails the read, because a batch has no later time at which the rest could follow. With ``onFailure`` set
+    to ``tell`` it does not. With ``ranges``, it reads these, and asks no broker how far it goes.
     """
 
     def __init__(self, options: ReplicaOptions) -> None:
@@ -143,7 +143,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json({})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """``maxBytesPerTrigger``, if given."""
+        """The read limit that ``maxBytesPerTrigger`` sets, if given."""
         limit = self._options.max_bytes
         return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
 

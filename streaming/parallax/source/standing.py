@@ -32,7 +32,7 @@ class Progress:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is not to be read on: it is at its end, or something else has ended it."""
+        """Whether it is not to be read on: it is at its end, or has ended early."""
         at_end = self.position >= self.piece.span.end
         return at_end or self.error is not None or bool(self.passed_over or self.skipped)
 
@@ -42,7 +42,7 @@ class Progress:
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Take in how far it has been read."""
+        """Note how far it has been read."""
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
@@ -55,12 +55,12 @@ class Progress:
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Go on from an offset, whatever lies below."""
+        """Go on from an offset, whatever lies below it."""
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """The present time in ms since 1970 UTC."""
     return time.time_ns() // 1_000_000
 
 

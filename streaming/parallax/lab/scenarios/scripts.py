@@ -1,9 +1,9 @@
 """How replicas come to diverge: one script per kind.
 
-Each writes something, loses the victim (broker 2), undoes or ends what it wrote, and lets the survivors clean away the
-tombstone or the marker that says so. What the victim never gets, it cannot know.
+Each script writes something and loses the victim (broker 2). It then undoes or ends what it wrote, and lets the
+survivors clean away the tombstone or marker of that. The victim cannot know what it never gets.
 
-Kafka's rules behind it: a tombstone goes in the second pass over it, a marker in the third, once nothing of its
+Kafka's rules behind it: a tombstone goes in the second pass over it. A marker goes in the third, once nothing of its
 transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
 """
 
@@ -46,8 +46,8 @@ def aborted_record_committed(stage: Stage) -> Script:
 def committed_record_aborted(stage: Stage) -> Script:
     """The victim misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
 
-    COMMIT goes only once all of its transaction is gone on the survivors, so what was committed is a deletion:
-    the victim takes it for rolled back, and still shows the value that it deleted.
+    A COMMIT goes only once all of its transaction is gone on the survivors. So what was committed is a deletion. The
+    victim takes it for rolled back, and still shows the value that it deleted.
     """
     old = stage.put("order-5", "open")
     stage.begin()
@@ -66,9 +66,9 @@ def committed_record_aborted(stage: Stage) -> Script:
 
 
 def committed_put_aborted(stage: Stage) -> Script:
-    """As ``committed_record_aborted``, with a plain put that is overwritten later.
+    """Like ``committed_record_aborted``, with a plain put that is overwritten later.
 
-    No latest value differs: only the outcome of the first record does, in the victim's list of aborted transactions.
+    No latest value differs. Only the outcome of the first record does, in the victim's list of aborted transactions.
     """
     stage.begin()
     first = stage.send("price-3", "10")
