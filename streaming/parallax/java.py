@@ -32,7 +32,7 @@ def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
     """Find the JDK to use: ``JAVA_HOME`` when it is set, else ``java`` on the ``PATH``.
 
     Args:
-        accept: the feature releases that will do; Spark's by default, which suit Kafka too.
+        accept: the accepted feature releases; Spark's by default, which suit Kafka too.
 
     Raises:
         SetupError: there is none, it does not start, or its release is not accepted.

@@ -65,13 +65,13 @@ class Kind:
         family: its subject.
         rank: within its family, a kind of a higher rank says more of the same cause, and refines one of a lower rank.
         shows: the sentence on what the replicas show. Fields: broker, partition, offset, others, sides, marker,
-            producer_id, start, lso, shown. ``others`` is "on" those that show something else than the accused, or were
-            read to show it. ``sides`` says who shows what. ``marker`` is the offset of the end marker, ``start`` that
-            of the transaction. ``lso`` is the accused's, and ``shown`` is the offset of the value that the accused
-            shows.
-        was: the same in the past, for a finding that is over. Fields: broker, partition, offset.
+            producer_id, start, lso, shown. ``others`` is "on" with the replicas that show something else than the
+            accused, or were read to show it. ``sides`` says who shows what. ``marker`` is the offset of the end marker,
+            ``start`` that of the transaction. ``lso`` is the accused's, and ``shown`` is the offset of the value that
+            the accused shows.
+        was: the same sentence in the past, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
-        consumers: what consumers of the accused meet, behind the word "consumers".
+        consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
         severity: whether it pages or opens a ticket.

@@ -9,7 +9,7 @@ FOREVER_MS = 100 * 365 * 86_400_000
 
 
 def span_text(seconds: float) -> str:
-    """A length of time in the largest unit of which there are at least two: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
+    """A length of time in the largest unit that fits into it twice: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
 
     Args:
         seconds: how long.

@@ -55,7 +55,7 @@ class Side:
 
     Attributes:
         shows: the kind of thing that they show.
-        offset: the offset of it, where it has one; else -1.
+        offset: its offset, where it has one; else -1.
         content: what a record or an end marker holds, in words.
     """
 

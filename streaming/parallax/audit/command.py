@@ -65,7 +65,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
     Raises:
         ConfigError: a flag or setting cannot be used.
         ReplicaError: the brokers do not answer, or there is no such topic or partition.
-        SetupError: no JDK, or jars that cannot be had.
+        SetupError: there is no JDK, or jars could not be resolved.
     """
     _check(flags, settings)
     _log_warnings_only()

@@ -60,13 +60,13 @@ class PartitionPlan:
         marks: by broker that answered, how far it could be read in each view when the audit began.
         reasons: what is unknown before anything was read.
         readable: whether its records are read; otherwise it is unknown as a whole.
-        beyond: what is not compared and why, where what is compared has a verdict all the same. It names what lies
-            beyond an offset that more time will not move (`held_for_too_long`), and replicas that are left out.
+        beyond: what is left out without making the verdict on the rest unknown, and why. It names what lies beyond an
+            offset that more time will not move (`held_for_too_long`), and replicas that are left out.
         left_out: ids of the brokers that host it and that ``topics.brokers`` leaves out.
-        strict_from: nothing was ever compacted from here on, so every record is compared. The present policy says
-            nothing of what lies below: it may have been another, and each replica compacts at its own time.
-        doubted: whether it is not known either that what lies below was compacted; what one replica lacks there may be
-            lost.
+        strict_from: nothing was ever compacted from this offset on, so every record is compared. The present policy
+            says nothing of what lies below: it may have been another, and each replica compacts at its own time.
+        doubted: whether nobody knows that what lies below ``strict_from`` was compacted; what one replica lacks there
+            may be lost.
     """
 
     topic: str
@@ -191,7 +191,7 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
     comparing what lies there. That is no fault and ends by itself: a coordinator aborts what is open for longer than
     its timeout, which ``transaction.max.timeout.ms`` bounds.
 
-    A transaction is late if its last write is older than that plus five minutes
+    A transaction is late if its last write is older than Kafka's default of that plus five minutes
     (``ProducerStateManager.hasLateTransaction``). It may hang, on all replicas alike. But timestamps are the producer's
     own, unless the topic takes them from the broker. A producer that keeps the time of events (Kafka Streams) has only
     late transactions. So the same transaction must have held all replicas at an earlier look, and written nothing
@@ -199,7 +199,7 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
 
     Args:
         rows: rows of progress of one partition at one moment.
-        before: the same of an earlier moment.
+        before: rows of progress of the same partition at an earlier moment.
     """
     answered = [row for row in rows if row["reachable"]]
     stable = max((_marks(row)[READ_COMMITTED] for row in answered), default=-1)

@@ -34,7 +34,7 @@ class Returned:
         self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in coverages: which brokers answer for a partition."""
+        """Update which brokers answer for each partition, from the comparison's coverages."""
         for coverage in coverages:
             answering = tuple(broker.broker for broker in coverage.brokers if broker.reachable)
             before = self._answering.get(coverage.place, ())
@@ -51,7 +51,7 @@ class Returned:
                     self._due.pop(broker, None)
 
     def asked(self, brokers: Iterable[int], unanswered: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Take in that brokers were asked, and which of their partitions did not answer."""
+        """Note that brokers were asked, and which of their partitions did not answer."""
         for broker in brokers:
             self._asked[broker] = self._clock()
             if places := unanswered.get(broker):

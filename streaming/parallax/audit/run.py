@@ -38,7 +38,7 @@ _REPORT_EVERY_S = 0.5
 
 
 class Watcher(Protocol):
-    """Follows how an audit gets on."""
+    """Is shown how far an audit is."""
 
     def stage(self, text: str) -> None:
         """Called with what begins now, in a few words."""

@@ -112,7 +112,7 @@ class AuditSchedule:
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in what the comparison covers, and queue what follows from it.
+        """Note what the comparison covers, and queue what follows from it.
 
         - A deferred range was passed: an audit of the tables.
         - Offsets were not read in time: an audit of the brokers.
@@ -131,7 +131,7 @@ class AuditSchedule:
             self._wake.set()
 
     def observe_copies(self, copied: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """Take in which partitions have late copies that an audit can compare now.
+        """Note which partitions have late copies that an audit can compare now.
 
         Args:
             copied: all such partitions, each with when its newest late copy was seen, in ms since 1970 UTC.

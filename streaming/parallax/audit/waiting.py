@@ -41,7 +41,7 @@ class CaughtUp:
         self._deferring: set[TopicPartition] = set()
 
     def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
-        """Take in coverages; returns the partitions whose deferred ranges have just been passed by every replica."""
+        """The partitions whose deferred ranges every replica has just passed, by the comparison's newest coverages."""
         due = []
         for coverage in coverages:
             place = coverage.place
@@ -137,11 +137,12 @@ class AuditQueue:
         return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; None where the audit broke off.
+        """Note that partitions were audited; the report is None where the audit broke off.
 
-        A partition that had a verdict is left alone for `rest_s`, whatever is read too late by then. One that had none
-        is audited again after a pause that doubles up to `AGAIN_S`. An event shortens either pause to `SOON_S` at most,
-        even an event that was seen while the audit ran. A partition is forgotten once no broker names a replica of it.
+        A partition that had a verdict is left alone for `rest_s`, even if more is read too late meanwhile. One that had
+        none is audited again after a pause that doubles up to `AGAIN_S`. An event shortens either pause to `SOON_S` at
+        most, even an event that was seen while the audit ran. A partition is forgotten once no broker names a replica
+        of it.
 
         Returns:
             The partitions that are still there and had no verdict.
@@ -170,7 +171,7 @@ class Unread(AuditQueue):
     """Which partitions wait for an audit because nobody read some of their offsets in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in coverages; a partition waits as long as a replica of it cannot be reached."""
+        """Note the comparison's coverages; a partition waits as long as one of its replicas cannot be reached."""
         if not self._delay_s:
             return
         for coverage in coverages:
@@ -198,7 +199,7 @@ class Copied(AuditQueue):
         self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Take in all partitions that can be audited now.
+        """Note all partitions that can be audited now.
 
         Each comes with the time of its newest late copy, in ms since 1970 UTC.
         """
@@ -211,7 +212,7 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those with copies that are still late wait for the next audit."""
+        """Note that partitions were audited; those with copies that are still late wait for the next audit."""
         undecided = super().audited(places, report)
         self._copied = {place: at_ms for place, at_ms in self._copied.items() if place in self._known}
         self.observe(self._copied)
@@ -229,13 +230,13 @@ class Doubted(AuditQueue):
         super().__init__(0.0, clock)
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Take in partitions that are in doubt."""
+        """Have partitions that are in doubt wait for an audit."""
         for place in places:
             one = self._of(place)
             one.due = self._clock() if one.due is None else one.due
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those that had no verdict wait for the next audit."""
+        """Note that partitions were audited; those that had no verdict wait for the next audit."""
         undecided = super().audited(places, report)
         self.add(undecided)
         return undecided

@@ -96,7 +96,7 @@ class Logs:
     def of(self, place: Place, against: int, *, before: bool = False) -> Belongs:
         """Whether a place is of the current log, before that is held against a replica.
 
-        *No*: at that place, the log of this replica is another one, or any log that has reached the epoch is. Each log
+        *No*: the log of this replica is another one at that place, or a log that has reached the epoch is. Each log
         that answers may know better than the others. One may have copied when the first records of its newer epoch had
         already been cleaned.
 
@@ -104,9 +104,9 @@ class Logs:
 
         Args:
             place: where something was seen.
-            against: the broker that lacks it, or shows otherwise.
-            before: it was shown before any of these logs was asked. The leader's log held it then, so a leader's log
-                that ends there or below is another one.
+            against: the broker that lacks it, or shows something else.
+            before: whether it was shown before any of these logs was asked. The leader's log held it then, so a
+                leader's log that ends there or below is another one.
         """
         known = [log for log in self.logs.values() if log.has_come_to(place.epoch)]
         if any(log.of(place) is Belongs.NO for log in (self.logs[against], *known)):

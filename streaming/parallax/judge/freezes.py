@@ -16,12 +16,13 @@ from parallax.model import UNKNOWN
 def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
     """The verdicts about transactions that hang on a replica, and those where nobody can say whether they do.
 
-    A transaction has ended if an end marker of its producer lies behind its first record. Without an end marker, it has
-    ended in a compacted log of which nothing was ever truncated, in two cases:
+    A transaction has ended if an end marker of its producer lies behind its first record. Without an end marker, there
+    are two cases. Both need a compacted topic, in whose log nothing was ever truncated.
 
-    - A log reported an LSO above the transaction's first record, and ended where the accused's own log has come to.
-      Everything below an LSO has ended below the high watermark.
-    - Another replica in sync, whose log is replicated to its end, does not hold it open. The accused has come as far.
+    - A log reported an LSO above the transaction's first record, and the accused's log reaches that log's high
+      watermark. Everything below an LSO has ended below the high watermark.
+    - Another replica in sync, whose log is replicated to its end, does not hold it open. The accused's log reaches as
+      far.
 
     Example: broker 2 holds the transaction of offset 4 open, its high watermark is 9, and a COMMIT was read at 7:
     broker 2 is wrong. Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.

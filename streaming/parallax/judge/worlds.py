@@ -1,8 +1,8 @@
 """All worlds of one key at one isolation level.
 
-They are the choices that evidence leaves open, and who is wrong in each. A `Component` holds what matters to that, and
-nothing else. Offsets, epochs and values count by their order alone. So keys that are alike have the same component, as
-has a key that is looked at again. Each component is enumerated once.
+A world is one choice of what the evidence leaves open, and says which replicas are wrong in it. A `Component` holds
+what matters to that, and nothing else. Offsets, epochs and values count by their order alone. So keys that are alike
+have the same component, as has a key that is looked at again. Each component is enumerated once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Record(NamedTuple):
 class Doubted(NamedTuple):
     """A record that perhaps is in the log.
 
-    ``choices`` are how it may have ended if it is, and None for the choice that it is not.
+    ``choices`` are the ways in which it may have ended, and None for the choice that it is not in the log.
     """
 
     place: Place

@@ -1,7 +1,7 @@
 """A client that asks the broker that it is given.
 
-Consumers choose the broker themselves; Parallax compares brokers, so each request here goes to one broker by its id and
-is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests that takes.
+Consumers choose the broker themselves. Parallax compares brokers, so each request here goes to one broker by its id and
+is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests this needs.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class PendingFetch:
 
 
 class ReplicaClient:
-    """Requests pinned to brokers by id; thread-safe, calls to different brokers run side by side.
+    """Requests pinned to brokers by id; thread-safe, and calls to different brokers run in parallel.
 
-    Every call ends within its deadline, whatever the broker does. After a failure the connection is dropped, and the
-    next call to that broker looks its address up again.
+    Every call ends within its deadline, even if the broker hangs. After a failure the connection is dropped, and the
+    next call to that broker looks up its address again.
 
     Args:
         kafka: options in Kafka's spelling; see :mod:`parallax.replica.options`.

@@ -189,14 +189,14 @@ def decode_slices(
 ) -> Iterator[Columns]:
     """Decode the record batches of a Fetch response, in slices of bounded size.
 
-    Nothing holds more than `WINDOW` decompressed bytes or `SLICE_ROWS` rows at a time, whatever a batch inflates to. A
-    slice may end in the middle of a batch; its ``next_offset`` is then the one behind its last record.
+    Nothing holds more than `WINDOW` decompressed bytes or `SLICE_ROWS` rows at a time, however large a batch is when
+    inflated. A slice may end in the middle of a batch; its ``next_offset`` is then the one behind its last record.
 
     Args:
         records: bytes-like; whole batches of format v2, the last of which may be truncated. Slices do not refer to it.
         hasher: identity of keys and contents.
         payload: which bytes to copy out as well as the hashes. Of a record beyond `WINDOW`, only a key of up to 1 MiB
-            is.
+            is copied.
         start: rows below this offset are left out.
         end: rows at or above this offset are left out; no limit by default.
         inflater: reuses memory from call to call, in one thread; by default each call takes its own.

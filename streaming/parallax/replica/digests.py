@@ -307,7 +307,7 @@ class Digests:
     """What rows add up to.
 
     Attributes:
-        parts: `PART`, in the order of the rows; the next parts of the same block are added, wherever they were divided.
+        parts: `PART`, in the order of the rows. One block may have several parts, which are to be added up.
         moves: `MOVE`, in the order of the parts; within a part in no order.
     """
 

@@ -1,4 +1,4 @@
-"""Who answers at an address: only a connection to the cluster and the broker that are meant counts.
+"""Who answers at an address: a connection counts only if it leads to the intended cluster and broker.
 
 An address may come to lead elsewhere: one of a pod, of a container, a name in DNS. The answers to most requests do not
 show it, since two clusters have brokers and topics of the same names. So each new connection is asked, once.

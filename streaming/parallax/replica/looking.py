@@ -114,10 +114,10 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
 
 
 def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
-    """Fetch at the end of each log, where there is no record: all else in the answer is a look.
+    """Fetch at the end of each log, where there is no record: the rest of the answer is a look.
 
     The answer is `Marks`, or an error of the broker as a whole. That is returned and not raised, so that the connection
-    stays. Topics go by id where all ids are known and the broker knows that version.
+    stays. Topics are named by id where all ids are known and the broker knows that version.
 
     Args:
         broker: the broker that is asked.

@@ -1,8 +1,8 @@
 """Messages of format v0 and v1 as record batches of format v2, so that all other code knows one format.
 
-Brokers before Kafka 0.11 wrote them, and those up to 3.9 where ``message.format.version`` is lower. They stay in a log
-until its cleaner rewrites it. A Fetch shows them as they lie in the log. They have no transactions, producers, headers
-or leader epochs, and those of v0 no timestamps. The batches are those that Kafka's own cleaner makes of them
+Brokers before Kafka 0.11 wrote them, and so did brokers up to 3.9 where ``message.format.version`` is lower. They stay
+in a log until its cleaner rewrites it. A Fetch shows them as they lie in the log. They have no transactions, producers,
+headers or leader epochs, and those of v0 no timestamps. Kafka's own cleaner turns them into the same batches
 (``MemoryRecords.filterTo``, ``AbstractLegacyRecordBatch.DeepRecordsIterator``).
 """
 

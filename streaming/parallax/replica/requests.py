@@ -76,7 +76,7 @@ def operations(topics: Sequence[str]) -> Request:
 
 
 def may_alter_configs_of(response: Any) -> dict[str, bool]:
-    """By topic of which the broker says what is allowed, whether ALTER_CONFIGS is allowed."""
+    """By topic, whether ALTER_CONFIGS is allowed, where the broker says what is allowed."""
     return {
         topic.name: _ALTER_CONFIGS in topic.authorized_operations
         for topic in response.topics
@@ -226,7 +226,8 @@ def fetch(
 ) -> Request:
     """Ask one replica for records, as a consumer of that isolation level.
 
-    Topics go by id where each position has one and the broker knows that version, unless other versions are given.
+    Topics are named by id where each position has one and the broker knows that version, unless other versions are
+    given.
     """
     kind = FetchRequest.FetchTopic
     grouped: dict[tuple[str, str], list[Any]] = {}

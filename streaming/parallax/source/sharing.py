@@ -84,7 +84,7 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first of the rows' offsets that a level takes; beyond all offsets where it takes none."""
+        """The first offset of a level's rows; beyond all offsets where the level takes none of what is read."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 

@@ -19,7 +19,7 @@ _RETENTION_MS = 20_000
 
 
 class GuardedConductor(Conductor):
-    """Plays scripts of which half run on held topics, where nothing must be lost.
+    """Plays the scripts on held topics, where nothing must be lost, and on open ones.
 
     No script waits for the guard.
     """

@@ -1,10 +1,10 @@
 """How replicas come to diverge: one script per kind.
 
-Each script writes something and loses the victim (broker 2). It then undoes or ends what it wrote, and lets the
-survivors clean away the tombstone or marker of that. The victim cannot know what it never gets.
+Each script writes something, and then broker 2, the victim, goes away. The script undoes or ends what it wrote, and
+lets the survivors clean away the tombstone or marker of that. So the victim never gets it.
 
-Kafka's rules behind it: a tombstone goes in the second pass over it. A marker goes in the third, once nothing of its
-transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
+Kafka's rules behind it: a tombstone is removed in the second pass over it. A marker is removed in the third, once
+nothing of its transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def aborted_record_committed(stage: Stage) -> Script:
 def committed_record_aborted(stage: Stage) -> Script:
     """The victim misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
 
-    A COMMIT goes only once all of its transaction is gone on the survivors. So what was committed is a deletion. The
-    victim takes it for rolled back, and still shows the value that it deleted.
+    A COMMIT is removed only once the survivors have removed all records of its transaction. So what was committed is a
+    deletion. The victim takes it for rolled back, and still shows the value that it deleted.
     """
     old = stage.put("order-5", "open")
     stage.begin()
