@@ -22,7 +22,7 @@ def is_address(text: str) -> bool:
 
 
 def names_a_user(address: str) -> bool:
-    """Whether an address holds a name, and perhaps a password, before its host."""
+    """Whether an address holds a user name, and perhaps a password, before its host."""
     return parse_url(address).auth is not None
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Result(StrEnum):
-    """What a line says."""
+    """The result of a line: whether something is wrong."""
 
     FINE = "ok"
     NOTE = "note"
@@ -31,7 +31,10 @@ class Line:
 
 
 def exit_code(lines: Sequence[Line]) -> int:
-    """0 where nothing is wrong, 1 where something is, 3 where something could not be looked at."""
+    """The exit code: 0 where nothing is wrong, and 1 where something is.
+
+    It is 3 where something could not be looked at.
+    """
     found = {line.result for line in lines}
     if Result.WRONG in found:
         return 1

@@ -1,4 +1,7 @@
-"""What ``parallax check`` says of a cluster that Strimzi runs: its Topic Operator undoes what the guard changes."""
+"""What ``parallax check`` says of a cluster that Strimzi runs.
+
+Strimzi's Topic Operator undoes what the guard changes.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Table:
 
     @property
     def schema(self) -> Any:
-        """The columns as an Arrow schema."""
+        """The table's columns as an Arrow schema."""
         return pa.schema([(column.name, column.type) for column in self.columns])
 
 

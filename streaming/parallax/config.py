@@ -1,7 +1,7 @@
 """The settings of the always-on job: one YAML file, overridden by environment variables, validated as a whole.
 
 Every unknown key is an error. Environment variables are named ``PARALLAX_<SECTION>__<NAME>``, e.g.
-``PARALLAX_STORAGE__PATH``; lists may be written as JSON or separated by commas, all else that is not one value as JSON.
+``PARALLAX_STORAGE__PATH``. Lists may be written as JSON or separated by commas; other values of several parts are JSON.
 Kafka's own options keep Kafka's spelling under ``kafka:``.
 """
 
@@ -916,7 +916,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment win over the file (which comes in as the initial values)."""
+        """Let environment variables override the file, whose values come in as the initial ones."""
         del env_settings, dotenv_settings, file_secret_settings
         return _Environment(settings_cls), init_settings
 
@@ -1029,7 +1029,7 @@ def validate(document: dict[str, Any], where: str = "settings") -> Settings:
     """Validate settings that are already a mapping.
 
     Raises:
-        ConfigError: with one line naming every offending option.
+        ConfigError: a setting is wrong; the text is one line that names every such option.
     """
     written = {str(name): value for name, value in document.items() if value is not None}  # "read:" with all commented
     wrong = [f"{name}: {_UNKNOWN_VARIABLE}" for name in _unknown_variables()]

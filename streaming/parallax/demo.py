@@ -64,7 +64,7 @@ _QUIET_S = 5.0
 
 @dataclass
 class Board:
-    """The content of the screen; written by the demo's threads, drawn by the display."""
+    """What the demo's screen shows; the demo's threads write it, and the display draws it."""
 
     title: str
     started: float = field(default_factory=time.monotonic)

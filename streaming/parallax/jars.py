@@ -75,7 +75,7 @@ _S3_MODULE = """\
 
 
 def cache_folder() -> Path:
-    """The folder for what the lab keeps between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
+    """The folder for what is kept between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
     return Path(os.environ.get("PARALLAX_CACHE") or Path.home() / ".cache" / "parallax")
 
 
@@ -131,7 +131,7 @@ def hadoop_version() -> str:
 
 
 def delta_classpath() -> str:
-    """Delta's jars, without those that pyspark brings itself, as a Java class path.
+    """A Java class path with Delta's jars, without those that pyspark itself brings.
 
     Raises:
         SetupError: see ``delta_jars``.
@@ -140,7 +140,7 @@ def delta_classpath() -> str:
 
 
 def s3_classpath() -> str:
-    """The jars by which Hadoop reaches S3, without those that pyspark brings itself, as a Java class path.
+    """A Java class path with the jars by which Hadoop reaches S3, without those that pyspark itself brings.
 
     Raises:
         SetupError: see ``s3_jars``.

@@ -21,7 +21,7 @@ SPARK_NEEDS = (17, 21)
 
 @dataclass(frozen=True)
 class Java:
-    """A ``java`` launcher, its feature release, e.g. 17, and its whole release, e.g. 17.0.15."""
+    """A ``java`` launcher, with its feature release (such as 17) and its whole release (such as 17.0.15)."""
 
     path: Path
     version: int

@@ -1,4 +1,7 @@
-"""The always-on job: queries that record and compare, the findings manager, the metrics, and their life together."""
+"""The always-on job.
+
+It is the queries that record and compare, the findings manager and the metrics, started and stopped together.
+"""
 
 from __future__ import annotations
 

@@ -104,13 +104,13 @@ class Forgiving:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write what can be written; returns the length of the text."""
+        """Write as much as possible; returns the length of the text."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush what can be flushed."""
+        """Flush the stream if possible."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 
@@ -156,7 +156,7 @@ def _thread_ended(ended: Any) -> None:
 
 
 def said(text: str) -> None:
-    """Log how far the job has come."""
+    """Log a line about the start or stop of the job."""
     structlog.get_logger("parallax").info(text)
 
 

@@ -1,6 +1,6 @@
 """The vocabulary that every layer shares: row kinds, outcomes, isolation levels, findings.
 
-Holds names and numbers only; imports nothing of the project, so that each layer may import it.
+It holds names and numbers only, and imports nothing of the project, so that each layer may import it.
 """
 
 from __future__ import annotations

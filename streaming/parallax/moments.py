@@ -1,4 +1,4 @@
-"""Times that others have set, as text: Kafka's settings and records may name any 64 bits of milliseconds."""
+"""Times from Kafka's settings and records as text; they may be any 64 bits of milliseconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def span_text(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A length of time to the second, one at least."""
+    """A length of time as text, rounded to seconds; at least one second."""
     return span_text(max(1, round(seconds)))
 
 

@@ -1,4 +1,4 @@
-"""Where a command writes its report to, and what it shows meanwhile."""
+"""Where a command writes its report, and what it shows while it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def error_line(text: str, output: str) -> str:
-    """An error for people, or for programs.
+    """An error, formatted for people or for programs.
 
     Args:
         text: one line.

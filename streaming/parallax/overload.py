@@ -74,7 +74,7 @@ class Overload:
         return True
 
     def lasts(self) -> bool:
-        """Whether the next start still waits."""
+        """Whether the next start still has to wait."""
         return self._clock() < self._until
 
 

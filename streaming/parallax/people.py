@@ -8,7 +8,10 @@ _ENDS = (".", "!", "?", "…", "。")
 
 
 def user() -> str:
-    """The name of the user; ``unknown`` where this user id has none, as in a container."""
+    """The name of the user who runs the command.
+
+    It is ``unknown`` where the user id has no name, as in a container.
+    """
     try:
         return getpass.getuser()
     except (OSError, KeyError):

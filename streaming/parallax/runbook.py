@@ -1,4 +1,7 @@
-"""Links to the runbook: where it is, as `alerting.runbook_url` says, and which section says what to do."""
+"""Links to the runbook.
+
+`alerting.runbook_url` says where the runbook is; a section says what to do.
+"""
 
 from __future__ import annotations
 

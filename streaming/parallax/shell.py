@@ -86,7 +86,7 @@ ANYWHERE = Shell()
 
 
 def file_from(name: str, text: str) -> str:
-    """The lines that write a text into a file of the working directory (a here-document)."""
+    """Shell lines that write a text into a file of the working directory (a here-document)."""
     return f"cat > {shlex.quote(name)} <<'JSON'\n{text}\nJSON"
 
 

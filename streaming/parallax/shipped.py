@@ -129,11 +129,11 @@ def _below(pattern: str, file: Path, source: Path) -> str:
 
 
 def linked(text: str, place: str) -> str:
-    """A document whose links to files outside ``docs/`` lead into the repository.
+    """A document whose links to files outside of ``docs/`` lead into the repository on the web.
 
     Args:
         text: Markdown.
-        place: the document's path in the repository, ``docs/operate/page.md``.
+        place: the document's path in the repository, such as ``docs/operate/page.md``.
     """
 
     def absolute(found: re.Match[str]) -> str:

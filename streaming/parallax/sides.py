@@ -19,7 +19,7 @@ _OFFSET_DIGITS = 19
 
 
 class Shows(StrEnum):
-    """What the replicas of a side show."""
+    """What the replicas of one side show."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"

@@ -48,7 +48,7 @@ def rust_path(path: str) -> str:
 
 
 def hadoop_path(path: str) -> str:
-    """A path in Hadoop's spelling."""
+    """A path in Hadoop's spelling: ``s3a://`` for S3."""
     return re.sub(r"^s3n?://", "s3a://", path)
 
 

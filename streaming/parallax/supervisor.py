@@ -86,7 +86,7 @@ class Supervised:
 
 @dataclass
 class QueryReport:
-    """The state of a query at this moment; times are seconds since 1970 UTC."""
+    """The present state of a query; times are seconds since 1970 UTC."""
 
     name: str
     up: bool = False
@@ -161,7 +161,7 @@ class Supervisor:
         """Since when what the queries run in is waited for, and for how long it may be."""
 
     def start(self, interval_s: float = 0.2) -> None:
-        """Start the queries, all at the same time, then look after them every ``interval_s`` seconds."""
+        """Start the queries, all at the same time, then look at them every ``interval_s`` seconds."""
         with ThreadPoolExecutor(max(1, len(self._watches)), "supervisor-start") as pool:
             list(pool.map(self._look_after, self._watches))
         self._awaiting = None  # each of the threads put back what it had found there

@@ -139,7 +139,7 @@ class Looker:
 
 
 def at_ms(look: Look) -> int:
-    """When the last replica of a look answered, milliseconds since 1970 UTC."""
+    """When the last replica of a look answered, in ms since 1970 UTC."""
     return max((int(row["observed_at"]) // 1000 for row in look), default=int(time.time() * 1000))
 
 

@@ -1,4 +1,4 @@
-"""What ``parallax audit`` does: settings and flags in, a report and an exit code out."""
+"""The command ``parallax audit``: from settings and flags to a report and an exit code."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def narrowed(rows: Any, view: Any) -> Any:
 
 
 def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
-    """A row that opens each partition with an empty state."""
+    """Rows that open the partitions, one for each, with an empty state."""
     return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
 
 

@@ -66,7 +66,7 @@ class Ended:
     compared_up_to: tuple[int, int]
 
     def covers(self, span: UnreadRange) -> bool:
-        """Whether the audit began after a range was read past, and compared all of it."""
+        """Whether the audit has compared a whole range, and began after that range had been read past."""
         return (
             self.started_at > span.since
             and self.compared_from <= span.start
@@ -75,7 +75,7 @@ class Ended:
 
 
 def create_audits(storage: str) -> None:
-    """Create the table where it is not there yet."""
+    """Create the table ``audits`` where it does not exist yet."""
     create_replaced(rust_uri(storage, AUDITS), _SCHEMA)
 
 
@@ -118,7 +118,7 @@ class Ledger:
             return sorted(self._ended)
 
     def settled(self, coverage: Coverage) -> Coverage:
-        """The coverage without what an audit has compared."""
+        """The comparison's coverage, without the ranges that an audit has compared since."""
         with self._lock:
             ended = self._ended.get(coverage.place)
         return coverage if ended is None else coverage.settled(ended.covers)

@@ -27,7 +27,7 @@ class TopicTraits:
     """The settings of a topic that decide how it is compared.
 
     Attributes:
-        compacted: its cleanup policy holds ``compact``.
+        compacted: whether its cleanup policy contains ``compact``.
         unknown: why reading its replicas cannot show whether they differ; None where it can.
     """
 
@@ -86,7 +86,7 @@ class PartitionPlan:
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The partition's topic and number."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -145,7 +145,7 @@ def _with_policy(
 
 
 def by_place(look: Look) -> dict[TopicPartition, list[Mapping[str, Any]]]:
-    """The rows of each partition."""
+    """The rows of a look, by partition."""
     found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for row in look:
         found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
@@ -276,7 +276,7 @@ def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[T
 
 
 def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
-    """The replicas that cannot be read up to where their partition is compared."""
+    """The replicas that cannot yet be read up to where their partition is compared."""
     return [
         (one.place, broker)
         for one in plans

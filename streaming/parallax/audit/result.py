@@ -245,7 +245,7 @@ class PartitionResult:
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The partition's topic and number."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -269,7 +269,10 @@ class AuditReport:
 
     @property
     def result(self) -> Result:
-        """The worst of the partitions: diverged before unknown before consistent; unknown where there is none."""
+        """The worst result of the partitions; unknown where there is no partition.
+
+        Diverged is the worst, then unknown, then consistent.
+        """
         found = {p.result for p in self.partitions}
         if Result.DIVERGED in found:
             return Result.DIVERGED
@@ -277,7 +280,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command."""
+        """The command's exit code for this result."""
         return EXIT_CODES[self.result]
 
 

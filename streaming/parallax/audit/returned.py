@@ -60,11 +60,14 @@ class Returned:
                     self._wait(broker, places, PAUSE_S * 2 ** (self._tries[broker] - 1))
 
     def next_at(self) -> float | None:
-        """When the next broker is due."""
+        """When the next broker is due, in monotonic seconds; None where none is."""
         return min((at for at, _ in self._due.values()), default=None)
 
     def due(self) -> dict[int, list[TopicPartition]]:
-        """Return the brokers whose time has come, each with its partitions; they are not due any more."""
+        """The brokers whose time has come, each with its partitions.
+
+        They are given once: after that they are not due any more.
+        """
         now = self._clock()
         ripe = {broker: list(places) for broker, (at, places) in self._due.items() if at <= now}
         for broker in ripe:

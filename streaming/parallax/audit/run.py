@@ -1,4 +1,8 @@
-"""One audit from beginning to end: pin, read, compare, read what was added meanwhile, compare, probe, judge."""
+"""One audit from beginning to end.
+
+It pins what is compared, reads and compares, and reads and compares what was added meanwhile. Then it probes the
+suspects and judges.
+"""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class AuditSchedule:
         return {place: max(0.0, at - now) for place, at in times.items()}
 
     def run_due(self) -> bool:
-        """Run what is due now; returns whether there was anything."""
+        """Run what is due now; returns whether anything was."""
         if self._is_over():
             return False
         with self._lock:

@@ -99,7 +99,7 @@ class Checked:
     unanswered: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
     def in_words(self) -> str:
-        """What became of the records, in one sentence."""
+        """What became of the records, as one sentence for people."""
         found = [f"{self.counts[spot]:,} {text}" for spot, text in _WORDS.items() if self.counts[spot]]
         again = "; those are asked for again" if self.counts[Spot.UNKNOWN] else ""
         return f"of the records that were read as aborted, {', '.join(found)}{again}"

@@ -27,7 +27,7 @@ _WHY = {
 
 
 def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
-    """The brokers that are on record as late, by partition; None where that cannot be read."""
+    """By partition, the brokers that are on record as late; None where that cannot be read."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

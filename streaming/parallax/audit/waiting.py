@@ -129,7 +129,7 @@ class AuditQueue:
         return places
 
     def next_at(self) -> float | None:
-        """When the next one is due."""
+        """When the next audit is due, in monotonic seconds; None where none is."""
         return min(self.times().values(), default=None)
 
     def times(self) -> dict[TopicPartition, float]:

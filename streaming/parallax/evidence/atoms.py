@@ -14,7 +14,7 @@ NEVER = 1 << 62
 
 
 class End(StrEnum):
-    """How a transaction ended, or that it has not."""
+    """How a transaction ended; OPEN where it has not."""
 
     COMMIT = "commit"
     ABORT = "abort"

@@ -1,4 +1,7 @@
-"""Transactions that a replica holds open though they have ended: its read_committed consumers get no further."""
+"""Transactions that a replica holds open although they have ended.
+
+The replica's read_committed consumers do not get beyond them.
+"""
 
 from __future__ import annotations
 

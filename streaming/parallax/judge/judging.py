@@ -1,4 +1,4 @@
-"""One look at a partition, judged: the entry of the package."""
+"""Judges one look at a partition: the entry point of the package."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What an operator does to a cluster: moves leaders and replicas, changes topics, loses a disk.
 
-By confluent_kafka's AdminClient; elections and reassignments, which it cannot do, by kafka-python's. Each function
-returns when the brokers' metadata show what was asked for.
+It uses confluent_kafka's AdminClient, and kafka-python's for elections and reassignments. Each function returns when
+the brokers' metadata show what was asked for.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: 
 
 
 def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequence[int] | None = None) -> None:
-    """Give a topic ``count`` partitions in all; the new ones are led by the first of ``replicas`` (all brokers).
+    """Give a topic ``count`` partitions in all; the first of ``replicas`` leads the new ones (all brokers by default).
 
     Kafka wants as many replicas of the new partitions as the old ones have.
 

@@ -112,7 +112,10 @@ class Broker:
         self.process = process
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Send SIGTERM, on which Kafka first gives up its leaderships, and wait; kill after ``timeout`` seconds."""
+        """Send SIGTERM and wait; after ``timeout`` seconds, kill it.
+
+        On SIGTERM, Kafka first gives up its leaderships.
+        """
         if not self.running or self.process is None:
             return
         self.process.terminate()
@@ -135,7 +138,10 @@ class Broker:
             self.process.wait(10)
 
     def pause(self) -> None:
-        """Send SIGSTOP: connections stay open and nothing is answered, once every thread has stopped."""
+        """Freeze the process (SIGSTOP); returns once every thread has stopped.
+
+        Its connections stay open, and it answers nothing.
+        """
         process = self._living()
         process.suspend()
         threads = Path(f"/proc/{process.pid}/task")
@@ -143,7 +149,7 @@ class Broker:
             until(lambda: all(_is_stopped(thread) for thread in threads.iterdir()), f"broker {self.id} to stop")
 
     def resume(self) -> None:
-        """Send SIGCONT."""
+        """Let the frozen process go on (SIGCONT)."""
         self._living().resume()
 
     def _living(self) -> psutil.Process:

@@ -256,7 +256,7 @@ class Cluster:
         """Wait until every broker that runs is part of the cluster.
 
         Raises:
-            LabError: a broker has ended, or the time is up; names its log.
+            LabError: a broker has ended, or the time is up; the text names the broker's log.
         """
         expected = {broker.id for broker in self.brokers.values() if broker.running}
 
@@ -286,7 +286,7 @@ class Cluster:
         """Wait until the ISR of every topic's partition 0 is exactly these brokers and one of them leads.
 
         Raises:
-            LabError: the time is up; says what the ISR was.
+            LabError: the time is up; the text says what the ISR was.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
         wanted = frozenset(brokers)

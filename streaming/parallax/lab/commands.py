@@ -1,4 +1,7 @@
-"""What ``parallax lab`` does: up, down, stop, restart, status, scenario. Returns plain data; prints nothing."""
+"""What ``parallax lab`` does: up, down, stop, restart, status, scenario.
+
+The functions return plain data and print nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """One broker of a lab."""
+    """The state of one broker of a lab."""
 
     id: int
     address: str
@@ -36,7 +39,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """A lab and its brokers."""
+    """The state of a lab and its brokers."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""What can go wrong in the lab, as one line for a person."""
+"""The lab's errors, each of them one line for a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remember a lab that outlives the command that started it: one JSON file per lab."""
+"""Remembers a lab that outlives the command that started it, in one JSON file per lab."""
 
 from __future__ import annotations
 

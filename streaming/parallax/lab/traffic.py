@@ -93,7 +93,7 @@ def _send(producer: Any, topic: str, key: str, value: str | None) -> int:
 
 
 class LegacyTransactionalProducer:
-    """confluent-kafka's transactions."""
+    """A transactional producer of confluent-kafka."""
 
     def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
         self._id = transactional_id
@@ -125,7 +125,7 @@ class LegacyTransactionalProducer:
 
 
 class JavaProducers:
-    """A JVM that holds transactional producers of Kafka's Java client (TransactionalProducer.java)."""
+    """A JVM that runs transactional producers of Kafka's Java client (TransactionalProducer.java)."""
 
     def __init__(self, bootstrap_servers: str, jars: Path, log: Path) -> None:
         """Start the JVM, which compiles the program first; ``log`` takes what it prints as errors."""

@@ -72,7 +72,7 @@ class ReplicaView:
 
 
 def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
-    """Read partition 0 of a topic from one broker, as read_committed up to its LSO and as read_uncommitted above.
+    """Read partition 0 of a topic from one broker: up to its LSO as read_committed, and above as read_uncommitted.
 
     Raises:
         ReplicaError: the broker does not answer, or not for this partition.

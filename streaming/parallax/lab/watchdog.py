@@ -1,4 +1,4 @@
-"""Kill the brokers when the process that started them dies without stopping them."""
+"""Kills the brokers when the process that started them dies without stopping them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _UNUSED_KEY = ContentHasher(bytes(16))
 
 
 class Held(StrEnum):
-    """Whether a replica has something at the offset, in words that follow its name."""
+    """Whether a replica has something at the offset, in words that follow the replica's name."""
 
     RECORD = "a record"
     COMMIT = "a COMMIT marker"

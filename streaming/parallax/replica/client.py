@@ -245,12 +245,12 @@ class ReplicaClient:
             broker: id of the broker to ask.
             positions: what to fetch; the answers come in the same order.
             isolation: read_committed answers end at the replica's last stable offset and list aborted transactions.
-            max_bytes: of all records together; the first batch comes whole even if it is larger.
+            max_bytes: limit for all records together; the first batch comes whole even if it is larger.
             max_wait_ms: how long the broker may wait for records; added to the deadline.
             timeout_ms: deadline of this call.
 
         Raises:
-            ReplicaError: the broker as a whole could not be asked. What concerns one partition is in its ``error``.
+            ReplicaError: the broker as a whole could not be asked. An error of one partition is in its ``error``.
         """
         budget = (self._timeout_ms if timeout_ms is None else timeout_ms) + max_wait_ms
         end = time.monotonic() + budget / 1000
@@ -279,7 +279,7 @@ class ReplicaClient:
         """Send a Fetch and return without waiting for the answer; see :meth:`fetch`.
 
         Raises:
-            ReadingPaused: no records are to be read of this broker (:meth:`pause`).
+            ReadingPaused: this broker's records are not to be read (:meth:`pause`).
         """
         if self._is_paused(broker):
             raise ReadingPaused("no records are read of it: parallax resume has it read again", broker=broker)
@@ -290,7 +290,7 @@ class ReplicaClient:
     def log_end_offsets(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
-        """Log end offsets of one broker's replicas, by ListOffsets as the debugging replica."""
+        """Log end offsets of one broker's replicas, by ListOffsets, asked as Kafka's debugging replica."""
         places = Places.of(partitions)
         return _listed(places, *self._list_offsets(broker, places, requests.LATEST, versions.LIST_OFFSETS, timeout_ms))
 
@@ -355,7 +355,10 @@ class ReplicaClient:
     def list_transactions(
         self, producer_ids: Sequence[int] = (), *, timeout_ms: float | None = None
     ) -> TransactionListings:
-        """Ask every broker for the transactions that it coordinates, all by default (KIP-664)."""
+        """Ask every broker for the transactions that it coordinates (KIP-664).
+
+        These are all transactions, unless producer ids are given.
+        """
         deadline = self._deadline(timeout_ms)
         self._connections.ask_metadata([], deadline.part(0.4))
         listed: list[TransactionListing] = []
@@ -415,8 +418,8 @@ class ReplicaClient:
     ) -> tuple[int, int] | None:
         """Where a leader epoch ends in one replica's log, by that replica's own epoch cache.
 
-        OffsetForLeaderEpoch is answered by the leader only. A Fetch v12 that claims to have fetched far beyond the log
-        in that epoch is answered by any replica with the epoch's true end (KIP-595's diverging epoch).
+        Only the leader answers OffsetForLeaderEpoch. So this sends a Fetch v12 that claims to have fetched far beyond
+        the log in that epoch. Any replica answers it with the epoch's true end (KIP-595's diverging epoch).
 
         Returns:
             (epoch, end offset) of the largest epoch not above ``leader_epoch``, or None if the replica knows none.
@@ -434,7 +437,7 @@ class ReplicaClient:
         return None if answer.error_code == 1 or diverging is None or diverging[1] < 0 else diverging
 
     def close(self) -> None:
-        """Close all idle connections; calls still running end as they would."""
+        """Close all idle connections; calls that still run end as they would."""
         self._connections.close()
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:

@@ -68,7 +68,11 @@ class Deadline:
         self._end = time.monotonic() + timeout_ms / 1000
 
     def remaining(self) -> float:
-        """Seconds that are left; raises TimeoutError when none are."""
+        """Seconds that are left.
+
+        Raises:
+            TimeoutError: none are left.
+        """
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError

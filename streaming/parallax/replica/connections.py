@@ -83,7 +83,7 @@ class Connections:
         return self.finish(broker, self.begin(broker, request, deadline), deadline)
 
     def greeting(self, broker: int, deadline: Deadline) -> Greeting:
-        """What a broker showed of itself when it was connected to.
+        """What a broker showed of itself when the connection was made.
 
         Raises:
             ReplicaError: it could not be connected to.

@@ -1,7 +1,7 @@
 """Record batches to columns.
 
-A Fetch response's records are walked once for the batch headers, checked by CRC32C, decompressed, and decoded by one
-compiled kernel into numpy columns. Python runs per compressed batch, never per record.
+One walk over the records of a Fetch response finds the batch headers. The batches are checked by CRC32C and
+decompressed. One compiled kernel decodes them into numpy columns. Python runs per compressed batch, never per record.
 """
 
 from __future__ import annotations
@@ -383,7 +383,7 @@ def _joined(slices: list[Columns]) -> Columns:
 
 
 def no_columns(payload: Payload, start: int) -> Columns:
-    """The columns of an answer without batches."""
+    """Empty columns, for an answer without batches."""
     rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))
     none: Any = pa.array([], pa.binary())
     keys, full = none if payload is not Payload.HASH else None, none if payload is Payload.FULL else None

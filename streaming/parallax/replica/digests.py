@@ -316,12 +316,12 @@ class Digests:
 
     @classmethod
     def none(cls) -> Digests:
-        """What no rows add up to."""
+        """The digests of no rows."""
         return cls(np.empty(0, PART), np.empty(0, MOVE))
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """The parts of several, one behind the other."""
+        """Several digests as one, their parts one behind the other."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]

@@ -1,7 +1,7 @@
 """What can go wrong with one broker, as errors that a person can act on.
 
 Every failure of this package is a :class:`ReplicaError`. Its text is one line: the place (broker, topic, partition),
-what was wrong, what to do. Its attributes say the same to programs.
+what was wrong, and what to do. Its attributes say the same to programs.
 """
 
 # ruff: noqa: N818 - the names say what happened, as Kafka's own do; all are ReplicaErrors.
@@ -46,7 +46,7 @@ class ReplicaError(Exception):
 
     @property
     def place(self) -> str:
-        """``broker 2, orders-0``, as far as it is known."""
+        """The place in words, as far as it is known: ``broker 2, orders-0``."""
         parts = []
         if self.broker is not None:
             parts.append(f"broker {self.broker}")
@@ -55,7 +55,7 @@ class ReplicaError(Exception):
         return ", ".join(parts)
 
     def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
-        """Fill in the place where it is not known yet; return the error itself."""
+        """Fill in the place where it is not known yet; returns the error itself."""
         self.broker = broker if self.broker is None else self.broker
         self.topic = topic if self.topic is None else self.topic
         self.partition = partition if self.partition is None else self.partition
@@ -91,11 +91,11 @@ class OtherCluster(Unreachable):
 
 
 class NotABroker(Unreachable):
-    """A KRaft controller answers, which serves no client."""
+    """A KRaft controller answers, which does not serve clients."""
 
 
 class ReadingPaused(Unreachable):
-    """An operator wants no records read of the broker."""
+    """An operator has paused the reading of this broker's records."""
 
 
 class DeadlineExceeded(Unreachable):
@@ -154,7 +154,7 @@ class LogTruncated(ReplicaError):
 
 
 class UnknownTopic(ReplicaError):
-    """The topic or partition does not exist (any more)."""
+    """The topic or partition does not exist, or no longer exists."""
 
     event = ReadEvent.TOPIC_DELETED
 

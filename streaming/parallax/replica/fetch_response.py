@@ -47,7 +47,7 @@ class PartitionAnswer:
 
 @dataclass(frozen=True)
 class FetchAnswer:
-    """The whole answer."""
+    """The whole answer to a Fetch."""
 
     throttle_time_ms: int
     error_code: int
@@ -112,7 +112,7 @@ class Cursor:
         self.flexible = flexible
 
     def take(self, layout: str) -> tuple[Any, ...]:
-        """Values in a layout of ``struct``."""
+        """The next values, in a layout of ``struct``."""
         values = struct.unpack_from(layout, self._body, self._at)
         self._at += struct.calcsize(layout)
         return values
@@ -130,14 +130,14 @@ class Cursor:
         return self._body[self._at - size : self._at]
 
     def count(self) -> int:
-        """A length or number of items; null counts as none."""
+        """The next length or number of items; 0 for null."""
         if self.flexible:
             return max(self._varint() - 1, 0)
         (count,) = self.take(">i")
         return max(int(count), 0)
 
     def string(self) -> str:
-        """A text; null counts as empty."""
+        """The next text; empty for null."""
         size = self.count() if self.flexible else max(self.take(">h")[0], 0)
         return str(self.bytes(size), "utf-8")
 

@@ -33,7 +33,7 @@ class BadStream(Exception):  # noqa: N818 - it says what happened
 
 
 class Inflater:
-    """Decompresses batches end to end into memory that it keeps; never more than `WINDOW`."""
+    """Decompresses batches, one behind the other, into memory that it keeps; never more than `WINDOW` bytes."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
@@ -122,14 +122,14 @@ _TOO_SMALL = "failed to write whole buffer"
 
 
 class Stream(Protocol):
-    """Gives decompressed bytes in order."""
+    """A compressed batch that is decompressed piece by piece, in order."""
 
     def fill(self, target: Array) -> int:
-        """Write the next bytes to ``target``: as many as it has room for, fewer only at the end.
+        """Write the next bytes to ``target``: as many as fit, and fewer only at the end.
 
         Raises:
             BadStream: the rest cannot be decompressed.
-            Unsupported: it can only be decompressed with too much memory.
+            Unsupported: decompressing would take too much memory.
         """
 
 

@@ -364,7 +364,7 @@ def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
 
 @njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """SipHash-2-4 with 128 bits of ``data[at:at + size]``: its low and its high half."""
+    """SipHash-2-4 with 128 bits of ``data[at:at + size]``, as its low and its high half."""
     return _siphash(data, at, size, k0, k1, True)
 
 

@@ -64,11 +64,11 @@ class Written:
 
     @property
     def header(self) -> Any:
-        """Its header, once it has one."""
+        """The request's header; None before `with_header`."""
         return self.message.header
 
     def with_header(self, **fields: Any) -> None:
-        """Give it a header."""
+        """Give the request a header."""
         self.message.with_header(**fields)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:

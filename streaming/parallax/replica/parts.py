@@ -234,7 +234,7 @@ class Window:
 
     @property
     def view(self) -> Array:
-        """The memory, for the compiled loops."""
+        """The window's memory, for the compiled loops."""
         view = self._bytes.view()
         view.flags.writeable = False
         return view

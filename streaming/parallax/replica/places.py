@@ -60,7 +60,7 @@ class Places(Sequence[TopicPartition]):
         return {topic: at for at, topic in enumerate(self.topics)}
 
     def topic_id(self, topic: str) -> str:
-        """The id by which a topic is asked for; empty where it is not known."""
+        """The id by which a topic is asked about; empty where it is not known."""
         at = self.topic_index.get(topic)
         return "" if at is None else self.topic_ids[at]
 

@@ -147,7 +147,10 @@ class Failed:
 
 @dataclass
 class Buffers:
-    """Memory for one reader at a time, for range after range. It goes back to its usual size at the end of each."""
+    """Memory for one reader at a time, reused for range after range.
+
+    It goes back to its usual size at the end of each range.
+    """
 
     receive: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     inflater: Inflater = field(default_factory=Inflater)

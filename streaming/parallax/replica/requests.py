@@ -62,7 +62,7 @@ class Request(NamedTuple):
 
 
 def metadata(topics: Sequence[str] | None) -> Request:
-    """Ask for topics by name, all of them with None, none with an empty list."""
+    """Ask for topics by name; None asks for all topics, and an empty list for none."""
     kind = MetadataRequest.MetadataRequestTopic
     names = None if topics is None else [kind(name=name) for name in topics]
     return Request(MetadataRequest(topics=names, allow_auto_topic_creation=False), versions.METADATA)
@@ -85,7 +85,7 @@ def may_alter_configs_of(response: Any) -> dict[str, bool]:
 
 
 def topics_of(response: Any) -> dict[str, TopicMetadata]:
-    """The topics of a Metadata response by name."""
+    """By name, the topics of a Metadata response."""
     return {topic.name: _topic(topic) for topic in response.topics if topic.name}
 
 
@@ -115,7 +115,7 @@ def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
 
 
 def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
-    """Settings by topic, or why they were not given."""
+    """By topic, its settings, or why they were not given."""
     return {
         result.resource_name: from_code(
             result.error_code, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
@@ -317,7 +317,7 @@ def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
 def producers_of(
     broker: int, partitions: Sequence[TopicPartition], response: Any
 ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
-    """The producers of each partition, or why they were not given."""
+    """By partition, its producers, or why they were not given."""
     return _each(broker, partitions, response, _producers, MissingRight.READ)
 
 
@@ -336,7 +336,10 @@ def _producers(answer: Any) -> list[ProducerState]:
 
 
 def list_transactions(producer_ids: Sequence[int]) -> Request:
-    """Ask a coordinator for its transactions, all of them where no producer id is given (KIP-664)."""
+    """Ask a coordinator for its transactions (KIP-664).
+
+    These are all transactions, unless producer ids are given.
+    """
     message = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producer_ids), duration_filter=-1)
     return Request(message, versions.LIST_TRANSACTIONS)
 

@@ -1,4 +1,7 @@
-"""Topic ids (KIP-516): 16 bytes on the wire; in texts, as Kafka prints them, URL-safe base64 without padding."""
+"""Topic ids (KIP-516).
+
+On the wire they are 16 bytes. In texts they are URL-safe base64 without padding, as Kafka prints them.
+"""
 
 from __future__ import annotations
 

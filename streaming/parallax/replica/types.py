@@ -18,7 +18,7 @@ _NO_RECORDS = memoryview(b"")
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """Where a partition lives, as the controller's metadata say."""
+    """Where a partition's replicas and its leader are, by the controller's metadata."""
 
     leader: int
     """-1 while there is none."""

@@ -16,7 +16,7 @@ VERSION = 1
 
 
 class Reader(NamedTuple):
-    """A reader: a consumer of one isolation level, at one broker, of one partition."""
+    """A consumer of one isolation level, at one broker, of one partition."""
 
     isolation: int
     broker: int
@@ -25,7 +25,7 @@ class Reader(NamedTuple):
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The reader's topic and partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -37,8 +37,8 @@ class Range:
         start: first offset to read.
         end: the offset after the last one to read; equal to ``start`` where there is nothing to read.
         topic_id: id of the topic that the offsets belong to.
-        state: the last thing known of the reader; other than ``ok`` it makes no progress.
-        fresh: the batch reports ``state`` with a position row at ``start``.
+        state: the last thing known of the reader; if it is not ``ok``, the reader makes no progress.
+        fresh: whether the batch reports ``state`` with a position row at ``start``.
         detail: what that row says.
     """
 

@@ -43,7 +43,7 @@ class TokenBucket:
             self._sleep(left)
 
     def take(self, size: int) -> None:
-        """Take some bytes; the next `wait` lasts until they are paid for."""
+        """Take the tokens for some bytes; the next `wait` lasts until they are paid for."""
         self._free_at = max(self._free_at, self._clock()) + size / self._rate
 
 

@@ -43,12 +43,12 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause, twice as long as the last."""
+        """Begin a pause, twice as long as the last one."""
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
-        """Forget the failures."""
+        """Forget the failures, so that the next pause is short again."""
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
@@ -137,7 +137,7 @@ class Planner:
         return aligned(ranges, admitted) if self._options.shared else admitted
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         self._brokers.close()
         self._catalog.close()
 

@@ -80,7 +80,10 @@ class Observed:
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def said(self, place: TopicPartition) -> Watermarks | ReplicaError | None:
-        """How far a log goes, or why nothing is known of it; None where nothing was said."""
+        """How far a log goes, or why that is not known.
+
+        None where the answer leaves the log out.
+        """
         listed = self.transactions.get(place)
         if isinstance(listed, ReplicaError):
             return listed
@@ -222,7 +225,7 @@ class ProgressWatch:
         self._layout = Layout({}, {}, {})
 
     def tick(self) -> Tick:
-        """Ask all brokers what every replica reports, whether its broker answers or not.
+        """Ask all brokers what their replicas report; the tick has every replica, even if its broker did not answer.
 
         A broker that has not answered within ``planning.patience.ms`` counts as unreachable in this tick.
 
@@ -279,7 +282,7 @@ class ProgressWatch:
         return DeadlineExceeded(f"no answer within {self._options.patience_ms} ms", broker=broker)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         self._brokers.close()
         self._catalog.close()
         self._client.close()
@@ -308,7 +311,7 @@ class Described:
         self._before = Marks.of({})
 
     def due(self, marks: Marks) -> list[TopicPartition]:
-        """The partitions to ask, by their watermarks now."""
+        """The partitions whose producers are to be asked for now, judged by their watermarks."""
         now, before, self._before = self._clock(), self._before, marks
         is_known = np.ones(len(marks), np.bool_)
         is_known[list(marks.errors)] = False

@@ -1,7 +1,7 @@
 """``format("kafka-replica")``: what single brokers show of their replicas, as a stream or as a batch.
 
-Register with ``spark.dataSource.register(KafkaReplicaSource)``. Options: ``parallax.source.options``; rows:
-``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only; what$
+Register it with ``spark.dataSource.register(KafkaReplicaSource)``. Options are in ``parallax.source.options``, rows in
+``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only. What
 talks to a broker is made where it is used.
 """
 
@@ -34,7 +34,7 @@ class KafkaReplicaSource(DataSource):
         return "kafka-replica"
 
     def schema(self) -> str:
-        """The rows' schema; this is where options are checked first, when ``load()`` is called.
+        """The rows' schema; options are checked here first, when ``load()`` is called.
 
         Raises:
             BadOption: an option is unknown, missing or ill-typed.
@@ -54,7 +54,10 @@ class KafkaReplicaSource(DataSource):
 
 
 class PiecesPartition(InputPartition):
-    """A Spark task's share of a batch: pieces of one broker (``parallax.source.planning.tasks``, ``broker_tasks``)."""
+    """A Spark task's share of a batch: pieces of one broker.
+
+    See ``parallax.source.planning.tasks`` and ``broker_tasks``.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
@@ -89,7 +92,7 @@ class ReplicaBatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Ask the brokers how far they go.
+        """The tasks of the read; it asks the brokers how far their replicas go.
 
         Raises:
             Unreachable: a broker did not answer.
@@ -148,7 +151,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Plan the next batch; returns ``start`` itself if there is nothing to do.
+        """The offset behind the next batch; ``start`` itself if there is nothing to do.
 
         Raises:
             ReplicaError: see ``Planner.plan``.
@@ -164,7 +167,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ranges)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the replicas end now."""
+        """Remember where the replicas end now, as the end of what is read."""
         ranges = self._plan().plan({}, limited=False) or {}
         self._until = {reader: span.end for reader, span in ranges.items()}
 

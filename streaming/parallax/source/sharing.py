@@ -57,7 +57,7 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset to stop before: where read_committed does."""
+        """The offset to stop before, which is the one where read_committed stops."""
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
 
     @property
@@ -84,7 +84,7 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset of a level's rows; beyond all offsets where the level takes none of what is read."""
+        """The first offset of a level's rows; beyond all offsets where the level takes none of them."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 

@@ -1,4 +1,4 @@
-"""How far the reading of a range has come, and why it ended."""
+"""How far the reading of a piece has come, and why it ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Progress:
 
     @classmethod
     def of(cls, piece: Piece) -> Self:
-        """A piece of which nothing has been read."""
+        """The progress of a piece before anything was read."""
         return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
 
     @property
@@ -49,13 +49,13 @@ class Progress:
         self.position, self.mark, self.at_ms = mark.position, mark, now_ms()
 
     def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
-        """Pass over offsets that have left the replica's own log."""
+        """Go on at ``start``, since the offsets before it have left the replica's own log."""
         where = " but in tiered storage" if in_tiered_storage else ""
         self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Go on from an offset, whatever lies below it."""
+        """Go on at an offset, even if nothing below it was read."""
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

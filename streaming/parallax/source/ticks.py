@@ -106,7 +106,7 @@ class Tick:
         )
 
     def at(self) -> Array:
-        """int64[n]: when the last replica of each partition answered, microseconds since 1970 UTC."""
+        """int64[n]: for each partition, when its last replica answered, in microseconds since 1970 UTC."""
         last: Array = self.observed_us.max(axis=1, initial=UNKNOWN)
         return last
 

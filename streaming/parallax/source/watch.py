@@ -29,7 +29,7 @@ class Failure:
 
     Attributes:
         error: what went wrong; its text is one line for people.
-        since: monotonic seconds of the first failure in a row.
+        since: when the present series of failures began, in monotonic seconds.
     """
 
     error: ReplicaError

@@ -1,4 +1,4 @@
-"""Scenarios: what is played on the lab's brokers, by name."""
+"""The scenarios that can be played on the lab's brokers, by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALL: Mapping[str, Write] = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """Scripts that are played in one outage of broker 2."""
+    """Scripts that are played together in one outage of broker 2."""
 
     name: str
     summary: str

@@ -14,7 +14,7 @@ from parallax.model import FindingKind
 
 
 def deleted_record_resurrected(stage: Stage) -> Script:
-    """The victim misses a tombstone: a deleted record is alive on it."""
+    """The victim misses a tombstone, and still shows the deleted record."""
     old = stage.put("customer-7", "alive")
     yield Outage()
     tombstone = stage.put("customer-7", None)
