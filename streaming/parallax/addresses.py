@@ -37,7 +37,7 @@ def brokers(text: str) -> tuple[tuple[str, int], ...]:
     Raises:
         ValueError: a part is no host and port, or there is none.
     """
-    if "@" in text:  # what stands before it is a secret
+    if "@" in text:  # what is before it is a secret
         raise ValueError(f"holds an @; {_HOW}, and who logs in under sasl.*")
     found = []
     for part in filter(None, (p.strip() for p in text.split(","))):

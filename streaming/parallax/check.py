@@ -257,7 +257,7 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
 
 
 def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:
-    """What the settings name beside the topics, and the cluster has not."""
+    """What the settings name apart from the topics, and the cluster does not have."""
     try:
         check_brokers(client, known, settings.topics.brokers or ())
     except ReplicaError as error:

@@ -47,7 +47,7 @@ _NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "RELEASE", "TESTS_M
 _NOT_SETTINGS_EITHER = ("CLEANER_", "FUZZ_")
 """How those of some tests begin."""
 _OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
-"""What Kubernetes sets in every container beside a service whose name begins with ``parallax``."""
+"""What Kubernetes sets in every container for a service whose name begins with ``parallax``."""
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
 SECRETS = (
@@ -994,7 +994,10 @@ def _option_text(value: Any) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Where a text is no YAML, and why, without a word of what stands there: it may be a password."""
+    """Where a text is no YAML, and why.
+
+    No word of the text itself is shown: it may be a password.
+    """
     if not isinstance(error, yaml.MarkedYAMLError):
         return "a value that cannot be read, or nested too deeply"
     mark = error.problem_mark or error.context_mark
@@ -1075,7 +1078,7 @@ def _wrong(item: Any) -> str:
 
 
 def _shown(place: tuple[int | str, ...]) -> str:
-    """An option's place, without what may be a secret: what stands behind a name, and who is no user."""
+    """An option's place, without what may be a secret: what follows a name, and is no user."""
     if place[:2] == ("alerting", "users"):
         place = place[:2]
     return ".".join(str(part) if isinstance(part, int) else option_name(part) for part in place)

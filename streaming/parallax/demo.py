@@ -107,7 +107,7 @@ def run_demo(
     if data is not None and bound_to(str(data)) is not None:
         raise ConfigError(f"--data: {data} is the storage of another job; give a new folder")
     is_json = output == "json"
-    if guard:  # what it does, and what is found, is told by the board
+    if guard:  # the board shows what it does and what is found
         quiet = [_not_told, *structlog.get_config()["processors"]]
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING), processors=quiet)
     if is_json:
@@ -463,7 +463,7 @@ def _place(finding: Finding) -> tuple[Text, str, str]:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """A table of which nothing is cut off: what is wider than its column goes on below."""
+    """A table that shows all of its text: what is wider than its column goes on below."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

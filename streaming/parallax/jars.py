@@ -203,7 +203,7 @@ def resolved(name: str, what: str, module: str, progress: Progress | None = None
 
 
 def _resolve(what: str, module: str, folder: Path, progress: Progress) -> None:
-    """Resolve beside the target and rename, so that a folder that exists is whole."""
+    """Resolve into a folder next to the target and rename it, so that a folder that exists is whole."""
     java = find_java(KAFKA_NEEDS)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

@@ -65,7 +65,7 @@ def _feature(release: str) -> int:
 
 
 def _release(path: Path) -> str:
-    """Ask the launcher for its version, as it stands between the quotes of its first line."""
+    """Ask the launcher for its version, which is between the quotes of its first line."""
     try:
         answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:

@@ -183,7 +183,7 @@ class Job:
         self._watch = JobWatch(ParallaxCollector(self.state).of_the_job, self._webhooks, heartbeat)
         self._watch.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")
-        # It needs no Spark: what stands is known, and is checked again, while Spark starts.
+        # It needs no Spark: open findings are known, and are checked again, while Spark starts.
         self._start_manager(self._client, key)
         self._start_spark()
         self._start_audits(self._client, key)
@@ -673,7 +673,7 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
 
 
 def _once(room: Room) -> Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]:
-    """What fails by a full disk is said by `Room` in one line, whoever else comes to notice it."""
+    """`Room` reports a failure by a full disk in one line; all others who notice it stay silent."""
 
     def processor(_logger: Any, _level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         text = " ".join(map(str, event.values()))

@@ -139,7 +139,7 @@ def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] =
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[of_libraries], force=True)
-    # What it reports with a traceback is raised in Spark as well, and is said by whoever runs the query.
+    # What it reports with a traceback is raised in Spark as well, and is logged by what runs the query.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
     threading.excepthook = _thread_ended

@@ -23,10 +23,11 @@ class TopicPartition(NamedTuple):
 
 
 UNKNOWN = -1
-"""Stands for an offset, a time, an epoch or an id where none is known, or there is none: Kafka's own number for it."""
+"""The value of an offset, a time, an epoch or an id where none is known, or there is none: Kafka's own number for it.
+"""
 
 NOBODY = -1
-"""Stands for a broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
+"""The accused broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
 
 
 def hash_text(*halves: int) -> str:

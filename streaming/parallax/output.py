@@ -165,7 +165,7 @@ def _short(name: str) -> str:
 def _try(target: Path, beside: Path) -> None:
     """See whether the report can be written, before it is made."""
     with suppress(FileNotFoundError):
-        target.lstat()  # a name that is too long is known at once
+        target.lstat()  # a name that is too long fails here
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if target.exists() and not os.access(target, os.W_OK):

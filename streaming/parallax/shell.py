@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Self
 
 PLACEHOLDER = "HOST:9092"
-"""Stands for the cluster's address where no settings name it."""
+"""What a command has in place of the cluster's address where no settings name it."""
 _LOGIN = "admin.properties"
-"""Kafka's tools read how to log in from a file; this name stands for it."""
+"""The name, in printed commands, of the file from which Kafka's tools read how to log in."""
 
 
 @dataclass(frozen=True, slots=True)

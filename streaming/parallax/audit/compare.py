@@ -171,7 +171,7 @@ class _Comparison:
             self._open(b"")
         observed = self._unpacked(packed)
         if self._task.one_order:
-            # When it was read is told by its positions and by progress alone.
+            # Only its positions and progress say when it was read.
             positions = observed.rows.kind == POSITION
             self._timed.append(replace(observed, rows=observed.rows.take(positions)))
         if not len(observed.rows):
@@ -194,7 +194,7 @@ class _Comparison:
             self._step(self._unpacked(packed))
         result = self._step(Observations(*self.place))
         while self._task.last and not self._overflow:
-            # Absences are judged some at a time, so that a stream does not raise thousands at once.
+            # Absences are judged some at a time, so that a stream does not raise thousands together.
             before = waiting(self._state.candidates)
             result = self._step(Observations(*self.place))
             if waiting(self._state.candidates) == before:

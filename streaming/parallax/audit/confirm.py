@@ -120,7 +120,7 @@ def standalone(
     with tempfile.TemporaryDirectory(prefix="parallax-audit-") as folder:
         # The manager takes up what the suspects table holds; those of the job are not the audit's.
         apart = settings.model_copy(update={"storage": StorageSettings(path=folder)})
-        # The report names the findings: a line of the log beside it would name them a second time.
+        # The report names the findings: a line of the log would name them a second time.
         manager = FindingsManager(apart, client, hasher, prober=prober, table=store, told=lambda _: None)
         manager.start()
         timeout_s = settings.audit.confirm_timeout_s

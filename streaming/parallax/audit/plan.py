@@ -243,7 +243,7 @@ _LATE_MS = (15 + 5) * 60_000
 
 
 def _holding(row: Mapping[str, Any], stable: int) -> Mapping[str, Any] | None:
-    """The transaction that a replica's last stable offset stands at; None where it does not say."""
+    """The transaction that holds a replica's last stable offset; None where the replica does not say."""
     opened = [one for one in row.get("open_transactions") or () if one["start_offset"] <= stable]
     return min(opened, key=lambda one: one["start_offset"], default=None)
 

@@ -43,7 +43,7 @@ _NAMED = 20
 _FINDINGS = 3
 """Findings of a partition that the log spells out."""
 _WRITER = "audit"
-"""The writer of the suspects of audits, beside the ids of queries, in the log of their table."""
+"""The writer of the audits' suspects, in the log of their table, which otherwise has the ids of queries."""
 
 _HELD_S = 2.0
 """How often is looked whether audits may begin again."""

@@ -19,11 +19,12 @@ SOON_S = 300.0
 events come again and again, as where a partition cannot be compared, it doubles with each audit, up to `AGAIN_S`."""
 
 _QUIET_S = 2 * AGAIN_S
-"""A partition that had no audit for so long begins with `SOON_S` anew."""
+"""A partition that had no audit for so long begins with `SOON_S` again."""
 
 EVENTS = frozenset({UnknownReason.BEFORE_FIRST_READING, UnknownReason.SKIPPED})
-"""Reasons that an event gives: a log was truncated (as by an unclean election) or replaced, a replica was added, the
-comparison began anew. The others come again by themselves, as where a retention is shorter than a reading takes."""
+"""Reasons that an event gives: a log was truncated (as by an unclean election) or replaced, a replica was added, or the
+comparison began again. The others come again by themselves, as where a retention is shorter than a reading takes.
+"""
 
 MAX_TOGETHER = 32
 """Partitions of one such audit: the next ones have their turn after it."""

@@ -98,5 +98,5 @@ def _has_ended(case: Case, other: Look, look: Look, producer: int, first: int) -
         return False
     last, leads = other.log_end - 1, other.broker == case.partition.leader
     if leads and look.broker in case.partition.in_sync and look.log_end == look.high_watermark == other.log_end:
-        return True  # The leader's log is the one that stands, and the accused has all of it.
+        return True  # The leader's log is the current one, and the accused has all of it.
     return case.is_of_the_log_that_stands(other, last) and case.is_of_the_log_that_stands(look, last)

@@ -16,7 +16,8 @@ from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord
 from parallax.model import IsolationLevel
 
 _IF_IT_STANDS = {False: (None, End.COMMIT), True: (None, End.COMMIT, End.ABORT)}
-"""How a record that perhaps stands ended, by whether it is transactional; None: it does not stand."""
+"""How a record that perhaps is of the current log ended, by whether it is transactional; None: it is not of that log.
+"""
 
 
 @dataclass(frozen=True, slots=True)

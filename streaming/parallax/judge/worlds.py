@@ -214,7 +214,7 @@ def _shows_another_outcome(c: Component, one: Shown, end_of: dict[Place, object]
 
 
 def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, object]) -> _State:
-    """How a consumer of a replica stands to the newest visible record of a world."""
+    """How what a consumer of a replica ends with compares to the newest visible record of a world."""
     if c.is_committed:
         got = next((record for record in one.records if record.outcome is not End.ABORT), None)
     else:
@@ -223,7 +223,7 @@ def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, ob
     if got is not None and got.place.offset < c.start:
         return _State.UNSAID  # It may be deleted with what lies below the furthest log start.
     if got is not None and got.place not in end_of:
-        # It is not of the log that stands. That the key is gone, or was written again, may be true all the same.
+        # It is not of the current log. That the key is gone, or was written again, may be true all the same.
         is_alike = best is not None and (got.place.offset, got.value) == (best.place.offset, best.value)
         return _State.UNSAID if is_alike or (got.value is None and is_deleted) else _State.WRONG
     if got is None and one.lost_below >= 0 and (best is None or best.place.offset < one.lost_below):

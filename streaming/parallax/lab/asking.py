@@ -22,7 +22,7 @@ _ON_THE_MOVE_S = 4 * SECONDS
 _PASSING = frozenset(
     {
         KafkaError._NOENT,  # noqa: SLF001 - librdkafka's word for a partition without a leader
-        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - and for a broker that it lets go of, which may be back at once
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - and for a broker that it drops, which may be back immediately
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError.BROKER_NOT_AVAILABLE,

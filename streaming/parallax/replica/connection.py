@@ -337,9 +337,9 @@ def _speaks_tls(address: Address, options: Options) -> WrongProtocol:
 
 
 def _is_no_tls(failure: Exception) -> bool:
-    """Whether a handshake ended as it does with who speaks no TLS: cut off, or answered with something else.
+    """Whether a handshake failed as it does with a broker that speaks no TLS: closed, or answered with something else.
 
-    Whoever is stopping cuts off as well.
+    A broker that is stopping closes the connection as well.
     """
     is_other = isinstance(failure, ssl.SSLError) and failure.reason == "WRONG_VERSION_NUMBER"
     return is_other or isinstance(failure, ssl.SSLEOFError | ConnectionResetError)
@@ -356,7 +356,7 @@ def _answers_without_tls(address: Address, options: Options, deadline: Deadline)
 
 
 def _answers_with_tls(address: Address, deadline: Deadline) -> bool:
-    """Begin a handshake, whoever it is with: nothing is sent by it."""
+    """Begin a handshake, even with an unknown peer: no secret is sent by it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

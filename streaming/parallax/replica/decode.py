@@ -258,7 +258,7 @@ class _Decoding:
         return len(self._table)
 
     def _placed(self, row: Array, *, alone: bool) -> bool:
-        """Whether the records of a batch are in memory, as the table then says. Raises a fault if it stands alone."""
+        """Whether the records of a batch are in memory, as the table then says; raises a fault of the first batch."""
         try:
             codec = int(row[kernels.ATTRIBUTES]) & kernels.CODEC
             place = row[kernels.BODY], row[kernels.END]

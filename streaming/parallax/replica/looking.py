@@ -132,7 +132,7 @@ def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, Repl
     def body(version: int) -> bytes:
         is_flexible = version >= _FLEXIBLE_FETCH
         made: Array = places.once(("fetch", version), lambda: _positions(places, is_flexible=is_flexible))
-        items = made.copy()  # several brokers may be asked for the same at once
+        items = made.copy()  # several brokers may be asked for the same at one time
         items["offset"] = positions
         topics = _topics(places, items, is_flexible=is_flexible, by_id=version >= BY_ID)
         # No topics are forgotten, there is no rack.
@@ -209,7 +209,7 @@ class _Ends:
 
 
 _LEFT_OUT = -100
-"""Stands for no answer, where Kafka has its error codes."""
+"""Means that there is no answer, where Kafka has its error codes."""
 
 _FLEXIBLE_LIST, _FLEXIBLE_FETCH = 6, 12
 _SAID = ("high_watermark", "last_stable_offset", "log_start_offset")
@@ -223,7 +223,7 @@ _ENDED_RIGID = np.dtype([*_HEAD, ("aborted", ">i4"), ("preferred", ">i4"), ("rec
 def _is_bare(items: Array, *, flexible: bool) -> bool:
     """Whether no answer holds an aborted transaction, records, tagged fields or a redirection: all are of one size.
 
-    What is first to hold something stands where it would stand anyway, so that this is not missed.
+    The first answer that holds something is where it would be anyway, so it is not missed.
     """
     plain: Array = (items["preferred"] < 0) & (items["aborted"] < (2 if flexible else 1))
     plain &= items["records"] < (2 if flexible else 1)

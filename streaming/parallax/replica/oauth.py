@@ -57,7 +57,7 @@ class ReusedToken(AbstractTokenProvider):
 
     @abstractmethod
     def _fresh(self) -> tuple[str, float]:
-        """A new token, and for how many seconds it stands; raises what `token` raises."""
+        """A new token, and for how many seconds it is valid; raises what `token` raises."""
 
 
 class TokenProvider(ReusedToken):

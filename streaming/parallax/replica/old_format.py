@@ -19,7 +19,7 @@ import numpy as np
 from parallax.replica.errors import Unsupported
 
 MAGIC = 16
-"""Where the format stands, in a message as in a batch."""
+"""The position of the format's number, in a message as in a batch."""
 _PREFIX = struct.Struct(">qi")
 _HEADS = struct.Struct(">IbB"), struct.Struct(">IbBq")
 """CRC, format, attributes, and in v1 the timestamp."""
@@ -222,7 +222,7 @@ def _batches(messages: list[_Message]) -> Iterator[bytes]:
 
 
 def _goes_on(messages: list[_Message], first: int, at: int) -> bool:
-    """Whether a message fits into the batch of the first: it stands there as what it is above that one's numbers."""
+    """Whether a message fits into the batch of the first: the batch holds how far each number is above the first's."""
     began, one = messages[first], messages[at]
     return (
         messages[at - 1].offset < one.offset < began.offset + (1 << 31)

@@ -39,7 +39,7 @@ ALIASES: Mapping[str, str] = {
 }
 """Other spellings of options: the Java clients', and earlier ones of librdkafka."""
 CLUSTER_ID = "cluster.id"
-"""An option of our own beside Kafka's: it goes wherever they go, into the processes of Spark too."""
+"""An option of our own among Kafka's: it goes wherever they go, into the processes of Spark too."""
 
 OPTIONS: Mapping[str, str] = {
     "bootstrap.servers": "Brokers to start from: host:port[,host:port], or a list. "
@@ -302,7 +302,7 @@ def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
 
 
 def _sasl_of_msk(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
-    """MSK takes its tokens by OAUTHBEARER, from whoever does not speak a mechanism of its own."""
+    """MSK takes its tokens by OAUTHBEARER, from any client that does not speak MSK's own mechanism."""
     for option in given:
         if option.startswith("sasl.") and option != "sasl.mechanism":
             raise _bad(option, f"does not go with {MECHANISM}; leave it out, AWS's own environment and profiles count")

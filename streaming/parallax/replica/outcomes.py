@@ -64,7 +64,7 @@ def as_uncommitted(columns: Columns, outcome: Int8) -> Int8:
 
 
 def _index(producers: Any, of_batch: Any) -> Any:
-    """Where each batch's producer stands in ``producers`` (sorted), -1 where it does not."""
+    """The index of each batch's producer in ``producers`` (sorted); -1 where it is not among them."""
     if not len(producers):
         return np.full(len(of_batch), -1, np.int64)
     at = np.searchsorted(producers, of_batch).clip(max=len(producers) - 1)

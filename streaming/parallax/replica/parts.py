@@ -170,7 +170,7 @@ class LargeBatch:
         return int(self._cursor[kernels.NEXT])
 
     def _part(self, data: Array, limit: tuple[int, bool], *, inflated: bool) -> tuple[Part, int]:
-        """Return what can be decoded at once, and what is wrong behind it."""
+        """Return what can be decoded now, and what is wrong behind it."""
         out = empty_rows(min(SLICE_ROWS, int(self._row[kernels.COUNT] - self._cursor[kernels.TAKEN])))
         spans = np.empty((len(out[0]) if self._with_spans else 0, 6), np.int64)
         n, problem = kernels.decode_part(data, self._row, self._cursor, limit, self._wanted, out, spans)

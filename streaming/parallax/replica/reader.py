@@ -336,18 +336,18 @@ def _look_at(
 
 
 class _Log:
-    """Where the reading of one span stands.
+    """How far the reading of one span has come.
 
     Attributes:
-        index: of the span.
+        index: index of the span.
         place: topic and partition.
-        topic_id: of the topic that is meant.
-        position: what was yielded lies below.
-        ahead: from where on the Fetch in flight asks.
-        end: of the span.
-        most: up to where an answer is taken.
+        topic_id: id of the topic that is meant.
+        position: what was yielded lies below it.
+        ahead: the offset that the Fetch in flight asks for.
+        end: end of the span.
+        most: the offset up to which an answer is taken.
         epoch: leader epoch of the last batch below ``ahead``, if it is known.
-        max_bytes: that are asked for.
+        max_bytes: how many bytes are asked for.
     """
 
     def __init__(self, broker: int, index: int, span: Span, max_bytes: int) -> None:
@@ -567,7 +567,7 @@ class _Decoder:
         try:
             made = [self._rows(columns, of, low, high) for columns in slices]
         except ReplicaError:
-            return None  # Which one, and what stands in front of it, shows when each is decoded alone.
+            return None  # Which one, and what lies in front of it, shows when each is decoded alone.
         marks = [(log.index, batches.mark()) for log, batches in small]
         return [*made[:-1], replace(made[-1], marks=marks)]
 

@@ -407,7 +407,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def _each(
     broker: int, partitions: Sequence[TopicPartition], response: Any, use: Callable[[Any], T], needs: MissingRight
 ) -> dict[TopicPartition, T | ReplicaError]:
-    """Return what each partition's answer says, or the error that stands for it."""
+    """By partition, what its answer says, or the error for its error code."""
     answers: Mapping[TopicPartition, Any] = {
         TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions
     }

@@ -35,10 +35,10 @@ log = structlog.get_logger(__name__)
 Content = TypeVar("Content")
 
 ALL = -1
-"""Stands for all brokers where reading is paused."""
+"""Means all brokers where reading is paused."""
 
 _LONGEST, _TIMES = 10_000, 4
-"""The file is begun anew when it holds so many entries more, and this many times as many, as there are readers."""
+"""The file is begun again when it holds so many entries more, and this many times as many, as there are readers."""
 
 _GENERATION, _PLACE = 1, 2
 """So many values has the row of the generation, and one of `Reached`."""
@@ -215,7 +215,8 @@ class FeedbackFile:
         self._at = 0
         self._checksum: int | None = _FIRST
         self.recorded: dict[Reader, Recorded] = {}
-        """The recorded position of each reader by the last call of `news`; one mapping until the file is begun anew."""
+        """The recorded position of each reader by the last call of `news`; one mapping until the file is begun again.
+        """
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
         """What was recorded since the last call, and whether that is all there is.
@@ -294,7 +295,7 @@ def _parse_paused(path: str) -> frozenset[int]:
     try:
         return frozenset(int(broker) for broker in json.loads(Path(path).read_text(encoding="utf-8")))
     except (ValueError, TypeError, RecursionError):
-        return frozenset()  # a file that another version left; the job writes it anew at its start
+        return frozenset()  # a file that another version left; the job writes a new one at its start
 
 
 def _parse_awaited(path: str) -> frozenset[TopicPartition]:
@@ -302,7 +303,7 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
         return frozenset(TopicPartition(str(topic), int(partition)) for topic, partition in rows)
     except (ValueError, TypeError, RecursionError):
-        return frozenset()  # a file that another version left; the comparison writes it anew
+        return frozenset()  # a file that another version left; the comparison writes a new one
 
 
 def _unpack(path: str, lines: bytes, before: int | None) -> tuple[list[Any], int | None]:

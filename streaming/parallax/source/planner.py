@@ -84,7 +84,7 @@ class Planner:
         self._boards: dict[int, Board] = {}
         self._hosted: Mapping[str, object] = {}
         self._strangers: set[Reader] = set()
-        """Readers that have recorded something, whose replica is not there any more, and that have not been told of."""
+        """Readers that have recorded something, whose replica no longer exists, and that have not been reported yet."""
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
@@ -128,7 +128,7 @@ class Planner:
         ranges = dict(self._ranges(topics, answers, previous))
         gone = dict(self._gone(topics, previous))
         if self._options.feedback is not None:
-            # What has been told of them is told: they cost nothing until the cluster changes.
+            # They are reported once, and cost nothing more until the cluster changes.
             self._strangers -= {reader for reader, span in gone.items() if span.empty}
         ranges.update(gone)
         if all(span.empty for span in ranges.values()):
@@ -247,7 +247,7 @@ class Planner:
                 yield reader, span
 
     def _to_plan(self, answers: Mapping[int, Surveyed]) -> Iterator[Reader]:
-        """The readers that may have anything to do; all of them where the offset has to tell where each stands."""
+        """The readers that may have anything to do; all of them where the offset has to say how far each is."""
         for isolation, (broker, board) in product(self._options.isolations, self._boards.items()):
             if self._options.feedback is None:
                 yield from board.readers(isolation)

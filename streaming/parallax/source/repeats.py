@@ -34,15 +34,15 @@ PATIENCE = 2
 """What has been out of step for some time, and said the same, is recorded again after this part of that time."""
 
 CHUNK = 1_000
-"""Partitions that are recorded at once because they are due; where there are more, they take turns."""
+"""Partitions that are recorded in one tick because they are due; where there are more, they take turns."""
 
 
 class _Told:
-    """What was recorded last of each partition, as columns beside a layout.
+    """What was recorded last of each partition, as columns in the order of a layout.
 
     Attributes:
-        layout: of which partitions.
-        at: int64[n], when; microseconds since 1970 UTC, -1 where nothing counts as recorded.
+        layout: the partitions and replicas.
+        at: int64[n], when it was recorded; microseconds since 1970 UTC, -1 where nothing counts as recorded.
         since: int64[n], since when replicas answer so, or do not; microseconds since 1970 UTC.
         offsets: see `Tick`.
         listed: see `Tick`.
@@ -59,7 +59,7 @@ class _Told:
         self.is_held = np.zeros(len(layout.places), np.bool_)
 
     def beside(self, layout: Layout) -> _Told:
-        """The same beside another layout: what differs there counts as never recorded."""
+        """The same in the order of another layout: what differs there counts as never recorded."""
         moved, at = _Told(layout), layout.same(self.layout)
         new = np.flatnonzero(at != UNKNOWN)
         old, width = at[new], min(layout.width, self.layout.width)  # a slot beyond either is no replica of these
@@ -135,14 +135,14 @@ def _place(row: Row) -> tuple[str, int]:
 
 
 def _stands(told: _Told, tick: Tick) -> Array:
-    """bool[n]: whether all replicas answer, or do not, as was recorded of them."""
+    """bool[n]: whether all replicas of a partition answer, or do not answer, as was recorded."""
     same = (told.offsets == tick.offsets).all(axis=(0, 2)) & (told.silence == tick.silence).all(axis=1)
     alike: Array = same & (told.at != UNKNOWN)
     return alike
 
 
 def _is_listed_so(told: _Told, tick: Tick) -> Array:
-    """bool[n]: whether the replicas list what was recorded; while a log stands, so do its open transactions."""
+    """bool[n]: whether the replicas list what was recorded; while a log does not move, nor do its open transactions."""
     listed = (tick.listed == NOT_ASKED) | (tick.listed == told.listed) | ~tick.layout.is_slot
     alike: Array = listed.all(axis=1)
     return alike
@@ -162,7 +162,7 @@ def _held(before: _Told, tick: Tick, repeats: Array) -> list[int]:
 
 def _take_in(told: _Told, tick: Tick, worth: Array) -> None:
     """Remember what is recorded of a tick."""
-    # A replica that was not asked this time has said it before: while its offsets stand, that is what is told of it.
+    # A replica that was not asked this time has said it before: while its offsets do not move, that is what counts.
     is_told = (tick.listed == NOT_ASKED) & (told.offsets == tick.offsets).all(axis=0)
     told.listed[worth] = np.where(is_told, told.listed, tick.listed)[worth]
     told.is_held = ~worth

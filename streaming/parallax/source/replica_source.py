@@ -162,7 +162,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if ranges is None:
             return start
         if self._options.feedback is not None:
-            # What is recorded says where the others stand: the offset grows with what moves.
+            # What is recorded says how far the others are: the offset grows with what moves.
             ranges = {reader: span for reader, span in ranges.items() if not span.empty}
         return to_json(ranges)
 

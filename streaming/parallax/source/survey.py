@@ -180,7 +180,7 @@ def density(records: memoryview, start: int) -> Density | None:
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
-"""Stands for the cluster as a whole, where brokers are known by their ids."""
+"""Means the cluster as a whole, where brokers are known by their ids."""
 
 
 class Catalog:
@@ -284,7 +284,10 @@ class Catalog:
 
 
 def _milliseconds(text: str | None) -> int | None:
-    """Of a setting that may be any 63 bits: times are added to it, so that more than `FOREVER_MS` is told as that."""
+    """A setting that may be any 63 bits, as ms.
+
+    Times are added to it, so `FOREVER_MS` takes the place of anything larger.
+    """
     return min(int(text), FOREVER_MS) if text is not None and text.isdecimal() else None
 
 
