@@ -98,7 +98,7 @@ class _Judging:
                 facts[fact.key] += [fact] if offset >= self.case.start else []
         for broker in self.case.looks:
             for key in self.case.shown(broker):
-                facts[key] += []  # A key that replicas show is looked at, even if none of its records is of the current log.
+                facts[key] += []  # A key that replicas show is looked at, even with no record in the current log.
         for fact in self.case.doubted:
             if fact.end is None and fact.offset >= self.case.start:
                 doubted[fact.key].append(fact)
