@@ -17,9 +17,9 @@ _ABOUT = "repair"
 
 
 def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
-    """A line for each repair that is not over, and for each right that repairs need and lack.
+    """A line for each repair that is not over, and one on the right to write end markers.
 
-    Brokers are only asked where ``repair.mode`` is ``on``.
+    Where ``repair.mode`` is ``off``, nobody is asked about the right.
     """
     try:
         record = read_record(settings.storage.path)

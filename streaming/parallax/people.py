@@ -19,5 +19,5 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """What somebody wrote, with a full stop: other sentences may follow it."""
+    """What somebody wrote, as a sentence: with a full stop, unless it ends as one already."""
     return text if text.endswith(_ENDS) else f"{text}."

@@ -35,7 +35,7 @@ def recorded_blocks(storage: str) -> Recorded:
 
 
 def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
-    """By partition, the last range in which all its replicas were recorded to show the same.
+    """By partition, the range in which all its replicas were recorded to show the same; missing where there is none.
 
     Args:
         blocks: sums that were read before the plans were made, so that none reaches beyond the end of its partition's

@@ -134,7 +134,9 @@ def table_chunks(
 
 
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
-    """All recorded rows of progress of some partitions, packed; their ``at`` is 0, so that they come before the rest.
+    """All recorded rows of progress of some partitions, packed as a DataFrame.
+
+    Their ``at`` is 0, so that they come before the rest.
 
     Args:
         session: see `session_of`.

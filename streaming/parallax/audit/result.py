@@ -80,17 +80,19 @@ class Compared:
         compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none. In
             read_committed, that includes the end markers of what lies below.
         stopped: readers that did not come as far as was planned.
-        waiting: differences below the end that could not be judged, because a replica that lacks them is behind.
-        disputes: records whose outcome differs and was not judged, as markers that may decide it were not read.
-        deferred: offsets that ``compare.state_cap_bytes`` kept from being compared.
-        skipped: offsets that were left behind without a verdict: a reader jumped over them, or nothing that the
+        waiting: how many differences below the end could not be judged, because a replica that lacks them is behind.
+        disputes: offsets of records whose outcome differs and was not judged, as markers that may decide it were not
+            read.
+        deferred: how many offsets ``compare.state_cap_bytes`` kept from being compared.
+        skipped: how many offsets were left behind without a verdict: a reader jumped over them, or nothing that the
             replicas show decides them.
         broken: why the recorded rows cannot be put in one order; empty where they can.
-        overflow: suspects that were raised beyond the number that is looked into.
+        overflow: whether more suspects were raised than one audit looks into.
         rows: how many rows were compared.
-        missing_head: offsets that one log begins above, where no cleanup policy deletes records and no suspect says so.
-        retained_unlike: offsets of a compacted topic that one log begins above, where the policy deletes as well.
-        undecided: offsets of transactions that are open on all replicas, where not every replica holds the record.
+        missing_head: above how many offsets one log begins, where no cleanup policy deletes records and no suspect says
+            so.
+        retained_unlike: above how many offsets of a compacted topic one log begins, where the policy deletes as well.
+        undecided: how many offsets are of transactions that are open on all replicas, and not on every replica.
         unlike: offsets that some replicas hold and others do not, in a topic that is not compacted, where nothing says
             whether it ever was; the highest thousand.
         unread: ranges that the tables hold and that nobody read in time; only in an audit of the tables.

@@ -112,11 +112,11 @@ class AuditSchedule:
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Note what the comparison covers, and queue what follows from it.
+        """Note what the comparison covers, and queue what has to follow.
 
-        - A deferred range was passed: an audit of the tables.
-        - Offsets were not read in time: an audit of the brokers.
-        - A broker is back: spot checks.
+        - A deferred range was passed: an audit of the tables follows.
+        - Offsets were not read in time: an audit of the brokers follows.
+        - A broker is back: spot checks follow.
         """
         coverages = list(coverages)
         due = self._caught_up.observe(coverages)
@@ -232,7 +232,10 @@ class AuditSchedule:
 
 
 def log_diverged(report: AuditReport) -> None:
-    """Log the partitions in which an audit found that replicas differ, with their findings; at most `_NAMED`."""
+    """Log the partitions where an audit found that replicas differ, with their findings.
+
+    At most `_NAMED` partitions are named.
+    """
     diverged = [one for one in report.partitions if one.result is Result.DIVERGED]
     for one in diverged[:_NAMED]:
         said = [f"{short_id(finding)}: {finding.summary}" for finding in one.findings[:_FINDINGS]]
@@ -247,7 +250,7 @@ def log_diverged(report: AuditReport) -> None:
 def log_unknown(report: AuditReport) -> None:
     """Log the partitions where an audit could not decide whether replicas agree, and why.
 
-    At most `_NAMED` are named.
+    At most `_NAMED` partitions are named.
     """
     unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
     for one in unknown[:_NAMED]:

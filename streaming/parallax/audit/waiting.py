@@ -141,9 +141,11 @@ class AuditQueue:
         """Note that partitions were audited; the report is None where the audit broke off.
 
         A partition that had a verdict is left alone for `rest_s`, even if more is read too late meanwhile. One that had
-        none is audited again after a pause that doubles up to `AGAIN_S`. An event shortens either pause to `SOON_S` at
-        most, even an event that was seen while the audit ran. A partition is forgotten once no broker names a replica
-        of it.
+        none is audited again after a pause that doubles up to `AGAIN_S`.
+
+        An event shortens either pause, even an event that was seen while the audit ran. It shortens it to `SOON_S`, and
+        to twice as long each time where audits follow within `_QUIET_S`. A partition is forgotten once no broker names
+        a replica of it.
 
         Returns:
             The partitions that are still there and had no verdict.
@@ -172,7 +174,10 @@ class Unread(AuditQueue):
     """Which partitions wait for an audit because nobody read some of their offsets in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Note the comparison's coverages; a partition waits as long as one of its replicas cannot be reached."""
+        """Queue partitions where offsets were not read in time, by the comparison's coverages.
+
+        A partition is not queued while one of its replicas cannot be reached.
+        """
         if not self._delay_s:
             return
         for coverage in coverages:

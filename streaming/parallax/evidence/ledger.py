@@ -17,7 +17,10 @@ from parallax.model import UNKNOWN
 
 
 class Timely(NamedTuple):
-    """Offsets that were read in time, in a log of ``epoch``: from ``start`` up to ``end``, exclusive."""
+    """Offsets that were read in time, from ``start`` up to ``end``, which is left out.
+
+    ``epoch`` is the leader epoch of the log there.
+    """
 
     start: int
     end: int

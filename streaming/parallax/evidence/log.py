@@ -133,7 +133,7 @@ class Logs:
         return self.is_whole and all(log.of(place) is Belongs.YES for log in self.logs.values())
 
     def none_holds(self, place: Place) -> bool:
-        """Whether every log that answered is another one at a place."""
+        """Whether every log that answered is another one at a place, so that none holds the place."""
         return all(log.of(place) is Belongs.NO for log in self.logs.values())
 
     def leader_lacks(self, place: Place) -> bool:

@@ -174,7 +174,7 @@ class Unauthorized(ReplicaError):
 
 
 class BrokerTooOld(ReplicaError):
-    """The broker does not speak a version that Parallax needs; the first is Fetch v11 (Kafka 2.3)."""
+    """The broker does not speak a version that Parallax needs; Fetch v11 (Kafka 2.3) is the lowest."""
 
     event = ReadEvent.UNSUPPORTED
 

@@ -50,7 +50,7 @@ class Written:
 
     @property
     def API_VERSION(self) -> int:  # noqa: N802 - kafka-python's name
-        """In which it is sent."""
+        """The version in which the request is sent."""
         return int(self.message.API_VERSION)
 
     @API_VERSION.setter

@@ -151,7 +151,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The offset behind the next batch; ``start`` itself if there is nothing to do.
+        """Plan the next batch: the offset at its end; ``start`` itself if there is nothing to do.
 
         Raises:
             ReplicaError: see ``Planner.plan``.
