@@ -35,11 +35,12 @@ def recorded_blocks(storage: str) -> Recorded:
 
 
 def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
-    """By partition, the range in which all its replicas were recorded to show the same; missing where there is none.
+    """By partition, the range in which all its replicas were recorded to show the same.
+
+    A partition without such a range is left out.
 
     Args:
-        blocks: sums that were read before the plans were made, so that none reaches beyond the end of its partition's
-            plan.
+        blocks: sums that were read before the plans were made. So none reaches beyond the end of its partition's plan.
         plans: one plan for each partition.
     """
     made = {}

@@ -88,7 +88,10 @@ def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicT
 
 
 def needs_no_cleaner(suspect: Suspect) -> bool:
-    """Whether a suspect rests on the fact that nothing was compacted: it names no key, or says so."""
+    """Whether a suspect holds only where nothing was compacted.
+
+    It then names no key, or its observations say so.
+    """
     accusation = suspect.accusation
     lost = suspect.kind is FindingKind.RECORD_MISSING and not (accusation.key_hash_hi or accusation.key_hash_lo)
     return lost or bool(accusation.observations.get("uncompacted"))
