@@ -324,9 +324,9 @@ class Match:
 
     @property
     def seconds(self) -> float:
-        """How long it took to find, in seconds.
+        """How long the job took to confirm the finding, in seconds.
 
-        It counts from the first reading of the broker that showed the divergence to the finding's first confirmation.
+        The time begins with the first reading of the broker that showed the divergence.
         """
         return max(0.0, self.finding.decided_at.timestamp() - self.expected.readable_at)
 

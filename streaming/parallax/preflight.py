@@ -1,6 +1,6 @@
 """What is checked of a cluster before the job starts.
 
-A wrong setting is then one line immediately, and no riddle later. Only what cannot mend itself is an error. A broker
+So a wrong setting gives one line immediately, and no riddle later. Only what cannot mend itself is an error. A broker
 that is down now may come back, and the job starts without it.
 """
 

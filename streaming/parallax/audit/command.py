@@ -31,7 +31,7 @@ from parallax.views.hash_key import hash_key
 
 
 class AuditFailedError(Exception):
-    """An audit broke off: whether the replicas agree is not known (exit code 1)."""
+    """An audit broke off, so nobody knows whether the replicas agree (exit code 1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""What an audit of the tables can compare.
-
-It is how far every replica has been recorded, and what it reported last.
-"""
+"""What an audit of the tables can compare: how far every replica was recorded, and its last report."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class Ledger:
         return self.written[first][1] if first < len(self.written) and self.written[first][0] <= at else None
 
     def replaced(self, broker: int, start: int = 0, epoch: int = NEVER) -> None:
-        """Drop what a broker's log had said from an offset on, since it is another log there.
+        """Drop what a broker's log had said from an offset on, where another log has taken its place.
 
         Args:
             broker: the broker whose log was replaced.

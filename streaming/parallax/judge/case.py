@@ -1,6 +1,6 @@
 """What all judging of one look shares.
 
-It is the current log, how transactions ended, and how far cleaners may have come.
+It holds the current log, how transactions ended, and how far cleaners may have come.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """How a partition is gone by this answer; None where it exists, or where the answer does not say.
+        """How a partition is gone, by this answer; None where it exists, or where the answer does not say.
 
         Args:
             partition: a partition of this topic.
@@ -130,7 +130,8 @@ class Greeting:
     """What a broker showed of itself when the connection was made.
 
     Attributes:
-        version: the version of Kafka whose requests it speaks; one that is newer than the newest known counts as that.
+        version: the version of Kafka whose requests it speaks; for a version newer than all that are known, the newest
+            known.
         tls: version of TLS; None without TLS.
         certificate_ends: when its certificate expires, in seconds since 1970 UTC; None where it was not looked at.
     """
