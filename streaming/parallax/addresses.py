@@ -1,4 +1,4 @@
-"""Addresses that settings name, of HTTP and of brokers: whether they are some, and what of them may be said."""
+"""Addresses in settings, of HTTP and of brokers: checks, and the part that may be shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_ADDRESS = "is no address; write http:// or https://, a host, a port that can 
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an address that can be posted to."""
+    """Whether a text is an HTTP address that can be posted to."""
     if re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is None:
         return False
     try:
@@ -22,22 +22,22 @@ def is_address(text: str) -> bool:
 
 
 def names_a_user(address: str) -> bool:
-    """Whether an address holds a name, and perhaps a password, before its host."""
+    """Whether an address holds a user name, and perhaps a password, before its host."""
     return parse_url(address).auth is not None
 
 
 def shown(address: str) -> str:
-    """An address without what may be a secret: who asks, and the query."""
+    """An address without what may be secret: the user and the query."""
     return parse_url(address)._replace(auth=None, query=None, fragment=None).url
 
 
 def brokers(text: str) -> tuple[tuple[str, int], ...]:
-    """The hosts and ports of ``bootstrap.servers``, in the order given; ``SASL_SSL://`` may stand before a host.
+    """The hosts and ports of ``bootstrap.servers``, in the order given; ``SASL_SSL://`` or the like may come first.
 
     Raises:
-        ValueError: one of them is none, or there is none.
+        ValueError: a part is no host and port, or there is none.
     """
-    if "@" in text:  # what stands before it is a secret
+    if "@" in text:  # what is before it is a secret
         raise ValueError(f"holds an @; {_HOW}, and who logs in under sasl.*")
     found = []
     for part in filter(None, (p.strip() for p in text.split(","))):

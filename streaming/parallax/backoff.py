@@ -1,4 +1,4 @@
-"""How long to wait before the next try: twice as long each time, with jitter, up to a bound."""
+"""How long to wait before the next try: the waits double, with jitter, up to a bound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DOUBLINGS = 32
 
 
 def backoff(tries: int, first: float, most: float, draw: Random) -> float:
-    """The time to wait after so many tries that failed, in the unit of ``first`` and ``most``.
+    """The wait after a number of tries that failed, in the unit of ``first`` and ``most``.
 
     Args:
         tries: how many have failed, from 1.

@@ -1,7 +1,7 @@
-"""What ``parallax check`` looks at before a job runs, and says of each: fine, wrong, or not to be known now.
+"""What ``parallax check`` looks at before a job runs, with an answer for each: fine, wrong, or not known now.
 
-It reads, and leaves nothing changed. What is wrong here would be refused by the job, or leave something unread; what is
-merely worth knowing is a note.
+It reads, and changes nothing. What is wrong here would be refused by the job, or leave something unread. What is merely
+worth knowing is a note.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SOON_DAYS = 14
 
 
 def check(settings: Settings) -> Iterator[Line]:
-    """Look at everything, a line at a time."""
+    """Look at everything; yields a line for each thing."""
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)
@@ -268,7 +268,7 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
 
 
 def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:
-    """What the settings name beside the topics, and the cluster has not."""
+    """What the settings name apart from the topics, and the cluster does not have."""
     try:
         check_brokers(client, known, settings.topics.brokers or ())
     except ReplicaError as error:

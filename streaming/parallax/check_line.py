@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Result(StrEnum):
-    """What a line says."""
+    """The result of a line: whether something is wrong."""
 
     FINE = "ok"
     NOTE = "note"
@@ -21,8 +21,8 @@ class Line:
     """One thing that was looked at.
 
     Attributes:
-        about: what, e.g. ``broker 1`` or ``topic orders``.
-        text: one sentence; of what is wrong it says what to do.
+        about: the thing, as in ``broker 1`` or ``topic orders``.
+        text: one sentence; if something is wrong, it also says what to do.
     """
 
     about: str
@@ -31,7 +31,10 @@ class Line:
 
 
 def exit_code(lines: Sequence[Line]) -> int:
-    """0 where nothing is wrong, 1 where something is, 3 where something could not be looked at."""
+    """The exit code: 0 where nothing is wrong, and 1 where something is.
+
+    It is 3 where something could not be looked at.
+    """
     found = {line.result for line in lines}
     if Result.WRONG in found:
         return 1
@@ -39,7 +42,7 @@ def exit_code(lines: Sequence[Line]) -> int:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first five names, and how many more there are."""
+    """The first five of some names, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -1,6 +1,7 @@
-"""What ``parallax check`` says of whoever hears of findings: receivers, heartbeat, and the page's address outside.
+"""What ``parallax check`` says of everybody who hears of findings.
 
-Nobody is sent anything: a host is only connected to, and its certificate looked at.
+It checks receivers, the heartbeat, and the address under which others reach the status page. It sends nothing: it only
+connects to a host and looks at its certificate.
 """
 
 from __future__ import annotations

@@ -17,7 +17,10 @@ _ABOUT = "repair"
 
 
 def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
-    """Repairs that are not over, and where ``repair.mode`` is ``on`` the rights; nothing is asked where it is off."""
+    """A line for each repair that is not over, and one on the right to write end markers.
+
+    Where ``repair.mode`` is ``off``, nobody is asked about the right.
+    """
     try:
         record = read_record(settings.storage.path)
     except EventLogError as error:

@@ -1,4 +1,7 @@
-"""What ``parallax check`` says of single replicas: which do not answer, are out of sync, or lie on an offline disk."""
+"""What ``parallax check`` says of single replicas.
+
+It names those that do not answer, are out of sync, or lie on an offline disk.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from parallax.replica.errors import ReplicaError, Unauthorized
 
 
 def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> Iterator[Line]:
-    """The replicas of a broker that do not answer though it does, by why; a missing right is said of the topic."""
+    """The replicas of a broker that do not answer although the broker does, grouped by reason.
+
+    A missing right is left out, since the line about its topic says it.
+    """
     by_reason: dict[str, list[str]] = {}
     for place, answer in answers.items():
         if isinstance(answer, ReplicaError) and not isinstance(answer, Unauthorized):
@@ -25,7 +31,9 @@ def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> It
 def log_directories(
     client: ReplicaClient, hosted: Mapping[int, Sequence[TopicPartition]], silent: Collection[int]
 ) -> Iterator[Line]:
-    """The log directories that are offline, by broker; one line where none is, and one for those that do not say.
+    """The log directories that are offline, by broker.
+
+    There is one line where none is offline, and one for brokers that do not say.
 
     Args:
         client: asks the brokers.
@@ -59,7 +67,7 @@ def log_directories(
 
 
 def out_of_sync(topics: Sequence[TopicMetadata]) -> Iterator[Line]:
-    """The replicas out of the ISR, by topic, and the partitions without a leader."""
+    """The replicas that are out of sync, by topic, and the partitions without a leader."""
     for topic in sorted(topics, key=lambda one: one.name):
         behind: dict[int, list[str]] = {}
         leaderless = []

@@ -1,4 +1,7 @@
-"""What ``parallax check`` says of a cluster that Strimzi runs: its Topic Operator undoes what the guard changes."""
+"""What ``parallax check`` says of a cluster that Strimzi runs.
+
+Strimzi's Topic Operator undoes what the guard changes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def reverted(client: ReplicaClient, mode: str) -> Iterator[Line]:
     """A note where Strimzi runs the brokers; nothing where it does not, or where no broker may be asked.
 
     Args:
-        client: of the cluster.
+        client: client of the cluster.
         mode: ``guard.mode``, which is not ``off``.
     """
     addresses = client.brokers()

@@ -1,4 +1,4 @@
-"""What ``parallax check`` says of open transactions: those that hang, and those of which that is not known."""
+"""What ``parallax check`` says of open transactions: which hang, and where that is not known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAMPLED = 20
 def lost_transactions(
     client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]]
 ) -> dict[str, list[Line]]:
-    """By topic, its open transactions that hang, and those of which that is not known."""
+    """By topic, lines on its open transactions that hang, or may hang."""
     opened_now = [one for mine in found.values() for one in mine]
     becomes = verdicts(client, opened_now, settings.read.request_timeout_ms)
     said: dict[str, list[Line]] = {}
@@ -60,7 +60,7 @@ def lost_transactions(
 def open_transactions(
     client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]
 ) -> dict[str, list[Open]]:
-    """By topic, the transactions that are open in some of its partitions."""
+    """By topic, the open transactions in the first `_SAMPLED` of its partitions."""
     asked: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for number, partition in list(topic.partitions.items())[:_SAMPLED]:

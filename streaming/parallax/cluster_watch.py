@@ -1,7 +1,7 @@
-"""Looks whether every address still leads to the cluster that the storage belongs to, and says where one does not.
+"""Whether every address still leads to the cluster that the storage belongs to; the log says where one does not.
 
-What answers as another cluster is refused wherever it is asked (`parallax.replica.identity`). That keeps the record
-right and shows nothing: as long as another address answers, nobody has to ask the one that has gone to somebody else.
+An answer of another cluster is refused wherever it is asked (`parallax.replica.identity`). That keeps the record right,
+but shows nothing. As long as another address answers, nobody needs the one that now leads elsewhere.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class ClusterWatch:
     """Asks each address by itself, in a thread of its own.
 
     Args:
-        client: of the cluster that is watched.
-        on_look: is given after each look which addresses answer as another cluster.
+        client: client of the watched cluster.
+        on_look: called after each look with the addresses where another cluster answers.
     """
 
     def __init__(self, client: ReplicaClient, on_look: Callable[[Mismatches], None]) -> None:
@@ -39,11 +39,11 @@ class ClusterWatch:
         self._thread = threading.Thread(target=self._run, name="clusters", daemon=True)
 
     def start(self) -> None:
-        """Look now, and then again and again."""
+        """Begin to look: immediately, and then every `EVERY_S` seconds."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Look no more."""
+        """Stop looking; waits up to ``timeout_s`` for the thread."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)

@@ -1,4 +1,4 @@
-"""Delta tables as this package defines them: the name, the type and the meaning of each column, in one place."""
+"""Delta tables as this package defines them: name, type and meaning of each column, in one place."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ class Column(NamedTuple):
     """One column of a table.
 
     Attributes:
-        name: as the table has it.
-        type: an Arrow type.
-        meaning: for people, with unit and example where there are some. It goes into the reference, not the table.
+        name: its name in the table.
+        type: its Arrow type.
+        meaning: a text for people, with unit and example where there are some. It goes into the reference, not the
+            table.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Table:
     Attributes:
         name: its folder.
         holds: what one row is, and how rows change; for people.
-        columns: in order.
+        columns: its columns in order.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Table:
 
     @property
     def schema(self) -> Any:
-        """The columns as an Arrow schema."""
+        """The table's columns as an Arrow schema."""
         return pa.schema([(column.name, column.type) for column in self.columns])
 
 

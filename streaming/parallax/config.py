@@ -1,7 +1,7 @@
 """The settings of the always-on job: one YAML file, overridden by environment variables, validated as a whole.
 
 Every unknown key is an error. Environment variables are named ``PARALLAX_<SECTION>__<NAME>``, e.g.
-``PARALLAX_STORAGE__PATH``; lists may be written as JSON or separated by commas, all else that is not one value as JSON.
+``PARALLAX_STORAGE__PATH``. Lists may be written as JSON or separated by commas; other values of several parts are JSON.
 Kafka's own options keep Kafka's spelling under ``kafka:``.
 """
 
@@ -47,7 +47,7 @@ _NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "RELEASE", "TESTS_M
 _NOT_SETTINGS_EITHER = ("CLEANER_", "FUZZ_")
 """How those of some tests begin."""
 _OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
-"""What Kubernetes sets in every container beside a service whose name begins with ``parallax``."""
+"""What Kubernetes sets in every container for a service whose name begins with ``parallax``."""
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
 SECRETS = (
@@ -75,7 +75,7 @@ _MAX_HOURS = 1e6
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used; its text is one line that names the option and what to do."""
+    """A setting cannot be used; the text is one line that names the option and what to do."""
 
 
 def _named(value: str) -> str:
@@ -99,10 +99,10 @@ _HOLDS_A_PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^@]*:[^@]*@")
 
 
 def storage_path(value: str) -> str:
-    """Return the path of a job's storage as it is.
+    """The path of a job's storage, unchanged.
 
     Raises:
-        ValueError: no file system has such a path, or it is of a store that is not supported.
+        ValueError: no file system has such a path, or it is in a store that is not supported.
     """
     _named(value)
     scheme, separator, rest = value.partition("://")
@@ -916,7 +916,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment win over the file (which comes in as the initial values)."""
+        """Let environment variables override the file, whose values come in as the initial ones."""
         del env_settings, dotenv_settings, file_secret_settings
         return _Environment(settings_cls), init_settings
 
@@ -994,7 +994,10 @@ def _option_text(value: Any) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Where a text is no YAML, and why, without a word of what stands there: it may be a password."""
+    """Where a text is no YAML, and why.
+
+    No word of the text itself is shown: it may be a password.
+    """
     if not isinstance(error, yaml.MarkedYAMLError):
         return "a value that cannot be read, or nested too deeply"
     mark = error.problem_mark or error.context_mark
@@ -1029,7 +1032,7 @@ def validate(document: dict[str, Any], where: str = "settings") -> Settings:
     """Validate settings that are already a mapping.
 
     Raises:
-        ConfigError: with one line naming every offending option.
+        ConfigError: a setting is wrong; the text is one line that names every such option.
     """
     written = {str(name): value for name, value in document.items() if value is not None}  # "read:" with all commented
     wrong = [f"{name}: {_UNKNOWN_VARIABLE}" for name in _unknown_variables()]
@@ -1075,7 +1078,7 @@ def _wrong(item: Any) -> str:
 
 
 def _shown(place: tuple[int | str, ...]) -> str:
-    """An option's place, without what may be a secret: what stands behind a name, and who is no user."""
+    """An option's place, without what may be a secret: what follows a name, and is no user."""
     if place[:2] == ("alerting", "users"):
         place = place[:2]
     return ".".join(str(part) if isinstance(part, int) else option_name(part) for part in place)

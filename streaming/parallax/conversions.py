@@ -21,10 +21,10 @@ class _NotNow:
 
 @cache
 def keep_pandas_out() -> None:
-    """Have pyarrow's conversions do without pandas, which they import at the first one only to know its types.
+    """Keep pyarrow's conversions from importing pandas, which they do at the first one only to know its types.
 
-    That takes 26 MB of each process and up to seconds. pyarrow tries it once; what does need pandas (``to_pandas``)
-    imports it all the same. Where pandas is imported already nothing is gained, and nothing lost.
+    The import takes 26 MB of each process and up to seconds. pyarrow tries it once. What does need pandas
+    (``to_pandas``) still imports it. Where pandas is imported already, this has no effect.
     """
     finder = _NotNow()
     sys.meta_path.insert(0, finder)

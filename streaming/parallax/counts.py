@@ -1,4 +1,4 @@
-"""Counts in texts for people: one thing is told in the singular."""
+"""Counts in texts for people: one thing is in the singular, any other number in the plural."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def counted(number: int, noun: str, many: str | None = None) -> str:
 
     Args:
         number: how many.
-        noun: for one.
-        many: for any other number; with an s behind the noun by default.
+        noun: the noun for one.
+        many: the noun for any other number; the default adds an s.
     """
     return f"{number:,} {agreed(number, noun, f'{noun}s' if many is None else many)}"
 

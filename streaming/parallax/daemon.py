@@ -1,8 +1,8 @@
 """The process that Spark's Python workers are forked from (``spark.python.daemon.module``).
 
-Spark's own daemon imports nothing before it forks, so each worker imports pyarrow and loads compiled kernels again:
-seconds, and a copy in memory for each. This one imports them once, then hands over to Spark's; workers share its pages.
-Threads do not survive a fork, so the libraries are kept from starting any.
+Spark's own daemon imports nothing before it forks. So each worker imports pyarrow and loads compiled kernels again,
+which takes seconds and a copy in memory. This daemon imports them once and then hands over to Spark's; workers share
+its pages. Threads do not survive a fork, so the libraries are kept from starting any.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _SINGLE_THREADED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def preload() -> None:
-    """Import what a worker of Spark needs, and what it needs to read replicas, to record and to compare.
+    """Import what a worker of Spark needs to run, to read replicas, to record and to compare.
 
-    The kernels have their signatures spelt out, so importing them loads their machine code from numba's cache.
+    The kernels name their signatures, so importing them loads their machine code from numba's cache.
     """
     import gc
     from importlib import import_module

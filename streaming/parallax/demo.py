@@ -1,7 +1,7 @@
 """``parallax demo``: three brokers, five divergences and a healthy control, and the job that finds the five.
 
-The job is the one that ``parallax run`` starts; the demo only plays the scenarios, watches, and holds what was found
-against what was made.
+The job is the one that ``parallax run`` starts. The demo only plays the scenarios, watches, and compares what was found
+with what was made.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _QUIET_S = 5.0
 
 @dataclass
 class Board:
-    """The content of the screen; written by the demo's threads, drawn by the display."""
+    """What the demo's screen shows; the demo's threads write it, and the display draws it."""
 
     title: str
     started: float = field(default_factory=time.monotonic)
@@ -73,7 +73,7 @@ class Board:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, text: str) -> None:
-        """Add a line to what happens."""
+        """Add a line to the events."""
         with self.lock:
             self.steps.append((time.monotonic() - self.started, text))
 
@@ -89,30 +89,31 @@ def run_demo(
     repair: bool = False,
     output: str = "text",
 ) -> int:
-    """Run the demo; return the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
+    """Run the demo; returns the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
 
     With ``repair`` it is 0 only if each was repaired as well, and consumers of the broker that was wrong read what is
     right.
 
     Args:
-        kafka_version: of the lab's brokers.
+        kafka_version: release of the lab's brokers.
         producer: ``legacy`` or ``java``.
-        data: folder for the tables; a new temporary one by default. It is kept.
-        picture: where to write what the terminal showed as SVG.
-        stay: leave brokers and job up until Ctrl+C, for whoever wants to look at the status page.
+        data: folder for the tables, which is kept; a new temporary one by default.
+        picture: where to write an SVG of what the terminal showed.
+        stay: leave brokers and job up until Ctrl+C, so that somebody can look at the status page.
         guard: play each script twice in one outage, on a topic that the job guards and on one that it does not.
         repair: have each finding repaired, and read as a consumer does once the broker leads that was wrong.
-        output: ``text``, or ``json``: a document at the end; what people are told is on standard error then.
+        output: ``text`` or ``json``. With ``json``, a document comes at the end, and texts for people go to standard
+            error.
 
     Raises:
         LabError: the brokers or a scenario failed.
         JobError: the job could not start.
-        ConfigError: ``data`` holds what a job has recorded of another cluster.
+        ConfigError: ``data`` is the storage of a job on another cluster.
     """
     if data is not None and bound_to(str(data)) is not None:
         raise ConfigError(f"--data: {data} is the storage of another job; give a new folder")
     is_json = output == "json"
-    if guard:  # what it does, and what is found, is told by the board
+    if guard:  # the board shows what it does and what is found
         quiet = [_not_told, *structlog.get_config()["processors"]]
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING), processors=quiet)
     if is_json:
@@ -164,7 +165,7 @@ def _not_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMap
 
 
 def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False, repair: bool = False) -> Settings:
-    """Give the settings of the demo's job: the defaults, pointed at the lab; those of guard and repair if wanted."""
+    """The settings of the demo's job: defaults, the lab's brokers, and those of guard and repair if wanted."""
     guarded: dict[str, Any] = {
         "guard": {
             "mode": "act",
@@ -329,14 +330,17 @@ def _stay(job: Job, board: Board) -> None:
 
 @dataclass(frozen=True)
 class Match:
-    """An expected finding and the one that was confirmed for it."""
+    """An expected finding, and the confirmed one that matches it."""
 
     expected: ExpectedFinding
     finding: Finding
 
     @property
     def seconds(self) -> float:
-        """From the first reading of the broker that showed the divergence to the finding's first confirmation."""
+        """How long the job took to confirm the finding, in seconds.
+
+        The time begins with the first reading of the broker that showed the divergence.
+        """
         return max(0.0, self.finding.decided_at.timestamp() - self.expected.readable_at)
 
 
@@ -350,12 +354,12 @@ class Outcome:
 
     @property
     def as_expected(self) -> bool:
-        """Exactly the expected findings were confirmed."""
+        """Whether exactly the expected findings were confirmed."""
         return not self.missing and not self.unexpected
 
 
 def standing(folder: Path) -> list[Finding]:
-    """Read what was ever confirmed from the findings table; nothing while there is no table yet."""
+    """All findings that were ever confirmed, from the findings table; empty while there is no table yet."""
     try:
         events = read_events(str(folder))
     except FindingsTableError:
@@ -364,9 +368,10 @@ def standing(folder: Path) -> list[Finding]:
 
 
 def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outcome:
-    """Hold what was confirmed against what is expected: same kind, topic, partition and broker, one for one.
+    """Compare what was confirmed with what is expected, one for one.
 
-    A finding counts also when it is resolved by now: compaction on the accused replica may remove the last trace.
+    A finding matches by kind, topic, partition and broker. It also counts when it is resolved by now: compaction on the
+    accused replica may remove the last trace.
     """
     left = [finding for finding in found if finding.status is not FindingStatus.DISMISSED]
     matches, missing = [], []
@@ -477,7 +482,7 @@ def _place(finding: Finding) -> tuple[Text, str, str]:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """A table of which nothing is cut off: what is wider than its column goes on below."""
+    """A table that shows all of its text: what is wider than its column goes on below."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

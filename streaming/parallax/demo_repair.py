@@ -1,4 +1,4 @@
-"""The demo's second half: each divergence that was found is repaired by its plan, and read as a consumer reads it."""
+"""The second half of the demo: it repairs each divergence by its plan, and reads the repaired broker as a consumer."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class Mended:
 
 
 def mend(cluster: Cluster, settings: Settings, findings: Sequence[Finding], mended: Mended, say: Say) -> None:
-    """Repair what stands, by the plan of each; then let the broker lead that was wrong, and read from it.
+    """Repair each open finding by its plan. Then let the broker lead that was wrong, and read from it.
 
     Args:
         cluster: the lab.
         settings: of the job, which is running; ``repair.mode`` is ``on``.
         findings: that were confirmed.
-        mended: is told what was repaired.
-        say: told what happens.
+        mended: collects what was repaired.
+        say: gets each line for people.
     """
     found = sorted((one for one in findings if one.is_open), key=lambda one: one.topic)
     over = sorted({one.topic for one in findings} - {one.topic for one in found})

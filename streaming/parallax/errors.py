@@ -1,4 +1,4 @@
-"""What errors of every layer share: the one that says what the machine lacks, and texts."""
+"""What errors of every layer share: the error for what the machine lacks, and helpers for texts."""
 
 import re
 
@@ -7,11 +7,14 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class SetupError(RuntimeError):
-    """No usable JDK, jars that cannot be had, or a file that cannot be written; one line that says what to do."""
+    """The machine lacks something: a usable JDK, jars, or a file that can be written.
+
+    Its text is one line that says what to do.
+    """
 
 
 def one_line(text: object) -> str:
-    """The text of an error as one line, without what would steer a terminal."""
+    """The text of an error as one line, without escape sequences that would control a terminal."""
     words = _ESCAPES.sub("", str(text)).split()
     return " ".join("".join(c for c in word if c.isprintable()) for word in words)
 
@@ -20,15 +23,24 @@ _NOT_OF_A_NAME = re.compile("[^A-Za-z_.-].*", re.DOTALL)
 
 
 def option_name(text: object) -> str:
-    """The name of an option that is not known, up to what no name holds: ``sasl.password:x`` has a secret behind it."""
+    """The name of an unknown option, without anything behind it that no name has.
+
+    In ``sasl.password:x``, a secret follows the name.
+    """
     return _NOT_OF_A_NAME.sub("...", str(text))
 
 
 def plain(message: str) -> str:
-    """What pydantic says of a value, without its word for the kind of error. Typer reads its options by it, too."""
+    """What pydantic says of a value, without its word for the kind of error.
+
+    Typer's options are read with it, too.
+    """
     return message.removeprefix("Value error, ")
 
 
 def is_text(value: str) -> bool:
-    """Whether it can be written as UTF-8: half a surrogate pair, as of bytes that were no UTF-8, cannot."""
+    """Whether a text can be written as UTF-8.
+
+    Half of a surrogate pair cannot. It comes from bytes that were not UTF-8.
+    """
     return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,4 +1,7 @@
-"""Jars of Kafka for the lab, of Delta and Hadoop's S3A for Spark, resolved once into a cache by pyspark's own Ivy."""
+"""Jars that pyspark's own Ivy resolves once into a cache.
+
+They are Kafka's for the lab, and those of Delta and Hadoop's S3A for Spark.
+"""
 
 from __future__ import annotations
 
@@ -72,22 +75,22 @@ _S3_MODULE = """\
 
 
 def cache_folder() -> Path:
-    """The folder for what the lab keeps between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
+    """The folder for what is kept between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
     return Path(os.environ.get("PARALLAX_CACHE") or Path.home() / ".cache" / "parallax")
 
 
 def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, progress: Progress | None = None) -> Path:
-    """Give the folder of Kafka's jars, resolving them when they are not in the cache yet.
+    """The folder of Kafka's jars; they are resolved where the cache does not have them yet.
 
     Args:
         version: a released version of Kafka, such as ``4.2.1``.
-        progress: is called with a short text for each file that comes in.
+        progress: called with a short text for each file that arrives.
 
     Returns:
-        ``<cache>/kafka-<version>``; every jar of the broker, of the Java clients and of Kafka's tools is in it.
+        ``<cache>/kafka-<version>``, with every jar of the broker, of the Java clients and of Kafka's tools.
 
     Raises:
-        SetupError: no JDK, not a version number, or the jars could not be resolved.
+        SetupError: there is no JDK, that is no version number, or the jars could not be resolved.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise SetupError(f"Kafka version {version!r} is not of the form 4.2.1; name a released version")
@@ -96,20 +99,20 @@ def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, progress: Progress | Non
 
 
 def delta_jars(*, progress: Progress | None = None) -> Path:
-    """Give the folder of the jars that Spark needs for Delta, resolving them when they are not in the cache yet.
+    """The folder of the jars that Spark needs for Delta; they are resolved where the cache does not have them yet.
 
     Raises:
-        SetupError: no JDK, or the jars could not be resolved.
+        SetupError: there is no JDK, or the jars could not be resolved.
     """
     module = _DELTA_MODULE.format(artifact=DELTA_ARTIFACT, version=DELTA_VERSION)
     return resolved(f"delta-{DELTA_VERSION}", f"Delta {DELTA_VERSION}", module, progress)
 
 
 def s3_jars(*, progress: Progress | None = None) -> Path:
-    """Give the folder of the jars by which Hadoop reaches S3, resolving them when they are not in the cache yet.
+    """The folder of the jars by which Hadoop reaches S3; they are resolved where the cache does not have them yet.
 
     Raises:
-        SetupError: no JDK, or the jars could not be resolved.
+        SetupError: there is no JDK, or the jars could not be resolved.
     """
     version = hadoop_version()
     module = _S3_MODULE.format(hadoop=version, sdk="\n    ".join([_ACCELERATOR, *map(_OF_SDK.format, _SDK_PARTS)]))
@@ -128,7 +131,7 @@ def hadoop_version() -> str:
 
 
 def delta_classpath() -> str:
-    """Delta's jars, without those that pyspark brings itself, as a Java class path.
+    """A Java class path with Delta's jars, without those that pyspark itself brings.
 
     Raises:
         SetupError: see ``delta_jars``.
@@ -137,7 +140,7 @@ def delta_classpath() -> str:
 
 
 def s3_classpath() -> str:
-    """The jars by which Hadoop reaches S3, without those that pyspark brings itself, as a Java class path.
+    """A Java class path with the jars by which Hadoop reaches S3, without those that pyspark itself brings.
 
     Raises:
         SetupError: see ``s3_jars``.
@@ -155,12 +158,13 @@ def _beside_pyspark(folder: Path) -> str:
 
 @contextmanager
 def made_once(target: Path) -> Iterator[bool]:
-    """Let one process at a time make something of the cache; gives whether ``target`` is still to be made.
+    """Let one process at a time make something in the cache; yields whether ``target`` is still to be made.
 
-    The lock is on the folder that the target is to be in: nothing is left behind, and Ivy has its cache to itself.
+    The lock is on the folder that will hold the target. So no lock file is left behind, and Ivy has its cache to
+    itself.
 
     Raises:
-        SetupError: the folder that it is to be in cannot be written.
+        SetupError: that folder cannot be written.
     """
     if target.exists():
         yield False
@@ -180,16 +184,16 @@ def made_once(target: Path) -> Iterator[bool]:
 
 
 def resolved(name: str, what: str, module: str, progress: Progress | None = None) -> Path:
-    """Give a folder of jars of the cache, resolving them from an Ivy module's dependencies when it is not there yet.
+    """A folder of jars in the cache; they are resolved from an Ivy module's dependencies where it is not there yet.
 
     Args:
-        name: of the folder.
+        name: name of the folder.
         what: the jars, as errors and ``progress`` name them.
         module: the text of an ``ivy.xml``.
-        progress: is called with a short text for each step.
+        progress: called with a short text for each step.
 
     Raises:
-        SetupError: no JDK, or the jars could not be resolved.
+        SetupError: there is no JDK, or the jars could not be resolved.
     """
     folder = cache_folder() / name
     with made_once(folder) as missing:
@@ -199,7 +203,7 @@ def resolved(name: str, what: str, module: str, progress: Progress | None = None
 
 
 def _resolve(what: str, module: str, folder: Path, progress: Progress) -> None:
-    """Resolve beside the target and rename, so that a folder that exists is whole."""
+    """Resolve into a folder next to the target and rename it, so that a folder that exists is whole."""
     java = find_java(KAFKA_NEEDS)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

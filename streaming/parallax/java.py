@@ -21,7 +21,7 @@ SPARK_NEEDS = (17, 21)
 
 @dataclass(frozen=True)
 class Java:
-    """A ``java`` launcher, its feature release, e.g. 17, and its whole release, e.g. 17.0.15."""
+    """A ``java`` launcher, with its feature release (such as 17) and its whole release (such as 17.0.15)."""
 
     path: Path
     version: int
@@ -32,7 +32,7 @@ def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
     """Find the JDK to use: ``JAVA_HOME`` when it is set, else ``java`` on the ``PATH``.
 
     Args:
-        accept: the feature releases that will do; Spark's by default, which suit Kafka too.
+        accept: the accepted feature releases; Spark's by default, which suit Kafka too.
 
     Raises:
         SetupError: there is none, it does not start, or its release is not accepted.
@@ -65,7 +65,7 @@ def _feature(release: str) -> int:
 
 
 def _release(path: Path) -> str:
-    """Ask the launcher for its version, as it stands between the quotes of its first line."""
+    """Ask the launcher for its version, which is between the quotes of its first line."""
     try:
         answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:

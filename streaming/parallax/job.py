@@ -1,4 +1,7 @@
-"""The always-on job: queries that record and compare, the findings manager, the metrics, and their life together."""
+"""The always-on job.
+
+It is the queries that record and compare, the findings manager and the metrics, started and stopped together.
+"""
 
 from __future__ import annotations
 
@@ -74,15 +77,18 @@ _LOCK_TRIES, _LOCK_PAUSE_S = 10, 0.05
 
 
 class JobError(RuntimeError):
-    """The job cannot start; one line that names the setting or the place and what to do."""
+    """The job cannot start.
+
+    The text is one line that names the setting or the place, and what to do.
+    """
 
 
 class Job:
-    """One job over one storage path; ``start`` it, and ``stop`` it from any thread.
+    """One job on one storage path; ``start`` it, and ``stop`` it from any thread.
 
     Args:
         settings: validated settings.
-        say: called with what happens at start and stop, a line at a time.
+        say: called with a line for each thing that happens at start and stop.
         shell: how commands on the page and in messages name the cluster and the job.
     """
 
@@ -121,14 +127,14 @@ class Job:
     # --- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Check what can be checked, then start everything; what was started is stopped again where a part fails.
+        """Check what can be checked, then start everything; where a part fails, what was started is stopped again.
 
         Raises:
             JobError: the storage path cannot be used, or another job uses it.
-            ConfigError: the settings name another cluster than that of the storage, or several.
-            ReplicaError: the brokers do not answer, or are of another cluster than the storage; or a topic or broker
-                that is named is not there.
-            SetupError: no JDK 17 or 21, jars that cannot be had, a folder that cannot be written, or Spark's JVM ended
+            ConfigError: the settings name another cluster than that of the storage, or several clusters.
+            ReplicaError: the brokers do not answer, or are of another cluster than the storage. Or a topic or broker
+                that the settings name does not exist.
+            SetupError: there is no JDK 17 or 21, jars cannot be had, a folder cannot be written, or Spark's JVM ended
                 while it was started.
             MetricsServerError: the port is taken.
         """
@@ -181,7 +187,7 @@ class Job:
         self._watch = JobWatch(ParallaxCollector(self.state).of_the_job, self._webhooks, heartbeat)
         self._watch.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")
-        # It needs no Spark: what stands is known, and is checked again, while Spark starts.
+        # It needs no Spark: open findings are known, and are checked again, while Spark starts.
         self._start_manager(self._client, key)
         self._start_spark()
         self._start_audits(self._client, key)
@@ -339,7 +345,10 @@ class Job:
         self._spark = None
 
     def stop(self) -> None:
-        """Stop everything in the order of the data's way; may be called again, and on a job that never started."""
+        """Stop everything, in the order in which data flows.
+
+        It may be called again, and on a job that never started.
+        """
         self._end("_watch")
         if self._supervisor is not None:
             from parallax.views.session import hush
@@ -372,7 +381,10 @@ class Job:
 
     @property
     def lost(self) -> str | None:
-        """Who has taken its storage over, so that it can do nothing any more; None where nobody has."""
+        """Who has taken over the job's storage; None where nobody has.
+
+        A job that has lost its storage can do nothing more.
+        """
         return None if self._lease is None else self._lease.lost
 
     def _stop_audits(self) -> None:
@@ -485,7 +497,7 @@ class Job:
     # --- what can be asked of it ------------------------------------------------------------------------------------
 
     def is_orphaned(self) -> bool:
-        """Whether what runs the queries has ended and cannot be started from here."""
+        """Whether the program that runs the queries has ended and cannot be started from here."""
         from parallax.views.session import is_orphaned
 
         return is_orphaned()
@@ -496,19 +508,18 @@ class Job:
         return self._server.port if self._server is not None else 0
 
     def findings(self) -> list[Finding]:
-        """Return the findings that stand confirmed."""
+        """The open findings."""
         return list(self.state.snapshot().findings.open)
 
     def positions(self) -> dict[Reader, PositionSeen]:
-        """Return the last recorded position of every reader since the start."""
+        """By reader, its last recorded position since the start."""
         with self._lock:
             return dict(self._seen)
 
     def has_recorded(self, topic: str, partition: int, broker: int, offset: int) -> bool:
-        """Whether both views of a replica hold all that it shows up to and with an offset.
+        """Whether both views of a replica hold all that it shows up to an offset, that offset included.
 
-        A read_committed view does so when it has come to the last stable offset that the replica reported to the other
-        view.
+        The read_committed view does once it has reached the last stable offset that the other view saw.
         """
         seen = self.positions()
         uncommitted = seen.get(Reader(int(IsolationLevel.READ_UNCOMMITTED), broker, topic, partition))
@@ -520,10 +531,10 @@ class Job:
 
 
 def lock_storage(path: str) -> IO[str] | None:
-    """Make sure that this is the only job on a storage path; the lock goes with the process, however it ends.
+    """Make sure that this is the only job on a storage path; the lock ends with the process, however that ends.
 
     Args:
-        path: ``storage.path``; on an object store a lease does it (`take_lease`).
+        path: ``storage.path``; on an object store, a lease takes the lock's place (`take_lease`).
 
     Returns:
         The open lock file, to be closed at the end.
@@ -570,14 +581,14 @@ def _locked(file: IO[str]) -> bool:
 
 
 def take_lease(path: str, say: Say) -> Lease:
-    """Make sure that this is the only job on a storage path of an object store; what is said of it is `Lease`.
+    """Make sure that this is the only job on a storage path of an object store; see `Lease`.
 
     Args:
         path: ``storage.path``.
-        say: is told where a lease has to run out first.
+        say: called with a line for people where another lease has to expire first.
 
     Raises:
-        JobError: another job holds it, or the store cannot be used.
+        JobError: another job holds the lease, or the store cannot be used.
     """
     from parallax.views.lease import HeldError, Lease
     from parallax.views.objects import Objects, StoreError
@@ -593,10 +604,10 @@ def take_lease(path: str, say: Say) -> Lease:
 
 
 def take_over(path: str, key: str, epoch: int) -> None:
-    """Fence the tables: what a job that had the storage before has committed is in them, and nothing follows.
+    """Fence the tables: they hold what an earlier job on this storage has committed, and it can commit nothing more.
 
     Raises:
-        JobError: yet another job has it by now, or a table cannot be written.
+        JobError: yet another job has taken the storage over, or a table cannot be written.
     """
     from deltalake.exceptions import DeltaError
 
@@ -626,11 +637,11 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
 
     Args:
         path: ``storage.path``.
-        cluster_id: of that cluster.
-        say: is told where a lease has to run out first.
+        cluster_id: id of that cluster.
+        say: called with a line for people where another lease has to expire first.
 
     Returns:
-        The id of the cluster that it belonged to before; None where it belonged to none, or nobody can tell.
+        The id of the cluster that it belonged to before; None where it belonged to none, or nobody knows.
 
     Raises:
         JobError: a job runs on it, or nothing is there.
@@ -659,8 +670,8 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
-        JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or what
-            started this one has ended.
+        JobError: see ``Job.start``, which also raises other errors. Or another job has taken the storage over, or what
+            started this job has ended.
     """
     job = Job(settings, say, shell)
     configure_logging(also=[_once(job.room)])
@@ -684,7 +695,7 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
 
 
 def _once(room: Room) -> Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]:
-    """What fails by a full disk is said by `Room` in one line, whoever else comes to notice it."""
+    """`Room` reports a failure by a full disk in one line; all others who notice it stay silent."""
 
     def processor(_logger: Any, _level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         text = " ".join(map(str, event.values()))

@@ -1,6 +1,6 @@
 """The kinds of findings: what each is about, how grave it is, and the words for it, in one table.
 
-A kind is added here and in `parallax.model.FindingKind`; what else a layer needs to know of it is derived from here.
+A kind is added here and in `parallax.model.FindingKind`. All else that a layer needs to know of it is derived.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from parallax.model import FindingKind, Rule, Severity
 
 
 class Family(StrEnum):
-    """The subject of a kind: it decides who judges the kind and what its cause is made of."""
+    """The subject of a kind.
+
+    It decides which code judges the kind, and what its cause is made of.
+    """
 
     TRANSACTION = "transaction"
     """A transaction on one replica. The kinds share the cause ``txn:<producer id>:<start>``: one turns into another."""
@@ -28,7 +31,7 @@ class Family(StrEnum):
 
 
 class Clears(StrEnum):
-    """Which replicas the proof of a kind clears, beside accusing one (`parallax.findings.cleared`)."""
+    """Which replicas the proof of a kind clears, as well as accusing one (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
     """It says of the accused that it is wrong, and nothing of the others."""
@@ -37,16 +40,20 @@ class Clears(StrEnum):
     OTHER_OUTCOME = "other_outcome"
     """An end marker clears those that show, or are known to have, the outcome that the accused should show."""
     OWN_END = "own_end"
-    """The same of the accused's own end marker, where that lies directly behind the record: further up, it may be of a
-    later transaction, and whoever shows the record as it says may have missed the lower one as well."""
+    """The same for the accused's own end marker, where it lies directly behind the record. Further up, it may be of a
+    later transaction, and replicas that show the record as it says may also have missed the lower one.
+    """
     DIRECT_END = "direct_end"
-    """That a transaction has ended says not how, and an end marker further up may be of a later one: it clears those
-    that ended it as the marker says that lies directly behind its first record, where there is room for no other."""
+    """That a transaction has ended does not say how, and an end marker further up may be of a later one. So only the
+    marker directly behind the transaction's first record counts: it clears the replicas that ended the transaction as
+    it says.
+    """
     NEWER_EPOCH = "newer_epoch"
     """A newer leader epoch clears those that hold what the leader's log holds."""
     HELD_RECORD = "held_record"
     """Where nothing is compacted, a record clears those that hold it. A newer value clears nobody: it may have been
-    deleted, on a replica that was copied since from one that has missed that."""
+    deleted, and a replica may since have been copied from one that has missed that.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +62,23 @@ class Kind:
 
     Attributes:
         rule: the invariant that it breaks.
-        rank: within its family, one of a higher rank says more of the same cause, and refines one of a lower rank.
-        shows: the sentence on what the replicas show. Fields: broker, partition, others ("on" those that show, or were
-            read to show, otherwise than the accused), sides (who shows what), offset, marker (offset of the end
-            marker), producer_id, start (of the transaction), lso (of the accused), shown (offset of the value that the
-            accused shows).
-        was: the same in the past, of a finding that is over. Fields: broker, partition, offset.
+        family: its subject.
+        rank: within its family, a kind of a higher rank says more of the same cause, and refines one of a lower rank.
+        shows: the sentence on what the replicas show. Fields: broker, partition, offset, others, sides, marker,
+            producer_id, start, lso, shown. ``others`` is "on" with the replicas that show something else than the
+            accused, or were read to show it. ``sides`` says who shows what. ``marker`` is the offset of the end marker,
+            ``start`` that of the transaction. ``lso`` is the accused's, and ``shown`` is the offset of the value that
+            the accused shows.
+        was: the same sentence in the past, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
-        consumers: what consumers of the accused meet, behind the word "consumers".
+        consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
-        many: the sentence on many keys, or transactions, at once, of a kind of which one cause may hit many. Fields:
+        severity: whether it pages or opens a ticket.
+        agreeing: how many probes in a row must prove it. It is more than one where the kind pages and rests on what a
+            replica does not list at a moment, and not on records and markers that it shows.
+        many: the sentence on many keys or transactions together, for a kind where one cause may hit many. Fields:
             broker, partition, count, counted (with its noun), lowest and highest (offsets).
-        agreeing: how many probes in a row must prove it. More than one where it pages and rests on what a replica does
-            not list at a moment, rather than on records and markers that it shows.
     """
 
     rule: Rule
@@ -264,5 +274,5 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:
-    """Whether ``new`` says more than ``old`` of the same cause (``marker_missing`` turns into a wrong outcome)."""
+    """Whether ``new`` says more than ``old`` about the same cause: ``marker_missing`` turns into a wrong outcome."""
     return KINDS[new].rank > KINDS[old].rank

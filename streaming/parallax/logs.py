@@ -1,4 +1,4 @@
-"""The job's log: one JSON object a line on standard error, whoever has something to say."""
+"""The job's log: one JSON object a line on standard error, from every part of the program."""
 
 from __future__ import annotations
 
@@ -94,29 +94,29 @@ _RENDERED: Sequence[Any] = (_main_thing_first, structlog.processors.JSONRenderer
 
 
 class Forgiving:
-    """A text stream of which no write fails: a full disk or a closed stream must not end the thread that logs.
+    """A text stream whose writes never fail: a full disk or a closed stream must not end the thread that logs.
 
     Args:
-        stream: what is written to.
+        stream: the stream to write to.
     """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write what can be written; returns the length of the text."""
+        """Write as much as possible; returns the length of the text."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush what can be flushed."""
+        """Flush the stream if possible."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 
 
 def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] = ()) -> None:
-    """Log one JSON object a line; the libraries' chatter only from warnings on, and what ends a thread as well.
+    """Log one JSON object a line: the libraries' messages from warnings on, and the errors that end a thread.
 
     Args:
         stream: standard error by default.
@@ -139,7 +139,7 @@ def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] =
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[of_libraries], force=True)
-    # What it reports with a traceback is raised in Spark as well, and is said by whoever runs the query.
+    # What it reports with a traceback is raised in Spark as well, and is logged by what runs the query.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
     threading.excepthook = _thread_ended
@@ -156,7 +156,7 @@ def _thread_ended(ended: Any) -> None:
 
 
 def said(text: str) -> None:
-    """Log how far the job has come."""
+    """Log a line about the start or stop of the job."""
     structlog.get_logger("parallax").info(text)
 
 

@@ -1,6 +1,6 @@
 """The vocabulary that every layer shares: row kinds, outcomes, isolation levels, findings.
 
-Holds names and numbers only; imports nothing of the project, so that each layer may import it.
+It holds names and numbers only, and imports nothing of the project, so that each layer may import it.
 """
 
 from __future__ import annotations
@@ -18,32 +18,36 @@ class TopicPartition(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As Kafka writes it, as in ``orders-0``."""
+        """The partition as Kafka writes it, as in ``orders-0``."""
         return f"{self.topic}-{self.partition}"
 
 
 UNKNOWN = -1
-"""Stands for an offset, a time, an epoch or an id where none is known, or there is none: Kafka's own number for it."""
+"""The value of an offset, a time, an epoch or an id where none is known, or there is none: Kafka's own number for it.
+"""
 
 NOBODY = -1
-"""Stands for a broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
+"""The accused broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
 
 
 def hash_text(*halves: int) -> str:
-    """A keyed hash as text: 16 hexadecimal digits for each of its 64-bit halves, which tables hold with a sign."""
+    """A keyed hash as text: 16 hexadecimal digits for each of its 64-bit halves.
+
+    The halves are signed, as tables hold them.
+    """
     return "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in halves)
 
 
 def id_of(*parts: object) -> str:
-    """32 hexadecimal digits, the same for the same parts."""
+    """An id of 32 hexadecimal digits, the same for the same parts."""
     return hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
 def hash_halves(text: str) -> tuple[int, int]:
-    """The two halves of a hash of 128 bits that `hash_text` has written, with their sign; 0 for one that is missing.
+    """The two signed halves of a hash of 128 bits that `hash_text` has written; 0 for a half that is missing.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the text is no such hash.
     """
     high, low = (int(half or "0", 16) for half in (text[:16], text[16:]))
     return _with_sign(high), _with_sign(low)
@@ -89,7 +93,7 @@ column, was of the bytes as they lie in the record; 2 is of their canonical form
 
 
 class Outcome(IntEnum):
-    """What a read_committed consumer of one replica makes of a record (column ``outcome``)."""
+    """The outcome of a record that one replica gives a read_committed consumer (column ``outcome``)."""
 
     NONE = 0
     """Not transactional: visible as soon as it is below the last stable offset."""
@@ -100,7 +104,7 @@ class Outcome(IntEnum):
 
 
 class ReadEvent(StrEnum):
-    """The event that a position row reports beside the position (field ``position.event``)."""
+    """The event that a position row reports next to the position (field ``position.event``)."""
 
     OK = "ok"
     UNREACHABLE = "unreachable"
@@ -166,7 +170,7 @@ PASSING = frozenset(
 
 
 class MissingRight(StrEnum):
-    """The right that Parallax lacks where a broker answers that it may not (label ``reason``)."""
+    """The right that Parallax lacks where a broker refuses a request (label ``reason``)."""
 
     READ = "read"
     """READ on the topic: Fetch and DescribeProducers need it."""
@@ -216,14 +220,14 @@ class Severity(StrEnum):
 
 
 class FindingStatus(StrEnum):
-    """Where a suspect or finding stands in its life."""
+    """The state of a suspect or finding."""
 
     CONFIRMED = "confirmed"
     SPREAD = "spread"
     """All replicas show what the accused showed, and it is wrong: the loss is complete."""
     UNSETTLED = "unsettled"
-    """The replicas differed and show the same now, and nothing has proven that this is what is right."""
+    """The replicas differed and now show the same, and nothing has proven that this is right."""
     ACKNOWLEDGED = "acknowledged"
-    """It stands, and a person has said that no more alarm is wanted about it, and why."""
+    """It is open, and a person has said that no more alarm is wanted about it, and why."""
     RESOLVED = "resolved"
     DISMISSED = "dismissed"

@@ -15,7 +15,7 @@ def now_ms() -> int:
 
 
 def span_text(seconds: float) -> str:
-    """A length of time in the largest unit that it fills twice: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
+    """A length of time in the largest unit that fits into it twice: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
 
     Args:
         seconds: how long.
@@ -29,12 +29,12 @@ def span_text(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A length of time to the second, one at least."""
+    """A length of time as text, rounded to seconds; at least one second."""
     return span_text(max(1, round(seconds)))
 
 
 def time_text(ms: float) -> str:
-    """A time in UTC, to the second; beyond the calendar that goes from the year 1 to 9999 it is said to be so.
+    """A time in UTC, to the second; outside of the years 1 to 9999 the text says so.
 
     Args:
         ms: milliseconds since 1970 UTC.

@@ -1,4 +1,4 @@
-"""Where a command writes its report to, and what it shows meanwhile."""
+"""Where a command writes its report, and what it shows while it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def error_line(text: str, output: str) -> str:
-    """An error for people, or for programs.
+    """An error, formatted for people or for programs.
 
     Args:
         text: one line.
@@ -39,25 +39,25 @@ def bytes_as_text(raw: bytes) -> str:
 
 
 def printable(text: str) -> str:
-    """A text with escapes for what cannot be printed."""
+    """A text with escapes for characters that cannot be printed."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def as_json(document: object) -> str:
-    """A document for programs, as the commands print it; paths are text.
+    """A document for programs, as the commands print it.
 
     Args:
-        document: what JSON has, and paths.
+        document: what JSON has; paths, too, which become text.
     """
     return json.dumps(document, indent=2, default=str)
 
 
 def console(to: TextIO, **more: Any) -> Console:
-    """For people: colours, and what moves, only where it is a terminal, whatever FORCE_COLOR says.
+    """A console for people: colours and moving parts only where it is a terminal, whatever FORCE_COLOR says.
 
     Args:
         to: the stream.
-        more: of rich's Console.
+        more: arguments of rich's Console.
     """
     from rich.console import Console  # not for commands that print one line
 
@@ -69,14 +69,14 @@ def print_table(
 ) -> None:
     """Print rows as a table whose words are whole.
 
-    Where the table is wider than the terminal, each row is a block of lines instead, one for each of its cells. A file
-    or a pipe has no width: there it is a table.
+    Where the table is wider than the terminal, each row is a block of lines instead, with a line for each cell. A file
+    or a pipe has no width, and gets a table.
 
     Args:
-        shown: where.
-        headings: of the columns.
+        shown: the console to print to.
+        headings: headings of the columns.
         rows: a cell for each column; empty cells are left out of blocks.
-        numbers: headings of the columns that are set to the right.
+        numbers: headings of the columns that are aligned to the right.
     """
     from rich.text import Text
 
@@ -109,11 +109,11 @@ def _padded(cell: Text, width: int, is_number: bool) -> Text:
 
 @contextmanager
 def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
-    """Say what is waited for while the block runs, and that it goes on; on a terminal only, and it is gone then.
+    """While the block runs, say on a terminal what it waits for, and that it goes on; the line is removed at the end.
 
     Args:
-        text: what.
-        on: standard error by default.
+        text: what it waits for.
+        on: the console; standard error by default.
     """
     shown = console(on or sys.stderr)
     with shown.status(text) if shown.is_terminal else nullcontext():
@@ -122,13 +122,13 @@ def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
 
 @contextmanager
 def output(file: Path | None) -> Iterator[TextIO]:
-    """Where the report is written to: standard output, or a file that it replaces as a whole, at the end.
+    """Where a report is written: standard output, or a file that is replaced as a whole at the end.
 
-    The new file is made beside the old one before the block runs, so one that cannot be written is known at once, and
-    an earlier report stays until there is another.
+    The new file is made next to the old one before the block runs. So a file that cannot be written is known
+    immediately, and an earlier report stays until there is a new one.
 
     Raises:
-        SetupError: the file cannot be written; before the block, or after it.
+        SetupError: the file cannot be written. It is raised before the block, or after it.
     """
     if file is None:
         yield sys.stdout
@@ -165,7 +165,7 @@ def _short(name: str) -> str:
 def _try(target: Path, beside: Path) -> None:
     """See whether the report can be written, before it is made."""
     with suppress(FileNotFoundError):
-        target.lstat()  # a name that is too long is known at once
+        target.lstat()  # a name that is too long fails here
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if target.exists() and not os.access(target, os.W_OK):

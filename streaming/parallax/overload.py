@@ -1,4 +1,7 @@
-"""A machine that is too small for what it runs: a start that is slow for that is no failure, and one line says so."""
+"""A machine that is too small for what it runs.
+
+A start that is slow for that reason is no failure, and one line of the log says so.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,19 @@ _OVER_AFTER_S = 600.0
 
 
 def load() -> tuple[float, int]:
-    """How many processes have run or wanted to in the last minute, and on how many cores this one may run."""
+    """The load of this machine, and how many cores this process may use.
+
+    The load is how many processes have run or wanted to run in the last minute.
+    """
     return os.getloadavg()[0], len(os.sched_getaffinity(0))
 
 
 class Overload:
-    """Starts that fail for want of processor time, and how long the next one waits, so that it makes nothing worse.
+    """Notices starts that fail for lack of processor time, and how long the next one waits.
 
     Args:
         clock: monotonic seconds, for tests.
-        look: tells the load, for tests.
+        look: gives the load, for tests.
         draw: spreads the waits, for tests.
     """
 
@@ -52,7 +58,7 @@ class Overload:
         self._until = self._last = self._said_at = float("-inf")
 
     def caused(self, error: str) -> bool:
-        """Whether a query failed since the machine is too slow to start its processes in time."""
+        """Whether a query failed because the machine is too slow to start its processes in time."""
         running, cores = self._look()
         if not _SLOW.search(error) or running < _BUSY * cores:
             return False
@@ -68,7 +74,7 @@ class Overload:
         return True
 
     def lasts(self) -> bool:
-        """Whether the next start still waits."""
+        """Whether the next start still has to wait."""
         return self._clock() < self._until
 
 

@@ -1,4 +1,4 @@
-"""Who runs a command, and what people write, for what is put on record."""
+"""Who runs a command, and what people write, as it is recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ _ENDS = (".", "!", "?", "…", "。")
 
 
 def user() -> str:
-    """The name of the user; ``unknown`` where this user id has none, as in a container."""
+    """The name of the user who runs the command.
+
+    It is ``unknown`` where the user id has no name, as in a container.
+    """
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -16,5 +19,5 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """What somebody wrote, as the end of a sentence: other sentences may follow it."""
+    """What somebody wrote, as a sentence: with a full stop, unless it ends as one already."""
     return text if text.endswith(_ENDS) else f"{text}."

@@ -1,6 +1,7 @@
-"""What is checked of a cluster before the job starts, so that a wrong setting is a line at once and not a riddle later.
+"""What is checked of a cluster before the job starts.
 
-Only what cannot mend itself is an error: a broker that is down now may come back, and the job starts without it.
+So a wrong setting gives one line immediately, and no riddle later. Only what cannot mend itself is an error. A broker
+that is down now may come back, and the job starts without it.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _ROOM = 1 << 20
 
 
 def check_folder(storage: str) -> None:
-    """Check that a folder takes what a job writes; one that is not there yet, by the folder that it will be made in.
+    """Check that a job can write to a folder; where it does not exist yet, to the folder that it will be made in.
 
     Args:
         storage: ``storage.path``, on a local disk.
 
     Raises:
-        SetupError: it does not; the text says why and what to do.
+        SetupError: it cannot; the text says why and what to do.
     """
     path = Path(rust_path(storage))
     folder, probe = path, None
@@ -72,11 +73,11 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     """Check bootstrap servers, topics, broker ids, permissions and protocol versions.
 
     Returns:
-        Topics that may not be read, and why; the others are watched meanwhile.
+        By topic that may not be read, why; the other topics are watched meanwhile.
 
     Raises:
-        ReplicaError: something will not do; the text names the setting or the place. ``Unauthorized`` where no topic
-            at all may be read.
+        ReplicaError: something will not work; the text names the setting or the place. It is ``Unauthorized`` where no
+            topic at all may be read.
     """
     topics = client.metadata()
     if settings.topics.include:
@@ -106,10 +107,12 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
 
 
 def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
-    """The topics that the settings watch. A pattern leaves Kafka's own topics out; named, they are watched.
+    """The topics that the settings watch.
+
+    A pattern leaves out Kafka's own topics; they are watched where they are named.
 
     Raises:
-        UnknownTopic: a topic that is named is not there.
+        UnknownTopic: a named topic does not exist.
     """
     wanted = settings.topics
     for name in wanted.include:
@@ -124,7 +127,7 @@ def is_watched(topic: str, settings: Settings) -> bool:
 
 
 def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
-    """The partitions of topics that each broker hosts, as far as ``topics.brokers`` names it."""
+    """By broker, the partitions of topics that it hosts; where ``topics.brokers`` names brokers, only those."""
     found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for index, partition in topic.partitions.items():

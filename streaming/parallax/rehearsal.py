@@ -1,7 +1,7 @@
-"""Makes the class-data archive of Spark's JVM: a job of the real kind runs for some seconds, and its JVM writes it.
+"""Makes the class-data archive of Spark's JVM.
 
-Done once for each JDK and set of jars, by ``parallax fetch-jars``, in a process of its own, because a Python process
-has one JVM, and that one writes the archive when it ends.
+A job of the real kind runs for some seconds, and its JVM writes the archive when it ends. ``parallax fetch-jars`` does
+that once for each JDK and set of jars. It takes a process of its own, since a Python process has only one JVM.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _BATCHES = 3
 
 
 def make_archive(progress: Progress) -> Path | None:
-    """Make the archive where it is not there yet; about half a minute, once.
+    """Make the archive where it does not exist yet; this takes about half a minute, once.
 
-    A machine on which it cannot be made is remembered by an empty file, and goes without.
+    Where it cannot be made, an empty file says so from then on, and Spark starts without it.
 
     Args:
         progress: called with what is being done.
 
     Returns:
-        The archive; None where none can be made.
+        Path of the archive; None where none can be made.
 
     Raises:
-        SetupError: no JDK 17 or 21, or no jars.
+        SetupError: there is no JDK 17 or 21, or there are no jars.
     """
     file = archive_file(find_java())
     if not file.exists():
@@ -69,7 +69,7 @@ def _without(why: str, file: Path) -> str:
 
 
 def rehearse(made: Path) -> None:
-    """Run a job over one real broker until each of its queries has made some micro-batches, then end its JVM."""
+    """Run a job on one real broker until each query has completed some micro-batches, then end its JVM."""
     from parallax.job import Job
     from parallax.lab.cluster import Cluster
     from parallax.lab.traffic import PlainProducer

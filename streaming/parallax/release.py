@@ -1,4 +1,7 @@
-"""Which Parallax this is: its version, and a mark of its code, so that the processes of a cluster know their like."""
+"""Which Parallax this is: its version and a mark of its code.
+
+By these, the processes of a Spark cluster see whether they run the same release.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _BYTES = 6
 
 @lru_cache(maxsize=1)
 def release() -> str:
-    """The version, a mark of all modules, and Python's version: what is pickled by one process and read by another."""
+    """The version, a mark of all modules, and Python's version.
+
+    Where two processes differ in it, one may not be able to read what the other has pickled.
+    """
     folder = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=_BYTES)
     for path in sorted(folder.rglob("*.py")):
@@ -32,7 +38,10 @@ def release() -> str:
 
 
 def unlike() -> str | None:
-    """One line where the driver of this process is of another release; None where it is not, or has not said."""
+    """One line where the driver of this process has another release; None where not.
+
+    It is also None where the driver has not said its release.
+    """
     wanted = os.environ.get(VARIABLE)
     if wanted is None or _code(wanted) == _code(release()):
         return None
@@ -43,7 +52,7 @@ _SAID = re.compile(r"this worker has Parallax [^\n]*?; give both the same")
 
 
 def said_in(text: str) -> str | None:
-    """What `unlike` said, where it stands somewhere in what Spark made of it."""
+    """The line that `unlike` gave, where it is part of an error text of Spark's; else None."""
     found = _SAID.search(text)
     return None if found is None else found[0]
 

@@ -1,4 +1,7 @@
-"""Links to the runbook: where it is, as `alerting.runbook_url` says, and which section says what to do."""
+"""Links to the runbook.
+
+`alerting.runbook_url` says where the runbook is; a section says what to do.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ HANGING = "a-transaction-that-hangs"
 
 
 def section(runbook: str, name: str) -> str:
-    """The link to a section.
+    """The link to a section of the runbook.
 
     Args:
         runbook: where the runbook is, an address or a path.
-        name: the anchor of the heading; or the name of an alert, whose section has the same.
+        name: the anchor of the heading, or the name of an alert, whose section has the same name.
     """
     return f"{runbook}#{name.lower()}"

@@ -1,4 +1,4 @@
-"""Commands that are printed for a person, so that they can be pasted into a shell as they are."""
+"""Commands for a person, printed so that they can be pasted into a shell unchanged."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Self
 
 PLACEHOLDER = "HOST:9092"
-"""Stands for the cluster's address where no settings name it."""
+"""What a command has in place of the cluster's address where no settings name it."""
 _LOGIN = "admin.properties"
-"""Kafka's tools read how to log in from a file; this name stands for it."""
+"""The name, in printed commands, of the file from which Kafka's tools read how to log in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Shell:
         has_login: whether Kafka's tools need a file of client properties (`admin.properties`) to connect.
         config: the settings file as it was given after ``-c``; a placeholder where none is known.
         data: the storage path, where that was given in place of a settings file.
-        program: what starts Parallax.
+        program: the command that starts Parallax.
     """
 
     servers: str = PLACEHOLDER
@@ -38,7 +38,7 @@ class Shell:
 
     @classmethod
     def of(cls, kafka: Mapping[str, str] | None, config: object = None, data: str | None = None) -> Self:
-        """The shell of somebody who gave these settings.
+        """The shell of a user who gave these settings.
 
         Args:
             kafka: Kafka's options; None or without ``bootstrap.servers`` where the cluster is not known.
@@ -58,11 +58,11 @@ class Shell:
 
     @property
     def is_known(self) -> bool:
-        """Whether the cluster has an address, so that nothing in a command is a placeholder."""
+        """Whether the cluster's address is known, so that no command has a placeholder."""
         return self.servers != PLACEHOLDER
 
     def brokers(self, login: str = "--command-config") -> str:
-        """The options by which one of Kafka's tools reaches the cluster.
+        """The options with which one of Kafka's tools reaches the cluster.
 
         Args:
             login: the tool's option for a file of client properties.
@@ -75,7 +75,7 @@ class Shell:
 
         Args:
             words: the command and its arguments; each is quoted where a shell needs that.
-            by_settings: whether it takes a settings file, and no storage path in its place.
+            by_settings: whether the command takes a settings file, and no storage path in its place.
         """
         job = ("-c", self.config) if self.data is None or by_settings else ("--data", self.data)
         return f"{self.program} {shlex.join(map(str, (*words, *job)))}"
@@ -86,7 +86,7 @@ ANYWHERE = Shell()
 
 
 def file_from(name: str, text: str) -> str:
-    """The lines that write a text into a file of the working directory (a here-document)."""
+    """Shell lines that write a text into a file of the working directory (a here-document)."""
     return f"cat > {shlex.quote(name)} <<'JSON'\n{text}\nJSON"
 
 

@@ -42,11 +42,11 @@ EVERY_TOPIC = "[^_].*"
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a new configuration says; all else is commented out and shows its default.
+    """What a new configuration sets; all else is commented out and shows its default.
 
     Attributes:
         servers: ``bootstrap.servers``.
-        topics: names; all topics but Kafka's own where there are none.
+        topics: names of topics; empty for all topics but Kafka's own.
         storage: ``storage.path``.
     """
 
@@ -56,10 +56,10 @@ class Choices:
 
 
 def root() -> Path:
-    """The folder that holds them: in the package that a wheel has installed, else the top of the checkout.
+    """The folder of the shipped files: in the package of an installed wheel, else the top of the checkout.
 
     Raises:
-        SetupError: they are in neither.
+        SetupError: the files are in neither.
     """
     package = Path(__file__).parent
     for folder in (package / "share", package.parents[1]):
@@ -69,17 +69,17 @@ def root() -> Path:
 
 
 def write_out(folder: Path, choices: Choices) -> list[Path]:
-    """Write them into a folder, all or none.
+    """Write the shipped files into a folder, all or none.
 
     Args:
-        folder: is made where it is not there.
-        choices: what the configuration says.
+        folder: made where it does not exist.
+        choices: what the configuration sets.
 
     Returns:
-        What was written, the configuration first.
+        The paths that were written, the configuration first.
 
     Raises:
-        SetupError: a file is there already, or the folder cannot be written.
+        SetupError: a file exists already, or the folder cannot be written.
     """
     contents = {folder / name: content for name, content in _files(choices).items()}
     if there := [path for path in contents if os.path.lexists(path)]:
@@ -129,11 +129,11 @@ def _below(pattern: str, file: Path, source: Path) -> str:
 
 
 def linked(text: str, place: str) -> str:
-    """A document whose links to files outside ``docs/`` lead into the repository.
+    """A document whose links to files outside of ``docs/`` lead into the repository on the web.
 
     Args:
         text: Markdown.
-        place: the document's path in the repository, ``docs/operate/page.md``.
+        place: the document's path in the repository, such as ``docs/operate/page.md``.
     """
 
     def absolute(found: re.Match[str]) -> str:
@@ -166,10 +166,10 @@ def _as_installed(text: str, places: Mapping[str, str], *, is_document: bool) ->
 
 
 def configuration(choices: Choices) -> str:
-    """The reference configuration, YAML, with choices in the place of its examples.
+    """The reference configuration as YAML, with ``choices`` in place of its examples.
 
     Raises:
-        SetupError: it is not there.
+        SetupError: the reference configuration is missing.
     """
     text = (root() / "conf" / CONFIG).read_text(encoding="utf-8")
     text = _with(text, r"  bootstrap\.servers: ", choices.servers)

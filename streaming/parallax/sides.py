@@ -1,7 +1,7 @@
-"""Who stands where among the replicas that differ, and whether they stand otherwise than they did.
+"""Which sides there are among replicas that differ, who is on each, and whether that has changed.
 
-A side is what some replicas show alike. Tables hold it by its text (`Side.text`), and `Side.parse` is the only one that
-reads that: everything else goes by what a side is.
+A side is what some replicas show alike. Tables hold it by its text (`Side.text`). Only `Side.parse` reads that text;
+all other code uses the fields of a side.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OFFSET_DIGITS = 19
 
 
 class Shows(StrEnum):
-    """What the replicas of a side show."""
+    """What the replicas of one side show."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -54,9 +54,9 @@ class Side:
     """What some replicas show.
 
     Attributes:
-        shows: what.
-        offset: at which offset, where it has one; -1 else.
-        content: of a record or an end marker, what it holds, in words.
+        shows: the kind of thing that they show.
+        offset: its offset, where it has one; else -1.
+        content: what a record or an end marker holds, in words.
     """
 
     shows: Shows
@@ -65,7 +65,7 @@ class Side:
 
     @property
     def text(self) -> str:
-        """It in words, which is its name in tables too."""
+        """The side in words, which is its name in tables too."""
         match self.shows:
             case Shows.CONTENT:
                 return self.content
@@ -78,10 +78,10 @@ class Side:
 
     @classmethod
     def parse(cls, text: str) -> Side:
-        """The side of a text; words that are of no other kind are the content of a record.
+        """The side that a text names; words of no other kind are the content of a record.
 
         Raises:
-            ValueError: it says that it names an offset, and names none.
+            ValueError: the text should name an offset, and does not.
         """
         for shows in _AT_OFFSETS:
             if text.startswith(f"{shows} "):
@@ -93,7 +93,7 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """What it shows, without where, and without how that is known."""
+        """What the side shows, without the offset, and without how that is known."""
         shows = Shows.ENDED if self.shows is Shows.ENDED_AS_READ else self.shows
         return shows, re.sub("[0-9]+", "", self.content.partition(",")[0])
 
@@ -109,7 +109,7 @@ Sides = Mapping[Side, Collection[int]]
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
-    """The sides of a document of the tables; empty where it has none.
+    """Sides with their brokers, from a document of the tables; empty where it has none.
 
     Raises:
         ValueError: see `Side.parse`.
@@ -118,18 +118,18 @@ def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
 
 
 def as_document(sides: Sides) -> dict[str, list[int]]:
-    """The same as a document, JSON-able."""
+    """Sides with their brokers as a document for JSON."""
     return {side.text: list(brokers) for side, brokers in sides.items()}
 
 
 def in_order(sides: Sides) -> dict[Side, tuple[int, ...]]:
-    """The same by the order of texts and brokers, without empty ones."""
+    """Sides ordered by text, with their brokers in order; empty sides are left out."""
     every = sorted(sides.items(), key=lambda one: one[0].text)
     return {side: tuple(sorted(brokers)) for side, brokers in every if brokers}
 
 
 def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
-    """Who stands where, by what each of them shows."""
+    """By side, the brokers that are on it."""
     sides: dict[Side, list[int]] = {}
     for broker, side in shown.items():
         sides.setdefault(side, []).append(broker)
@@ -137,32 +137,32 @@ def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
 
 
 def standing(sides: Sides) -> frozenset[int]:
-    """The brokers that stand on any side."""
+    """The brokers that are on any side."""
     return frozenset(broker for brokers in sides.values() for broker in brokers)
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """The sides that a broker does not stand on, but for empty ones."""
+    """The brokers of each side that a broker is not on; empty sides are left out."""
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
 def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
-    """Whether all sides are outcomes of a transaction, or one of some others."""
+    """Whether every side is an outcome of a transaction, or one of ``others``."""
     return {side.shows for side in sides} <= OUTCOMES.union(others)
 
 
 def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
-    """The outcomes by which a broker stands on its sides."""
+    """The outcomes that a broker's sides show."""
     return frozenset(str(side.shows) for side, on in sides.items() if broker in on and side.shows in OUTCOMES)
 
 
 def values(sides: Collection[Side]) -> dict[Side, int]:
-    """The sides that show a certain value of a key, with its offset."""
+    """The sides that show a certain value of a key, with the offset of that value."""
     return {side: side.offset for side in sides if side.shows is Shows.VALUE}
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """Those that show the very value of a key that one of these shows, with these."""
+    """The given brokers, and those that show the same value of the key as one of them."""
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 
@@ -173,10 +173,10 @@ def showing_a_value_below(sides: Sides, offset: int) -> frozenset[int]:
 
 
 def sides_differ(before: Sides, now: Sides) -> bool:
-    """Whether a replica has gone over to another side, or stands on one for the first time.
+    """Whether a replica has changed its side, or is on a side for the first time.
 
-    One that stands on none now was not read, which changes nothing. Nor does it that a side shows another offset by
-    now, or that all sides are told by other things than before.
+    A replica that is on no side now was not read, which changes nothing. Two other things are no change either: a side
+    shows another offset, or all sides are described by other things than before.
     """
     if not before:
         return False

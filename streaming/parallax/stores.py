@@ -1,8 +1,8 @@
-"""Object stores: what S3 is reached by, said once, in the words of each library that reaches it.
+"""Object stores: how S3 is reached, said once, and translated for each library that reaches it.
 
-The environment variables of AWS's own tools are the common form. delta-rs and obstore read them by themselves, in
-whichever process they run, and so does the SDK within Spark's JVM its credentials; the rest is Hadoop's options. So a
-secret stands in the environment or in a settings file, and is put into no option, log or command line here.
+The environment variables of AWS's own tools are the common form. delta-rs and obstore read them by themselves, in any
+process. The SDK in Spark's JVM reads its credentials there; the rest reaches it as Hadoop's options. So secrets are in
+the environment or in a settings file alone. No option, log or command line has them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ STORES = frozenset({"file", "s3a", "s3", "s3n", "gs", "abfs", "abfss"})
 
 
 def is_remote(storage: str) -> bool:
-    """Whether a storage path is a URI of an object store, and no folder of this machine."""
+    """Whether a storage path is a URI of an object store, and not a folder of this machine."""
     return "://" in storage and not storage.startswith("file:")
 
 
 def is_s3(storage: str) -> bool:
-    """Whether it is one of S3, in whichever spelling."""
+    """Whether a storage path is one of S3, in any spelling."""
     return re.match(r"s3[an]?://", storage) is not None
 
 
@@ -48,22 +48,20 @@ def rust_path(path: str) -> str:
 
 
 def hadoop_path(path: str) -> str:
-    """A path in Hadoop's spelling."""
+    """A path in Hadoop's spelling: ``s3a://`` for S3."""
     return re.sub(r"^s3n?://", "s3a://", path)
 
 
 def set_environment(storage: str, conf: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
     """Bring the environment in line with ``spark.conf``, so that every library reaches the same store as the same user.
 
-    What ``spark.conf`` says goes before what the environment says, as in Hadoop. Commits are by conditional puts in any
-    case: two protocols on one table lose commits.
-
-    Where the storage is no S3, nothing is brought there: what Spark is told of one is its own affair.
+    ``spark.conf`` takes precedence over the environment, as in Hadoop. Commits are by conditional puts in any case: two
+    protocols on one table lose commits. Where the storage is not S3, the environment stays as it is.
 
     Args:
         storage: ``storage.path``.
         conf: ``spark.conf`` of the settings.
-        environment: of this process, for it and those that it starts.
+        environment: the environment of this process, for it and those that it starts; changed in place.
     """
     if not is_s3(storage):
         return
@@ -89,7 +87,7 @@ def set_environment(storage: str, conf: Mapping[str, str], environment: MutableM
 
 
 def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark that say to Hadoop what the environment says; credentials it finds there by itself."""
+    """Options of Spark that give Hadoop what the environment says; Hadoop finds credentials there by itself."""
     # A checkpoint's files are written aside and renamed: nobody needs to look first what is there.
     options = {"performance.flags": "create,mkdir,delete"}
     endpoint = environment.get("AWS_ENDPOINT_URL")
@@ -108,9 +106,9 @@ def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def executor_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark that give a cluster's processes what of the environment is no secret.
+    """Options of Spark that give a cluster's processes those parts of the environment that are no secret.
 
-    Who they are on the store they know themselves, by a role or by an environment of their own.
+    The processes have credentials for the store themselves, by a role or by an environment of their own.
     """
     return {f"spark.executorEnv.{name}": environment[name] for name in PUBLIC if environment.get(name)}
 

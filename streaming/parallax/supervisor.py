@@ -1,6 +1,6 @@
-"""Keeps streaming queries alive: restart with backoff, a deadline for making no progress, and patience in an outage.
+"""Keeps streaming queries alive: restart with backoff, a deadline for progress, and patience in an outage.
 
-Knows a query only by the few members of Spark's ``StreamingQuery`` that it uses, so it imports no Spark.
+It knows a query only by the few members of Spark's ``StreamingQuery`` that it uses, so it imports no Spark.
 """
 
 from __future__ import annotations
@@ -46,31 +46,34 @@ class Query(Protocol):
 
 
 class Outage(Protocol):
-    """What lets no query run for as long as it lasts, such as a full disk; it is logged where it is noticed."""
+    """A reason why no query can run for a while, such as a full disk.
+
+    It is logged where it is noticed.
+    """
 
     def caused(self, error: str) -> bool:
-        """Whether it is why a query failed."""
+        """Whether this outage is why a query failed."""
         ...
 
     def lasts(self) -> bool:
-        """Whether it is not over yet."""
+        """Whether this outage is not over yet."""
         ...
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """A query by name, how to start it, what to do before each start, and how to see that it works.
+    """A query by name: how to start it, what to do before each start, and how to see that it works.
 
     Attributes:
-        name: of the query.
+        name: name of the query.
         start: starts it.
-        mend: called with how many starts in a row came to no micro-batch, and with the last error if it still stands;
-            returns in one line what it did to the query's checkpoint, None if nothing.
-        activity: something that differs as soon as the running micro-batch has got on, such as how many tasks have
-            ended; None where that cannot be known.
-        rows: how many rows it has taken in since it was made; None where Spark counts them.
-        mark: something that differs once a micro-batch has ended, and is cheaper than its report, which grows with the
-            number of partitions; None where that cannot be known.
+        mend: called before each start with how many starts in a row completed no micro-batch, and with the last error
+            if it is still unsolved. Returns in one line what it did to the query's checkpoint; None if nothing.
+        activity: gives a value that changes as soon as the running micro-batch makes progress, such as the number of
+            tasks that have ended; None where that cannot be known.
+        rows: gives how many rows the query has taken in since it was made; None where Spark counts them.
+        mark: gives a value that changes once a micro-batch has ended; None where that cannot be known. It is cheaper
+            than the query's report, which grows with the number of partitions.
     """
 
     name: str
@@ -83,7 +86,7 @@ class Supervised:
 
 @dataclass
 class QueryReport:
-    """The state of a query at this moment; times are seconds since 1970 UTC."""
+    """The present state of a query; times are seconds since 1970 UTC."""
 
     name: str
     up: bool = False
@@ -114,15 +117,15 @@ class _Watch:
 class Supervisor:
     """Starts queries and watches them from one thread.
 
-    A query that makes no progress for ``no_progress_deadline_s`` is restarted. What is restarted begins its micro-batch
-    again, and under overload that must not make things worse: tasks of the running batch that end count as progress,
-    and a query that was restarted and has not completed a batch since has twice the time, up to eight times.
+    A query that makes no progress for ``no_progress_deadline_s`` is restarted. A restarted query begins its micro-batch
+    again. Under overload that must not make things worse. So tasks of the running batch that end count as progress.
+    Each restart without a completed batch doubles the query's deadline, to at most eight times the setting.
 
-    Spark stops a query only once its thread returns, and what hangs in that thread need not return. So where stopping
-    takes as long as the deadline as well, ``last_resort`` is called.
+    Spark stops a query only once its thread returns, and a thread that hangs need not return. So where stopping takes
+    as long as the deadline as well, ``last_resort`` is called.
 
-    What fails by an outage is not the query's failure: it counts for nothing, neither towards its backoff nor against
-    its checkpoint, and the query is started again once the outage is over.
+    A failure by an outage is not the query's own. It counts neither for its backoff nor against its checkpoint, and the
+    query is started again once the outage is over.
 
     Args:
         queries: what to run.
@@ -130,8 +133,9 @@ class Supervisor:
         on_report: called with each query's report after every look (and must not raise).
         clock: monotonic seconds, for tests.
         draw: spreads the restarts, for tests.
-        last_resort: ends whatever the queries run in: where one cannot be stopped, and where it does not even answer.
-        outages: what may let no query run.
+        last_resort: ends the program that runs the queries. It is called where a query cannot be stopped, and where
+            that program does not even answer.
+        outages: what may keep every query from running.
     """
 
     def __init__(
@@ -157,7 +161,7 @@ class Supervisor:
         """Since when what the queries run in is waited for, and for how long it may be."""
 
     def start(self, interval_s: float = 0.2) -> None:
-        """Start the queries, all at the same time, then look after them every ``interval_s`` seconds."""
+        """Start the queries, all at the same time, then look at them every ``interval_s`` seconds."""
         with ThreadPoolExecutor(max(1, len(self._watches)), "supervisor-start") as pool:
             list(pool.map(self._look_after, self._watches))
         self._awaiting = None  # each of the threads put back what it had found there
@@ -166,7 +170,7 @@ class Supervisor:
         threading.Thread(target=self._watch_over, args=(interval_s,), name="supervisor-watch", daemon=True).start()
 
     def stop(self, timeout_s: float = 20.0) -> None:
-        """Stop looking, then stop every query, each in a thread of its own so that one that hangs delays no other."""
+        """Stop looking, then stop all queries at the same time, so that one that hangs delays no other."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -178,7 +182,7 @@ class Supervisor:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def look(self) -> None:
-        """Look once at every query: note progress, restart what stopped or stands still."""
+        """Look once at every query: note its progress, and restart it if it stopped or makes none."""
         for watch in self._watches:
             self._look_after(watch)
 

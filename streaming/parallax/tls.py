@@ -1,4 +1,4 @@
-"""TLS by files that are renewed: what is used for the next connection follows them, without a restart."""
+"""TLS with files that are renewed: the next connection uses the new files, without a restart."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Renewed:
     """The context of TLS connections, made again when one of its files has changed: certificates are renewed.
 
     Args:
-        files: which it is made of.
-        make: makes it.
-        unusable: what `make` raises of files that cannot be used.
+        files: the files that it is made of.
+        make: makes the context.
+        unusable: what `make` raises where files cannot be used.
 
     Raises:
-        Exception: one of `unusable`, of the files as they are now.
+        Exception: one of `unusable`, where the present files cannot be used.
     """
 
     def __init__(
@@ -34,7 +34,10 @@ class Renewed:
         self._context = make()
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection. Files that cannot be used, as half-written ones, change nothing until they can."""
+        """The context for the next connection.
+
+        Files that cannot be used, such as half-written ones, change nothing until they can.
+        """
         with self._lock:
             stamp = self._stamp_of_files()
             if stamp != self._stamp:
@@ -65,7 +68,7 @@ def of_server(certificate: str, key: str) -> ssl.SSLContext:
     """The context of a server with this certificate.
 
     Raises:
-        OSError, ValueError: they cannot be used, or the key has a password.
+        OSError, ValueError: the files cannot be used, or the key has a password.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -75,7 +78,7 @@ def of_server(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def renewed_at_each_handshake(renewed: Renewed) -> ssl.SSLContext:
-    """The context of a server that shows each client the certificate as it is in the files by then."""
+    """The context of a server that shows each client the certificate as the files have it then."""
     context = renewed.context()
 
     def hello(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:

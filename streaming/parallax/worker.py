@@ -1,8 +1,8 @@
 """The Python process that plans a source: it answers Spark first, and imports afterwards.
 
 Spark gives a process that it starts by itself ten seconds to connect back (``PythonWorkerFactory.createSimpleWorker``),
-and no setting makes that longer. What it imports takes a second or two of processor time, which on a busy machine is
-more than that. So this module needs nothing but the standard library until Spark has been answered.
+and no setting makes that longer. Its imports take a second or two of processor time, which may exceed that on a busy
+machine. So this module needs only the standard library until it has answered Spark.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def command(folder: Path) -> str:
     """The command by which Spark is to start Python, for ``PYSPARK_PYTHON``: a script, where one can be executed.
 
     Args:
-        folder: where it is put; made if it is not there.
+        folder: where the script goes; made where it does not exist.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the script cannot be written.
     """
     path = _script(folder)
     return str(path) if os.access(path, os.X_OK) else sys.executable
@@ -55,7 +55,7 @@ def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
     """Connect to Spark and prove who this is, as ``pyspark.util.local_connect_and_auth`` does.
 
     Raises:
-        OSError: Spark does not wait any more, or refuses.
+        OSError: Spark no longer waits, or refuses.
     """
     host = "::1" if os.environ.get("SPARK_PREFER_IPV6", "").lower() == "true" else "127.0.0.1"
     made = socket.create_connection((host, port), timeout=int(os.environ.get("SPARK_AUTH_SOCKET_TIMEOUT", "15")))

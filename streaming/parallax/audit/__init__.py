@@ -1,1 +1,1 @@
-"""The batch comparison: all replicas of chosen partitions, read or looked up as a whole, without history."""
+"""The batch comparison: all replicas of chosen partitions as a whole, read or looked up, without history."""

@@ -1,6 +1,6 @@
-"""What an audit of the tables need not read: where all replicas were recorded to show the same, by their sums.
+"""What an audit of the tables need not read: ranges whose sums say that all replicas showed the same.
 
-Where anything keeps the sums from being had, or from being compared, the rows are read.
+Where the sums cannot be had or compared, the audit reads the rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Recorded = Mapping[IsolationLevel, Mapping[int, Blocks]]
 
 
 def recorded_blocks(storage: str) -> Recorded:
-    """What the rows of the views add up to; nothing where that cannot be read.
+    """By isolation level and broker, what the recorded rows add up to; empty where that cannot be read.
 
     Args:
         storage: ``storage.path``.
@@ -35,11 +35,13 @@ def recorded_blocks(storage: str) -> Recorded:
 
 
 def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
-    """The ranges in which all replicas of a partition were recorded to show the same; from where the last one begins.
+    """By partition, the range in which all its replicas were recorded to show the same.
+
+    A partition without such a range is left out.
 
     Args:
-        blocks: read before the plans were made, so that none reaches beyond the end of its partition's.
-        plans: of the partitions.
+        blocks: sums that were read before the plans were made. So none reaches beyond the end of its partition's plan.
+        plans: one plan for each partition.
     """
     made = {}
     readers = {(int(i), broker): ByPlace(its) for i, of_view in blocks.items() for broker, its in of_view.items()}

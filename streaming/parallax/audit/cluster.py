@@ -31,12 +31,12 @@ def select(
 
     Args:
         client: asks the cluster.
-        settings: of the job.
-        topics: names; the watched topics by default.
-        partitions: numbers, in each of the topics; all by default.
+        settings: the job's settings.
+        topics: names of topics; the watched topics by default.
+        partitions: partition numbers, in each of the topics; all by default.
 
     Raises:
-        ReplicaError: no broker answers, a topic does not exist, or has no partition of that number.
+        ReplicaError: no broker answers, a topic does not exist, or a topic has no partition of that number.
     """
     known = client.metadata()
     option = "--topic" if topics else "topics.include"
@@ -64,7 +64,10 @@ def select(
 
 
 def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, TopicTraits]:
-    """Return what of the topics' settings decides how they are compared; what cannot be had makes a topic unknown."""
+    """By topic, the settings that decide how it is compared.
+
+    A topic whose settings cannot be had is unknown.
+    """
     try:
         found: Mapping[str, Any] = client.topic_configs(sorted(set(topics)), _TRAITS)
     except ReplicaError as error:
@@ -73,10 +76,10 @@ def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, Topi
 
 
 class Looker:
-    """Asks all brokers at once how their replicas of some partitions stand; use it as a context manager.
+    """Asks all brokers at the same time how far their replicas of some partitions are; use it as a context manager.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         places: the partitions.
         sleep: waits some seconds, for tests.
     """
@@ -103,7 +106,7 @@ class Looker:
         self._watch.close()
 
     def look(self) -> Look:
-        """Ask once.
+        """Ask every broker once: one row of progress for each replica.
 
         Raises:
             ReplicaError: no broker has answered yet.
@@ -121,10 +124,11 @@ class Looker:
     def catch_up(
         self, plans: Mapping[TopicPartition, PartitionPlan], patience_s: float = _CATCH_UP_S
     ) -> tuple[dict[TopicPartition, PartitionPlan], Look | None]:
-        """Wait until every replica can be read as far as its partition is compared, or the patience is over.
+        """Wait until every replica can be read as far as its partition is compared, or ``patience_s`` is over.
 
         Returns:
-            The plans with the replicas' marks as of the last look; that look, None where none was needed.
+            The plans with the replicas' marks as of the last look.
+            That look; None where none was needed.
         """
         deadline = time.monotonic() + patience_s
         made, last = dict(plans), None

@@ -1,4 +1,4 @@
-"""What ``parallax audit`` does: settings and flags in, a report and an exit code out."""
+"""The command ``parallax audit``: from settings and flags to a report and an exit code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from parallax.views.hash_key import hash_key
 
 
 class AuditFailedError(Exception):
-    """An audit broke off: nothing is known, and above all not that the replicas diverge (exit code 1)."""
+    """An audit broke off, so nobody knows whether the replicas agree (exit code 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Flags:
     """The command's flags.
 
     Attributes:
-        topics: to audit; those that the settings watch when empty.
-        partitions: of each topic; all when empty.
+        topics: topics to audit; those that the settings watch when empty.
+        partitions: partition numbers of each topic; all when empty.
         source: ``brokers`` or ``tables``.
-        dry_run: only say what would be read.
-        max_bytes_per_second: per broker; None for ``audit.max_bytes_per_second``.
+        dry_run: whether to say only what would be read.
+        max_bytes_per_second: limit per broker; None for ``audit.max_bytes_per_second``.
         output: ``text`` or ``json``.
         file: where the report goes; standard output by default.
         config: the settings file as it was given, for printed commands.
@@ -65,7 +65,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
     Raises:
         ConfigError: a flag or setting cannot be used.
         ReplicaError: the brokers do not answer, or there is no such topic or partition.
-        SetupError: no JDK, or jars that cannot be had.
+        SetupError: there is no JDK, or jars could not be resolved.
     """
     _check(flags, settings)
     _log_warnings_only()

@@ -1,7 +1,7 @@
-"""The comparison of an audit, in Spark's tasks: chunk after chunk of one partition through the step of the stream.
+"""The comparison of an audit, in Spark's tasks.
 
-Chunks of all readers of a partition come merged by the offset that they begin at, so what is unmatched at any time, and
-with it the memory, stays as small as if the replicas were followed live.
+Chunk after chunk of a partition goes through the same step as in the stream. The chunks of all readers of a partition
+come merged by their first offset. So the unmatched state, and with it the memory, stays as small as in the stream.
 """
 
 from __future__ import annotations
@@ -70,14 +70,16 @@ _BREAKS = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionInput:
-    """The facts about a partition that a task needs beside its rows.
+    """What a task needs to know of a partition apart from its rows.
 
     Attributes:
         opening: packed observations, taken in one by one before the rows.
-        closing: the same, after the rows.
-        ends: by view, up to where it is compared.
-        doubted: see `PartitionPlan`; ``left_out`` as well.
-        agreed: a range that stands for the rows that it holds and all below it, which do not come.
+        closing: packed observations, taken in one by one after the rows.
+        ends: by view, the offset up to which it is compared.
+        doubted: see `PartitionPlan`.
+        left_out: see `PartitionPlan`.
+        agreed: a range in which all replicas agreed. It takes the place of its own rows and of all below, which are not
+            read.
     """
 
     opening: tuple[bytes, ...]
@@ -90,15 +92,17 @@ class PartitionInput:
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """Its `compare` is for ``mapInArrow``: rows sorted by (topic, partition, at) in, one for each partition out.
+    """The comparison of one round; its `compare` is for ``mapInArrow``.
+
+    Rows sorted by (topic, partition, at) go in, and one row for each partition comes out.
 
     Attributes:
-        inputs: by partition; all that may come.
-        settings: of the comparison.
-        read_at: milliseconds since 1970 UTC between the look before this round's reading and the one after it.
-        last: nothing follows: what waits only for its turn is judged.
-        from_log_start: see `step`; rows that were recorded may begin anywhere.
-        one_order: offsets only ever grow; what breaks that makes the partition unknown.
+        inputs: by partition, all that may come.
+        settings: settings of the comparison.
+        read_at: ms since 1970 UTC, between the look before this round's reading and the look after it.
+        last: whether no round follows: what waits only for its turn is then judged.
+        from_log_start: see `step`; recorded rows may begin anywhere.
+        one_order: whether offsets only ever grow; a partition that breaks this becomes unknown.
     """
 
     inputs: Mapping[TopicPartition, PartitionInput]
@@ -109,7 +113,7 @@ class Comparer:
     one_order: bool = True
 
     def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Compare; each partition's row comes when its last chunk has gone by."""
+        """Compare chunks; a partition's row comes out after its last chunk."""
         current: _Comparison | None = None
         for batch in batches:
             columns = [batch.column(name) for name in ("topic", "partition", "at", "packed")]
@@ -125,14 +129,14 @@ class Comparer:
 
 
 def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
-    """Say when a suspect is raised, and since when what it goes by may have been shown.
+    """A suspect with the time when it is raised, and since when the rows behind it may have been shown.
 
-    An audit takes long: a verdict while it reads says nothing of what it has still to read.
+    An audit takes long. A verdict that is given while it reads says nothing of what is still to be read.
 
     Args:
-        suspect: of an audit.
-        raised_at: milliseconds since 1970 UTC, once everything is read.
-        shown_from: the same, before anything is read; 1 of what the tables hold, which may be of any time.
+        suspect: a suspect of an audit.
+        raised_at: ms since 1970 UTC, after everything was read.
+        shown_from: ms since 1970 UTC, before anything was read; 1 for what the tables hold, which may be of any time.
     """
     found = suspect.accusation
     told = replace(found, observations={**found.observations, "shown_from": shown_from})
@@ -167,7 +171,7 @@ class _Comparison:
             self._open(b"")
         observed = self._unpacked(packed)
         if self._task.one_order:
-            # When it was read is told by its positions and by progress alone.
+            # Only its positions and progress say when it was read.
             positions = observed.rows.kind == POSITION
             self._timed.append(replace(observed, rows=observed.rows.take(positions)))
         if not len(observed.rows):
@@ -190,7 +194,7 @@ class _Comparison:
             self._step(self._unpacked(packed))
         result = self._step(Observations(*self.place))
         while self._task.last and not self._overflow:
-            # Absences are judged some at a time, so that a stream does not raise thousands at once.
+            # Absences are judged some at a time, so that a stream does not raise thousands together.
             before = waiting(self._state.candidates)
             result = self._step(Observations(*self.place))
             if waiting(self._state.candidates) == before:
@@ -357,7 +361,7 @@ def _left_behind(coverage: Coverage, reason: UnknownReason) -> int:
 
 
 def parse(text: str) -> tuple[Compared, list[Suspect], Coverage]:
-    """Read the ``result`` of one partition."""
+    """Read the ``result`` column of one partition: what was compared, the suspects, and the coverage."""
     document = json.loads(text)
     suspects, coverage = from_json(document["step"])
     fields = document["compared"]

@@ -1,4 +1,7 @@
-"""Verdicts on the suspects of an audit, by a findings manager: the job's own, or one that writes no table."""
+"""Verdicts on the suspects of an audit, by a findings manager.
+
+It is the job's own manager, or one that writes no table.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,12 @@ def confirm(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Confirmed:
-    """Hand suspects to a manager and wait until all have a verdict, or the time is up.
+    """Hand suspects to a manager, and wait until all have a verdict or the time is up.
 
     Args:
-        manager: has been started.
-        suspects: of the audit.
-        timeout_s: how long to wait.
+        manager: a manager that has been started.
+        suspects: the audit's suspects.
+        timeout_s: how long to wait, in seconds.
         clock: monotonic seconds, for tests.
         sleep: waits some seconds, for tests.
     """
@@ -60,7 +63,7 @@ class MemoryStore:
     """Keeps a manager's events for as long as the audit lasts: only the always-on job writes the findings table.
 
     Args:
-        recorded: events of that table, oldest first: the manager goes on from them, as the job's would.
+        recorded: events of that table, oldest first; the manager continues from them, as the job's manager would.
     """
 
     skipped = 0
@@ -77,7 +80,7 @@ class MemoryStore:
         return list(self._events)
 
     def news(self) -> list[Finding]:
-        """Return what other processes have appended: nothing, for no other knows of this store."""
+        """Events that other processes have appended: none, since no other process knows this store."""
         return []
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
@@ -88,7 +91,7 @@ class MemoryStore:
         return numbered
 
     def ended(self) -> tuple[Finding, ...]:
-        """The last events of the findings that stood in the table and do not stand any more."""
+        """The last events of findings that are open in the table and no longer open here."""
         now = current(self._events)
         return tuple(now[name] for name, one in self.on_record.items() if one.stands and not now[name].stands)
 
@@ -97,16 +100,16 @@ class MemoryStore:
 def standalone(
     settings: Settings, client: ReplicaClient, hash_key: str, places: Collection[TopicPartition]
 ) -> Iterator[Confirm]:
-    """A `Confirm` that goes on from what the job has on record, and writes nothing there.
+    """A `Confirm` that continues from the job's recorded findings, and writes nothing to the job's tables.
 
-    Findings have the ids that the job gives them, and are reported to nobody else. Those that stand on record are asked
-    about again once everything has been read.
+    Findings have the ids that the job gives them, and are reported to nobody else. Recorded findings that are open are
+    asked about again once everything has been read.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: pinned client.
         hash_key: 32 hexadecimal digits.
-        places: the partitions; what is on record of others is left out.
+        places: the partitions; recorded findings of other partitions are left out.
     """
     hasher = ContentHasher(bytes.fromhex(hash_key))
     recorded = Path(rust_path(settings.storage.path)) / IsolationLevel.READ_COMMITTED.option
@@ -117,7 +120,7 @@ def standalone(
     with tempfile.TemporaryDirectory(prefix="parallax-audit-") as folder:
         # The manager takes up what the suspects table holds; those of the job are not the audit's.
         apart = settings.model_copy(update={"storage": StorageSettings(path=folder)})
-        # The report names the findings: a line of the log beside it would name them a second time.
+        # The report names the findings: a line of the log would name them a second time.
         manager = FindingsManager(apart, client, hasher, prober=prober, table=store, told=lambda _: None)
         manager.start()
         timeout_s = settings.audit.confirm_timeout_s

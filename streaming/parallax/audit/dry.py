@@ -27,14 +27,14 @@ _SAMPLES = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerShare:
-    """The amount that would be read from one broker.
+    """How much would be read from one broker.
 
     Attributes:
-        partitions: replicas that would be read, each in both isolation levels.
-        offsets: of both levels together.
-        estimated_bytes: by the density of samples at the start of the logs.
-        sampled: replicas that were sampled.
-        seconds: at the limit; None without one.
+        partitions: replicas that would be read, each at both isolation levels.
+        offsets: offsets of both levels together.
+        estimated_bytes: estimated by the density of samples from the beginning of the logs.
+        sampled: how many replicas were sampled.
+        seconds: how long that takes at the limit; None without one.
     """
 
     broker: int
@@ -47,14 +47,14 @@ class BrokerShare:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The amount that an audit would read.
+    """How much an audit would read.
 
     Attributes:
         brokers: a share for each broker that would be read.
-        partitions: how many there are.
-        readable: of how many at least one replica can be read.
+        partitions: how many partitions there are.
+        readable: how many partitions have a replica that can be read.
         unknown: partitions that would be unknown in part or as a whole, and why.
-        seconds: of all brokers side by side, at the limit; None without one.
+        seconds: how long all brokers take in parallel, at the limit; None without one.
     """
 
     brokers: tuple[BrokerShare, ...]
@@ -65,7 +65,10 @@ class DryRun:
 
     @property
     def exit_code(self) -> int:
-        """Unknown where an audit would read nothing at all; what it would come to otherwise nobody can say before."""
+        """The code for unknown where an audit could read nothing at all, otherwise 0.
+
+        What an audit would find in the rest, nobody can say before it reads.
+        """
         return 0 if self.readable else EXIT_CODES[Result.UNKNOWN]
 
 
@@ -118,10 +121,10 @@ def summarise(
     """Add up what would be read; a pure function.
 
     Args:
-        plans: of the partitions.
-        wanted: what each reader reads.
-        densities: bytes per offset, of the replicas that were sampled.
-        max_bytes_per_second: per broker; None without a limit.
+        plans: one plan for each partition.
+        wanted: what each reader would read.
+        densities: bytes per offset of the replicas that were sampled.
+        max_bytes_per_second: limit per broker; None without one.
     """
     shares = []
     for broker in sorted({reader.broker for reader in wanted}):

@@ -1,4 +1,7 @@
-"""The Spark side of an audit: rows in, packed by reader, compared partition by partition, one row each out."""
+"""The Spark side of an audit.
+
+Rows go in, are packed by reader and compared partition by partition; one row for each partition comes out.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,10 @@ _CHUNKS = "topic string, partition int, at bigint, packed binary"
 
 
 def session_of(spark: Any, parallelism: int) -> Any:
-    """A session of its own beside the job's, so that settings do not leak.
+    """A Spark session of the audit's own, so that its settings do not reach the job's session.
 
-    A clone, as streaming queries have them: only that knows the data sources that were registered from Python. Spark
-    offers it to the JVM alone.
+    It is a clone, as streaming queries have one. Only a clone knows the data sources that were registered from Python.
+    Spark offers this to the JVM alone.
     """
     session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
     for name, value in _CONF.items():
@@ -58,14 +61,14 @@ def broker_chunks(
     meter: str | None,
     slots: int | None,
 ) -> Any:
-    """Packed rows that the replicas show in some ranges.
+    """Packed rows that the replicas show in some ranges, as a DataFrame.
 
     Args:
         session: see `session_of`.
         settings: how brokers are reached.
         ranges: what each reader reads; not empty.
         hash_key: 32 hexadecimal digits.
-        max_bytes_per_second: per broker; None without a limit.
+        max_bytes_per_second: limit per broker; None without one.
         meter: folder of the meter; None where tasks cannot write there.
         slots: tasks at a time; None for as many as Spark has room for.
     """
@@ -96,13 +99,13 @@ def table_chunks(
     ends: Mapping[TopicPartition, tuple[int, int]],
     agreed: Mapping[TopicPartition, Agreed],
 ) -> Any:
-    """Packed rows that were recorded of some partitions below their ends, in offset order.
+    """Packed rows that the tables hold of some partitions below their ends, in offset order, as a DataFrame.
 
     Args:
         session: see `session_of`.
         storage: ``storage.path``.
-        ends: by partition and view.
-        agreed: the range of a partition in which, and below which, positions alone are read.
+        ends: end offset by partition and view.
+        agreed: by partition, a range in which all replicas agreed. In it and below it, only positions are read.
     """
     from pyspark.sql import functions as sf
 
@@ -131,7 +134,9 @@ def table_chunks(
 
 
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
-    """Packed rows of progress of some partitions, all that are recorded; ``at`` 0, so that they come before the rest.
+    """All recorded rows of progress of some partitions, packed as a DataFrame.
+
+    Their ``at`` is 0, so that they come before the rest.
 
     Args:
         session: see `session_of`.
@@ -151,7 +156,7 @@ def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]
 
 
 def narrowed(rows: Any, view: Any) -> Any:
-    """The columns of the views' rows that are compared.
+    """Only those columns of the views' rows that are compared.
 
     Args:
         rows: a DataFrame with the columns of the views.
@@ -171,17 +176,17 @@ def narrowed(rows: Any, view: Any) -> Any:
 
 
 def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
-    """A row that opens each partition with an empty state."""
+    """Rows that open the partitions, one for each, with an empty state."""
     return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
 
 
 def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
-    """Run a round: `RESULT_DDL`, materialised, so that no broker is read twice for it.
+    """Run a round: a DataFrame of `RESULT_DDL`, materialised so that no broker is read twice for it.
 
     Args:
-        opening: a row for each partition, ``at`` `STATE`.
+        opening: a row for each partition, whose ``at`` is `STATE`.
         chunks: packed rows; None where there are none.
-        comparer: what compares.
+        comparer: what compares them.
     """
     rows = opening if chunks is None else opening.union(chunks)
     return (

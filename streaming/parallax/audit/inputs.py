@@ -1,4 +1,7 @@
-"""What the tasks of an audit get beside the rows: looks and positions, packed as the comparison takes them in."""
+"""What the tasks of an audit get in addition to the rows.
+
+It is looks and positions, packed as the comparison takes them in.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end
 def from_brokers(
     plans: Iterable[PartitionPlan], looks: Sequence[Look], read_at: int, *, begin: bool
 ) -> dict[TopicPartition, PartitionInput]:
-    """Inputs of a round that reads brokers.
+    """Inputs of a round that reads brokers, by partition.
 
     Args:
         plans: the partitions that are read.
-        looks: since the round before, in order; taken in before the rows.
+        looks: looks since the round before, in order; they are taken in before the rows.
         read_at: see `Comparer`.
-        begin: the first round: nothing lies below where its readers begin.
+        begin: whether this is the first round, so that nothing lies below where its readers begin.
     """
     rows = [by_place(look) for look in looks]
     made = {}
@@ -42,16 +45,16 @@ def from_brokers(
 def from_tables(
     plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int, agreed: Mapping[TopicPartition, Agreed]
 ) -> dict[TopicPartition, PartitionInput]:
-    """Inputs of a comparison of the tables.
+    """Inputs of a comparison of the tables, by partition.
 
     Every replica has been recorded up to the ends, so the ends are the horizon of all absences. What the replicas
-    reported last comes after that, for their last stable offsets.
+    reported last is taken in after that, for their last stable offsets.
 
     Args:
         plans: the partitions; their replicas have been recorded up to ``ends``.
-        last_ticks: rows of progress of the last minute or so, of any partition.
+        last_ticks: rows of progress of about the last minute, of any partition.
         read_at: see `Comparer`.
-        agreed: what need not be read, by partition.
+        agreed: by partition, what need not be read.
     """
     rows = by_place(last_ticks)
     made = {}
@@ -87,10 +90,11 @@ def _start(one: PartitionPlan, broker: int) -> int:
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:
-    """What is known of a partition before any of its rows: its replicas, and from where on it was never compacted.
+    """What is known of a partition before its rows come.
 
-    It stands for a look at the policy when the log ended there. Nothing that comes later changes it, nor has the policy
-    to be seen again: an audit asks for it once more when all has been read.
+    That is its replicas, and from which offset on it was never compacted. It takes the place of a look at the policy
+    when the log ended at that offset. Nothing that comes later changes it. The policy need not be seen again either:
+    the audit asks for it once more when all has been read.
     """
     row: dict[str, Any] = {"observed_at": at, "broker": -1, "reachable": False, "replicas": one.replicas}
     if one.strict_from != NEVER:

@@ -1,8 +1,8 @@
-"""Which audits of the job had a verdict, so that what they compared waits for no other: the Delta table ``audits``.
+"""Which audits of the job had a verdict: the Delta table ``audits``.
 
-The comparison notes ranges that nobody read in time (`parallax.compare.unread`), or that it left behind without
-verdict, and never forgets them by itself: its state knows of no audit. They are taken off here, where coverage becomes
-metrics.
+The comparison notes ranges that nobody read in time (`parallax.compare.unread`), or that it left behind without a
+verdict. Its state knows of no audit, so it never forgets them by itself. They are removed here, where coverage becomes
+metrics, so that they wait for no other audit.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _SCHEMA = TABLE.schema
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last audit of a partition that had a verdict; times in milliseconds since 1970 UTC.
+    """The last audit of a partition that had a verdict; times in ms since 1970 UTC.
 
     Attributes:
         result: consistent or diverged.
-        compared_from: lowest offset that was compared.
-        compared_up_to: by view, the offset up to which.
+        compared_from: the lowest offset that was compared.
+        compared_up_to: by view, the offset up to which was compared.
     """
 
     started_at: int
@@ -66,7 +66,7 @@ class Ended:
     compared_up_to: tuple[int, int]
 
     def covers(self, span: UnreadRange) -> bool:
-        """Whether the audit began after a range was read past, and compared all of it."""
+        """Whether the audit has compared a whole range, and began after that range had been read past."""
         return (
             self.started_at > span.since
             and self.compared_from <= span.start
@@ -75,15 +75,15 @@ class Ended:
 
 
 def create_audits(storage: str) -> None:
-    """Create the table where it is not there yet."""
+    """Create the table ``audits`` where it does not exist yet."""
     create_replaced(rust_uri(storage, AUDITS), _SCHEMA)
 
 
 class Ledger:
-    """Remembers of each partition the last audit that had a verdict; may be used from any thread.
+    """Remembers the last audit with a verdict for each partition; may be used from any thread.
 
-    What is on record is what the table holds: an audit counts once it is written, so after a kill it is either on
-    record or is run again. The table has one row for each partition and is replaced as a whole, in one commit.
+    An audit counts once it is written. So after a kill it is either in the table, or it is run again. The table has one
+    row for each partition and is replaced as a whole, in one commit.
 
     Args:
         storage: ``storage.path``.
@@ -95,10 +95,10 @@ class Ledger:
         self._ended: dict[TopicPartition, Ended] = _load(self._uri)
 
     def take(self, report: AuditReport) -> None:
-        """Put an audit on record, so far as it had a verdict by what the brokers show.
+        """Record an audit, for those partitions where what the brokers show gave a verdict.
 
         Raises:
-            deltalake.exceptions.DeltaError: it could not be written; it does not count then.
+            deltalake.exceptions.DeltaError: it could not be written, and does not count.
         """
         if report.source != "brokers":
             return
@@ -113,19 +113,19 @@ class Ledger:
 
     @property
     def places(self) -> list[TopicPartition]:
-        """The partitions that an audit is on record of."""
+        """The partitions that have an audit on record."""
         with self._lock:
             return sorted(self._ended)
 
     def settled(self, coverage: Coverage) -> Coverage:
-        """The coverage without what an audit has compared."""
+        """The comparison's coverage, without the ranges that an audit has compared since."""
         with self._lock:
             ended = self._ended.get(coverage.place)
         return coverage if ended is None else coverage.settled(ended.covers)
 
 
 def has_verdict(partition: PartitionResult) -> bool:
-    """Whether nothing of what an audit compared is left open."""
+    """Whether an audit left nothing open of what it compared in a partition."""
     is_read = bool(partition.beyond) or partition.result is not Result.UNKNOWN
     return is_read and set(partition.reasons) <= set(partition.beyond)
 

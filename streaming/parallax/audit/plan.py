@@ -1,8 +1,7 @@
 """What an audit reads, pinned before it reads: pure functions of what the cluster and its brokers said.
 
-A *look* is what every replica said of its log at one moment: rows of progress. An audit compares up
-to the highest watermark and the highest last stable offset of its first look; a replica that is not there yet is
-waited for.
+A *look* is what every replica said of its log at one moment, as rows of progress. An audit compares up to the highest
+watermark and the highest last stable offset of its first look. It waits for replicas that are not there yet.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class TopicTraits:
     """The settings of a topic that decide how it is compared.
 
     Attributes:
-        compacted: its cleanup policy holds ``compact``.
+        compacted: whether its cleanup policy contains ``compact``.
         unknown: why reading its replicas cannot show whether they differ; None where it can.
     """
 
@@ -38,12 +37,12 @@ class TopicTraits:
 
 @dataclass(frozen=True, slots=True)
 class PolicyHistory:
-    """What was recorded of a topic's cleanup policy, for one partition of it.
+    """What was recorded of a topic's cleanup policy, for one of its partitions.
 
     Attributes:
-        uncompacted_from: where the log ended when the policy was first seen not to compact, and never seen to compact
-            since; None where that is not on record.
-        was_compacted: the policy was seen to compact before that.
+        uncompacted_from: where the log ended when the policy was first seen not to compact, if it was never seen to
+            compact since; None where that is not on record.
+        was_compacted: whether the policy was seen to compact before that.
     """
 
     uncompacted_from: int | None = None
@@ -56,17 +55,18 @@ class PartitionPlan:
 
     Attributes:
         replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
-        ends: by view, up to where it is compared; -1 where no replica said how far it goes.
-        starts: log start offset by broker, of those that answered.
+        ends: by view, the offset up to which it is compared; -1 where no replica said how far it goes.
+        starts: log start offset by broker, for those that answered.
         marks: by broker that answered, how far it could be read in each view when the audit began.
         reasons: what is unknown before anything was read.
-        readable: records of it are read; otherwise it is unknown as a whole.
-        beyond: what is not compared, and why, where that leaves nothing open of what is: what lies beyond an offset
-            that more time will not move (`held_for_too_long`), and replicas that are left out.
+        readable: whether its records are read; otherwise it is unknown as a whole.
+        beyond: what is left out without making the verdict on the rest unknown, and why. It names what lies beyond an
+            offset that more time will not move (`held_for_too_long`), and replicas that are left out.
         left_out: ids of the brokers that host it and that ``topics.brokers`` leaves out.
-        strict_from: from here on nothing was ever compacted, so that every record is compared. The policy of now says
-            nothing of what lies below: it may have been another, and each replica compacts at its own time.
-        doubted: nor is it known that what lies below was compacted: what one lacks there may be lost.
+        strict_from: nothing was ever compacted from this offset on, so every record is compared. The present policy
+            says nothing of what lies below: it may have been another, and each replica compacts at its own time.
+        doubted: whether nobody knows that what lies below ``strict_from`` was compacted; what one replica lacks there
+            may be lost.
     """
 
     topic: str
@@ -86,12 +86,12 @@ class PartitionPlan:
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The partition's topic and number."""
         return TopicPartition(self.topic, self.partition)
 
 
 def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
-    """Return what a topic's settings mean to an audit.
+    """What a topic's settings mean to an audit.
 
     Args:
         configs: settings by name, or why they could not be had.
@@ -113,14 +113,14 @@ def plan(
     chosen: Collection[int] | None = None,
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory] | None = None,
 ) -> dict[TopicPartition, PartitionPlan]:
-    """Pin up to where each partition is compared.
+    """Pin the offset up to which each partition is compared.
 
     Args:
         places: the partitions.
         topic_traits: by topic.
         look: the first look.
         chosen: setting ``topics.brokers``; None for all.
-        histories: what was recorded of the topics' policies, by partition and topic id, where anything was.
+        histories: by partition and topic id, what was recorded of the topics' policies.
     """
     rows, known = by_place(look), histories or {}
     made = {}
@@ -145,7 +145,7 @@ def _with_policy(
 
 
 def by_place(look: Look) -> dict[TopicPartition, list[Mapping[str, Any]]]:
-    """The rows of each partition."""
+    """The rows of a look, by partition."""
     found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for row in look:
         found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
@@ -185,19 +185,21 @@ def _marks(row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Why nothing is compared in read_committed from an offset on, where no ordinary transaction is the reason.
+    """Why nothing is compared in read_committed from an offset on, where that lasts unusually long; otherwise empty.
 
-    Nothing is shown from the furthest last stable offset on, so that an open transaction keeps an audit from comparing
-    what lies there. That is no fault, and ends by itself: a coordinator aborts what is open for longer than its
-    timeout, which ``transaction.max.timeout.ms`` bounds. What was written last longer ago than that, and than five
-    minutes more, Kafka itself calls late (``ProducerStateManager.hasLateTransaction``): it may hang, on all replicas
-    alike. Timestamps are the producer's own, unless the topic has them from the broker: a producer that keeps the time
-    of events (Kafka Streams) has nothing but late transactions. So it is to be the same one that held all of them at an
-    earlier look, and to have written nothing since.
+    No replica shows anything from the highest last stable offset on. So an open transaction keeps an audit from
+    comparing what lies there. That is no fault and ends by itself: a coordinator aborts what is open for longer than
+    its timeout, which ``transaction.max.timeout.ms`` bounds.
+
+    A transaction is late if its last write is older than Kafka's default of that plus five minutes
+    (``ProducerStateManager.hasLateTransaction``). It may hang, on all replicas alike. But timestamps are the producer's
+    own, unless the topic takes them from the broker. A producer that keeps the time of events (Kafka Streams) has only
+    late transactions. So the same transaction must have held all replicas at an earlier look, and written nothing
+    since.
 
     Args:
-        rows: of progress, of one partition, of one moment.
-        before: the same, of an earlier one.
+        rows: rows of progress of one partition at one moment.
+        before: rows of progress of the same partition at an earlier moment.
     """
     answered = [row for row in rows if row["reachable"]]
     stable = max((_marks(row)[READ_COMMITTED] for row in answered), default=-1)
@@ -228,7 +230,7 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
 def bounded(
     plans: Mapping[TopicPartition, PartitionPlan], look: Look, before: Look
 ) -> dict[TopicPartition, PartitionPlan]:
-    """The plans with what `held_for_too_long` says by a look, and by an earlier one."""
+    """The plans with what `held_for_too_long` says by two looks, the second an earlier one."""
     now, then = by_place(look), by_place(before)
     return {
         p: replace(one, beyond=(*one.beyond, *held_for_too_long(now.get(p, ()), then.get(p, ()))))
@@ -241,7 +243,7 @@ _LATE_MS = (15 + 5) * 60_000
 
 
 def _holding(row: Mapping[str, Any], stable: int) -> Mapping[str, Any] | None:
-    """The transaction that a replica's last stable offset stands at; None where it does not say."""
+    """The transaction that holds a replica's last stable offset; None where the replica does not say."""
     opened = [one for one in row.get("open_transactions") or () if one["start_offset"] <= stable]
     return min(opened, key=lambda one: one["start_offset"], default=None)
 
@@ -258,7 +260,10 @@ def _is_late(transaction: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 
 def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[TopicPartition, PartitionPlan]:
-    """The plans with how far each replica can be read by a newer look; where they end is pinned and stays."""
+    """The plans with how far each replica can be read by a newer look.
+
+    Where a plan ends is pinned, and stays.
+    """
     rows = by_place(look)
     made = {}
     for place, one in plans.items():
@@ -271,7 +276,7 @@ def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[T
 
 
 def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
-    """The replicas that cannot be read up to where their partition is compared."""
+    """The replicas that cannot yet be read up to where their partition is compared."""
     return [
         (one.place, broker)
         for one in plans
@@ -284,10 +289,10 @@ def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
 def ranges(
     plans: Iterable[PartitionPlan], positions: Mapping[tuple[TopicPartition, int], tuple[int, int]] | None = None
 ) -> dict[Reader, Range]:
-    """Return what each reader reads; those that have nothing to read are left out.
+    """What each reader reads; readers that have nothing to read are left out.
 
     Args:
-        plans: of the partitions.
+        plans: one plan for each partition.
         positions: how far each replica has been read, by view; from its log start by default.
     """
     found: dict[Reader, Range] = {}

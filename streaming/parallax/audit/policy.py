@@ -1,7 +1,8 @@
 """What the job has recorded of the topics' cleanup policies: from where on a log was never compacted.
 
-The policy of now says nothing of what was written under another one. A broker that was away while the others compacted,
-and is back after the policy was set to ``delete``, holds what they have cleaned, and keeps it until retention.
+The present policy says nothing of what was written under another one. *Example.* A broker was away while the others
+compacted, and is back after the policy was set to ``delete``. It holds what the others have cleaned, and keeps it until
+retention.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ _QUERY = """WITH known AS (SELECT * FROM progress WHERE topic IN ({topics})),
 
 
 def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicPartition, str], PolicyHistory]:
-    """What the table ``progress`` tells of the policies of some topics, by partition and topic id.
+    """What the table ``progress`` says of the policies of some topics, by partition and topic id.
 
-    Nothing where there is no such table, or it cannot be read: what is not known is not taken for granted.
+    Empty where there is no such table, or it cannot be read: nothing is then taken for granted.
 
     Args:
         storage: ``storage.path``.
-        topics: names.
+        topics: names of topics.
     """
     from deltalake import DeltaTable, QueryBuilder
     from deltalake.exceptions import DeltaError
@@ -75,7 +76,7 @@ def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicP
 
 
 def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicTraits]) -> set[str]:
-    """The topics that were not compacted when an audit began, and are by now, or are not known not to be.
+    """The topics that were not compacted when an audit began, and now are, or may be.
 
     What one replica lacks by then may have been compacted while it was read.
     """
@@ -87,7 +88,10 @@ def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicT
 
 
 def needs_no_cleaner(suspect: Suspect) -> bool:
-    """Whether a suspect rests on that nothing was compacted: then it names no key, or says so."""
+    """Whether a suspect holds only where nothing was compacted.
+
+    It then names no key, or its observations say so.
+    """
     accusation = suspect.accusation
     lost = suspect.kind is FindingKind.RECORD_MISSING and not (accusation.key_hash_hi or accusation.key_hash_lo)
     return lost or bool(accusation.observations.get("uncompacted"))

@@ -1,4 +1,7 @@
-"""How an audit gets on, for the person who started it: a bar on a terminal, lines anywhere else."""
+"""How far an audit is, for the person who started it.
+
+It is a bar on a terminal, and lines anywhere else.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class Shown:
     """A `parallax.audit.run.Watcher` for people; use it as a context manager.
 
     Args:
-        console: where; a bar is drawn where it is a terminal.
+        console: where to print; a bar is drawn where it is a terminal.
         clock: monotonic seconds, for tests.
     """
 
@@ -58,7 +61,7 @@ class Shown:
         self._task = self._bar.add_task(text, total=None, read="")
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """How much has been read; nothing is said twice, and nothing while nothing was."""
+        """Show how much has been read, unless nothing was read or that was already shown."""
         read = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), read=read)

@@ -1,4 +1,4 @@
-"""What an audit of the tables can compare: how far every replica has been recorded, and what it reported last."""
+"""What an audit of the tables can compare: how far every replica was recorded, and its last report."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def recorded_plan(
     kinds: Mapping[str, TopicTraits],
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory],
 ) -> tuple[dict[TopicPartition, PartitionPlan], Look]:
-    """Plans that end where every replica has been recorded, and the rows of progress of the last while.
+    """Plans that end where every replica has been recorded, and the latest rows of progress.
 
     Args:
         session: a Spark session with Delta.
-        settings: of the job that recorded.
+        settings: settings of the job that recorded.
         places: the partitions.
-        kinds: by topic.
+        kinds: by topic, its traits.
         histories: see `plan`.
     """
     ticks = _last_ticks(session, settings, places)
@@ -64,10 +64,10 @@ def _doubted(one: PartitionPlan, ticks: Look, grace_ms: int) -> PartitionPlan:
 
 
 def not_watched_long_enough(ticks: Look, grace_ms: int) -> tuple[str, ...]:
-    """Why nothing can be said of a last stable offset that stands behind the others'; a pure function.
+    """Why nothing can be said of a last stable offset that is behind the others'; a pure function.
 
-    A replica is frozen when its last stable offset has stood still for the grace period. One that was not watched for
-    as long, and not seen to move, may be frozen or not.
+    A replica is frozen when its last stable offset has not moved for the grace period. A replica that was not watched
+    for that long, and was not seen to move, may be frozen or not.
 
     Args:
         ticks: rows of progress of one partition, in order of time; ``observed_at`` in microseconds.

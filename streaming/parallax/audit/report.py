@@ -22,7 +22,10 @@ _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "y
 
 
 def document(report: AuditReport) -> dict[str, Any]:
-    """The report as JSON has it: times in ISO 8601 UTC, offsets by isolation level, findings with their evidence."""
+    """The report as a JSON document.
+
+    Times are in ISO 8601 UTC, offsets are by isolation level, and findings come with their evidence.
+    """
     return {
         "result": str(report.result),
         "source": report.source,
@@ -61,9 +64,9 @@ def write(report: AuditReport, output: str, to: TextIO, shell: Shell = ANYWHERE)
     """Write the report.
 
     Args:
-        report: of an audit.
+        report: the report of an audit.
         output: ``text`` or ``json``.
-        to: where.
+        to: where to write.
         shell: how printed commands name the job.
     """
     if output == "json":
@@ -135,7 +138,7 @@ def _summary(report: AuditReport) -> str:
 
 
 def size_text(size: float) -> str:
-    """Bytes for people."""
+    """A number of bytes for people, with a unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -1,4 +1,7 @@
-"""What an audit says of a partition: consistent, diverged or unknown; pure functions of what was read and confirmed."""
+"""What an audit says of a partition: consistent, diverged or unknown.
+
+Pure functions of what was read and confirmed.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,8 @@ class Stopped:
 
     Attributes:
         view: an `IsolationLevel`.
-        read_to: next offset that it would have read; -1 where it read nothing.
-        wanted: where it should have come to.
+        read_to: the next offset that it would have read; -1 where it read nothing.
+        wanted: the offset that it should have reached.
         event: what ended it (a `parallax.model.ReadEvent`), or `NO_MORE`.
     """
 
@@ -73,24 +76,26 @@ class Compared:
     """The comparison's result for one partition.
 
     Attributes:
-        compared_from: lowest offset that was compared; what lies below was deleted on a replica, or never recorded.
+        compared_from: the lowest offset that was compared; what lies below was deleted on a replica, or never recorded.
         compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none. In
-            read_committed also the end markers of what lies below.
+            read_committed, that includes the end markers of what lies below.
         stopped: readers that did not come as far as was planned.
-        waiting: differences below the end that could not be judged, because a replica that lacks them is behind.
-        disputes: records whose outcome differs and was not judged: markers that may decide it were not read.
-        deferred: offsets that ``compare.state_cap_bytes`` kept from being compared.
-        skipped: offsets that were left behind without verdict: a reader jumped over them, or nothing that the replicas
-            show decides them.
+        waiting: how many differences below the end could not be judged, because a replica that lacks them is behind.
+        disputes: offsets of records whose outcome differs and was not judged, as markers that may decide it were not
+            read.
+        deferred: how many offsets ``compare.state_cap_bytes`` kept from being compared.
+        skipped: how many offsets were left behind without a verdict: a reader jumped over them, or nothing that the
+            replicas show decides them.
         broken: why the recorded rows cannot be put in one order; empty where they can.
-        overflow: more suspects were raised than are looked into.
+        overflow: whether more suspects were raised than one audit looks into.
         rows: how many rows were compared.
-        missing_head: offsets that a log begins above, though no cleanup policy deletes records, and no suspect says so.
-        retained_unlike: offsets of a topic that is compacted that a log begins above, and whose policy deletes as well.
-        undecided: offsets of transactions that are open on all, at which not every replica holds the record.
-        unlike: offsets that some replicas hold and others do not, of a topic that is not compacted, where nothing says
+        missing_head: above how many offsets one log begins, where no cleanup policy deletes records and no suspect says
+            so.
+        retained_unlike: above how many offsets of a compacted topic one log begins, where the policy deletes as well.
+        undecided: how many offsets are of transactions that are open on all replicas, and not on every replica.
+        unlike: offsets that some replicas hold and others do not, in a topic that is not compacted, where nothing says
             whether it ever was; the highest thousand.
-        unread: what the tables hold and no reading came to in time; of an audit of the tables.
+        unread: ranges that the tables hold and that nobody read in time; only in an audit of the tables.
     """
 
     compared_from: int = 0
@@ -110,7 +115,7 @@ class Compared:
     unread: tuple[UnreadRange, ...] = ()
 
     def reasons(self) -> list[str]:
-        """Why there may be more than was seen, or less than it seems; empty where nothing was left out."""
+        """Why more may differ than was seen, or less than it seems; empty where nothing was left out."""
         found = [str(stop) for stop in self.stopped]
         if self.broken:
             found.append(self.broken)
@@ -171,7 +176,10 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """Join what two rounds made of a partition: where the second has nothing new to say of a reader, the first has."""
+    """Join the results of two rounds of one partition.
+
+    Where the second round has nothing new to say of a reader, the first round's word stays.
+    """
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []
     for stop in after.stopped:
@@ -192,11 +200,12 @@ class Confirmed:
     """The verdicts on suspects.
 
     Attributes:
-        findings: all that stand confirmed, of any partition.
-        undecided: why a suspect has no verdict yet, by its id.
-        on_record: the last event of each finding of the job's table, by id; empty for the job, which writes it.
-        ended: of those that stood there, the ones that do not stand by now.
-        not_seen: why one that stands was not decided again, or how much of an incident, by its id.
+        findings: all open findings, of any partition.
+        undecided: by suspect id, why the suspect has no verdict yet.
+        on_record: by id, the last event of each finding in the job's table; empty inside the job, which writes the
+            table.
+        ended: findings that are open in the job's table, and are over by now.
+        not_seen: by finding id, why an open finding was not decided again, or how much of an incident was not.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -212,14 +221,15 @@ class PartitionResult:
 
     Attributes:
         reasons: why something about it is unknown; a partition that has diverged may have some as well.
-        findings: the divergences that stand confirmed, whether or not the audit raised them.
+        findings: the open divergences, whether or not the audit raised them.
         replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
-        compared_from: lowest offset that was compared.
-        compared_up_to: by view (read_uncommitted, read_committed), the offset up to which; -1 where nothing was.
-        beyond: of the reasons, those about what lies beyond that; they leave nothing open of what was compared.
-        on_record: of the findings, those of the job's table: their last event there, by id.
-        ended: findings that stand in the job's table, as they are over by what the replicas answer now.
-        not_seen: why a finding was not decided again, or how much of an incident, by its id.
+        compared_from: the lowest offset that was compared.
+        compared_up_to: by view (read_uncommitted, read_committed), the offset up to which was compared; -1 where
+            nothing was.
+        beyond: those of the reasons that are about what lies beyond that; they leave nothing open of what was compared.
+        on_record: by id, the last event in the job's table of those findings that it holds.
+        ended: findings that are open in the job's table, and are over by what the replicas answer now.
+        not_seen: by finding id, why the finding was not decided again, or how much of an incident was not.
     """
 
     topic: str
@@ -237,7 +247,7 @@ class PartitionResult:
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The partition's topic and number."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -261,7 +271,10 @@ class AuditReport:
 
     @property
     def result(self) -> Result:
-        """The worst of the partitions: diverged before unknown before consistent; unknown where there is none."""
+        """The worst result of the partitions; unknown where there is no partition.
+
+        Diverged is the worst, then unknown, then consistent.
+        """
         found = {p.result for p in self.partitions}
         if Result.DIVERGED in found:
             return Result.DIVERGED
@@ -269,7 +282,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command."""
+        """The command's exit code for this result."""
         return EXIT_CODES[self.result]
 
 
@@ -280,14 +293,14 @@ def judge(
     undecided: Mapping[str, str],
     findings: Sequence[Finding],
 ) -> PartitionResult:
-    """Put the verdict on one partition together.
+    """Put together the verdict on one partition.
 
     Args:
         plan: what was to be read of it.
-        compared: what the comparison made of it; None where it was not compared.
-        suspects: that the audit raised of it.
-        undecided: why a suspect has no verdict, by suspect id; of any partition.
-        findings: that stand confirmed; of any partition.
+        compared: the comparison's result; None where it was not compared.
+        suspects: suspects that the audit raised about it.
+        undecided: by suspect id, why a suspect has no verdict; of any partition.
+        findings: open findings of any partition.
     """
     mine = tuple(f for f in findings if f.place == plan.place)
     reasons = list(plan.reasons)
@@ -313,7 +326,7 @@ def judge(
 
 
 def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
-    """A result that also says which of its findings are on record, and which of those on record are over."""
+    """A result that also says which of its findings are on record, and which recorded findings are over."""
     mine = {finding.finding_id for finding in one.findings}
     return replace(
         one,

@@ -1,4 +1,4 @@
-"""Which brokers are back, so that what they showed before they were away is looked at once more."""
+"""Which brokers are back, so that what they showed before they were away is read once more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIES = 6
 
 
 class Returned:
-    """Notices when a replica answers that did not, or that was not known: a job that starts knows of none.
+    """Notices when a replica answers that did not answer before, or was not known; a job that starts knows none.
 
     Args:
         clock: monotonic seconds.
@@ -34,7 +34,7 @@ class Returned:
         self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in coverages: which brokers answer for a partition."""
+        """Update which brokers answer for each partition, from the comparison's coverages."""
         for coverage in coverages:
             answering = tuple(broker.broker for broker in coverage.brokers if broker.reachable)
             before = self._answering.get(coverage.place, ())
@@ -51,7 +51,7 @@ class Returned:
                     self._due.pop(broker, None)
 
     def asked(self, brokers: Iterable[int], unanswered: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Take in that brokers were asked, and which of their partitions did not answer."""
+        """Note that brokers were asked, and which of their partitions did not answer."""
         for broker in brokers:
             self._asked[broker] = self._clock()
             if places := unanswered.get(broker):
@@ -60,11 +60,14 @@ class Returned:
                     self._wait(broker, places, PAUSE_S * 2 ** (self._tries[broker] - 1))
 
     def next_at(self) -> float | None:
-        """When the next broker is due."""
+        """When the next broker is due, in monotonic seconds; None where none is."""
         return min((at for at, _ in self._due.values()), default=None)
 
     def due(self) -> dict[int, list[TopicPartition]]:
-        """Return the brokers whose time has come, each with its partitions; they are not due any more."""
+        """The brokers whose time has come, each with its partitions.
+
+        They are given once: after that they are not due any more.
+        """
         now = self._clock()
         ripe = {broker: list(places) for broker, (at, places) in self._due.items() if at <= now}
         for broker in ripe:

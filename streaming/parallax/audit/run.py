@@ -1,4 +1,8 @@
-"""One audit from beginning to end: pin, read, compare, read what was added meanwhile, compare, probe, judge."""
+"""One audit from beginning to end.
+
+It pins what is compared, reads and compares, and reads and compares what was added meanwhile. Then it probes the
+suspects and judges.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +43,16 @@ _REPORT_EVERY_S = 0.5
 
 
 class Watcher(Protocol):
-    """Follows how an audit gets on."""
+    """Is shown how far an audit is."""
 
     def stage(self, text: str) -> None:
         """Called with what begins now, in a few words."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Called with how much of a round was read; ``of`` has no bytes, since nobody knows them before."""
+        """Called with how much of a round was read, and how much it has.
+
+        ``of`` counts no bytes, since nobody knows them before.
+        """
 
 
 class Quiet:
@@ -96,15 +103,15 @@ class Audit:
     """An audit of some partitions.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: pinned client.
-        spark: the session to work beside.
+        spark: the session whose Spark context the audit uses, in a session of its own.
         places: the partitions.
         hash_key: 32 hexadecimal digits, those of the views.
         confirm: gives verdicts on suspects.
-        max_bytes_per_second: per broker; None without a limit.
+        max_bytes_per_second: limit per broker; None without one.
         slots: tasks at a time, so that others have room; None for all.
-        watcher: follows how it gets on.
+        watcher: is shown how far the audit is.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
-"""Audits inside the always-on job: at an interval, of what the stream left out, and of what was read or copied late.
+"""Audits inside the always-on job.
 
-A broker that is back is checked in spots first; an audit follows of the partitions in which that has found something.
+They run at an interval, and for what the stream left out or what was read or copied late. A broker that is back is
+first checked in spots. An audit then follows for partitions where that has found something.
 
-An audit shares the job's Spark session and takes one of its task slots; an audit that fails is counted and logged, and
+An audit shares the job's Spark session and takes one of its task slots. An audit that fails is counted and logged, and
 the job goes on.
 """
 
@@ -45,7 +46,7 @@ _NAMED = 20
 _FINDINGS = 3
 """Findings of a partition that the log spells out."""
 _WRITER = "audit"
-"""The writer of the suspects of audits, beside the ids of queries, in the log of their table."""
+"""The writer of the audits' suspects, in the log of their table, which otherwise has the ids of queries."""
 
 _HELD_S = 2.0
 """How often is looked whether audits may begin again."""
@@ -61,15 +62,15 @@ class AuditSchedule:
     """Runs audits one after the other in a thread of its own.
 
     Args:
-        interval_s: between the ends of one audit of the brokers and the beginning of the next; 0: none.
+        interval_s: seconds from the end of one audit of the brokers to the beginning of the next; 0: none.
         run: runs an audit.
-        on_report: called with what each came to.
-        on_failure: called when one has failed.
-        unread_delay_s: how long after it was noticed a partition is audited that was not read, or copied, in time; 0:
-            never.
+        on_report: called with each report.
+        on_failure: called when an audit has failed.
+        unread_delay_s: seconds from when it was noticed that a partition was not read, or copied, in time until its
+            audit; 0: never.
         clock: monotonic seconds, for tests.
-        is_held: whether none is to begin at present.
-        spot_checks: checks brokers that are back; None: they are not.
+        is_held: whether no audit is to begin at present.
+        spot_checks: checks brokers that are back; None: they are not checked.
     """
 
     def __init__(
@@ -103,21 +104,22 @@ class AuditSchedule:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first audit of all that the brokers show is one interval away."""
+        """Begin; the first audit of all partitions on the brokers comes after one interval."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Begin no more audits; one that is under way may go on in its thread for longer."""
+        """Begin no more audits; one that is running may go on in its thread beyond ``timeout_s``."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in what the comparison covers.
+        """Note what the comparison covers, and queue what has to follow.
 
-        Queues an audit of the tables where a deferred range was passed, one of the brokers where offsets were not read
-        in time, and spot checks of a broker that is back.
+        - A deferred range was passed: an audit of the tables follows.
+        - Offsets were not read in time: an audit of the brokers follows.
+        - A broker is back: spot checks follow.
         """
         coverages = list(coverages)
         due = self._caught_up.observe(coverages)
@@ -145,7 +147,7 @@ class AuditSchedule:
             self._wake.set()
 
     def due_in(self) -> dict[TopicPartition, float]:
-        """In how many seconds the next audit of each partition is due that was not read, or copied, in time."""
+        """Seconds until the next audit of each partition that was not read, or not copied, in time."""
         found: dict[TopicPartition, float] = {}
         with self._lock:
             now = self._clock()
@@ -155,7 +157,7 @@ class AuditSchedule:
         return found
 
     def run_due(self) -> bool:
-        """Run what is due now; returns whether there was anything."""
+        """Run what is due now; returns whether anything was."""
         if self._is_over():
             return False
         with self._lock:
@@ -282,7 +284,10 @@ def _is_new(finding: Finding, report: AuditReport) -> bool:
 
 
 def log_unknown(report: AuditReport) -> None:
-    """Log each partition of which an audit could not tell whether its replicas agree, and why; the first `_NAMED`."""
+    """Log the partitions where an audit could not decide whether replicas agree, and why.
+
+    At most `_NAMED` partitions are named.
+    """
     unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
     for one in unknown[:_NAMED]:
         about = {"topic": one.topic, "partition": one.partition, "why": "; ".join(one.reasons)}
@@ -299,10 +304,10 @@ def job_audits(
     """How the job runs an audit: in its session, and with its findings manager.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: pinned client.
-        session: gives the job's session, which may be another one by then.
-        manager: the job's.
+        session: gives the job's session, which may have been replaced by then.
+        manager: the job's findings manager.
         key: the views' hash key, 32 hexadecimal digits.
     """
 
@@ -326,13 +331,13 @@ def job_audits(
 def job_spot_checks(
     settings: Settings, client: ReplicaClient, key: str, on_checked: Callable[[Mapping[str, int]], None]
 ) -> RunSpotChecks | None:
-    """How the job checks a broker that is back; None where the settings have it off.
+    """How the job checks a broker that is back; None where the settings turn that off.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: pinned client.
         key: the views' hash key, 32 hexadecimal digits.
-        on_checked: called with how many records were found how (`parallax.audit.spot.Spot`).
+        on_checked: called with the number of records by what was found (`parallax.audit.spot.Spot`).
     """
     if not settings.audit.spot_checks:
         return None

@@ -1,7 +1,8 @@
-"""Clears what the cleaning of tombstones alone explains, by one reading of a log instead of a probe for each suspect.
+"""Clears suspects that the cleaning of tombstones explains: one reading of a log instead of a probe for each.
 
-Replicas clean on their own, so at any time some hold tombstones that others have cleaned together with what they
-delete. An audit that begins at the log starts meets all of these; where they are many, they are looked up at once.
+Replicas clean on their own. So at any time some hold tombstones that others have cleaned, together with what they
+delete. An audit that begins at the log start meets all of these. Where they are many, one reading looks them up
+together.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Replica = tuple[TopicPartition, int]
 
 
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
-    """The suspects that one reading may clear, by accused replica, where there are many of them."""
+    """By accused replica, the suspects that one reading may clear, where there are more than `MANY` of them."""
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
         if suspect.kind is FindingKind.DELETED_RECORD_RESURRECTED:
@@ -33,11 +34,11 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
 
 
 def cleared(suspects: Sequence[Suspect], live: Mapping[Key, RecordShown | None]) -> set[str]:
-    """Ids of the suspects whose replica shows no value that the tombstone deletes: what a probe would dismiss.
+    """Ids of the suspects that a probe would dismiss: their replica shows no value that the tombstone deletes.
 
     Args:
-        suspects: all of one replica.
-        live: what the whole log of that replica shows of each key, read after the suspects were raised.
+        suspects: suspects of one replica.
+        live: by key, what the whole log of that replica shows, read after the suspects were raised.
     """
     found = set()
     for suspect in suspects:
@@ -60,7 +61,7 @@ def shown_live(
     deadline_ms: float,
     pace: Pacing | None,
 ) -> dict[Key, RecordShown | None]:
-    """Return what one replica shows of keys now, as a read_committed consumer of it sees them, by its whole log.
+    """By key, what one replica's whole log now shows to a read_committed consumer; None: nothing.
 
     Raises:
         ReplicaError: the log cannot be read to its last stable offset.

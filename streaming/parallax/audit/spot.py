@@ -1,9 +1,11 @@
-"""Spot checks of a broker that is back: does it still keep from read_committed consumers what it had aborted?
+"""Spot checks of a broker that is back: does it still keep aborted records from read_committed consumers?
 
 A reader reads each offset once. A `.txnindex` that is lost while its broker is down changes what consumers of that
-replica get from then on, and Kafka loads the segment without complaint. So some of the aborted records that the table
-``read_committed`` holds of the replica are read once more. A partition in which one of them is committed now is in
-doubt, and an audit of it says what is wrong, and how far: what was recorded a while ago proves nothing by itself.
+replica get from then on. Kafka loads the segment without complaint. So some of the replica's aborted records in the
+table ``read_committed`` are read once more.
+
+A partition where one of them is committed now is in doubt. An audit of it says what is wrong, and how far. The old
+record in the table proves nothing by itself.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ _ROWS = pa.schema(
 
 
 class Spot(StrEnum):
-    """What became of one record that was asked for again."""
+    """What became of one record that was read again."""
 
     ABORTED = "aborted"
     """It is shown as aborted still."""
@@ -70,9 +72,9 @@ _WORDS: Mapping[Spot, str] = {
 
 
 class Aborted(NamedTuple):
-    """A record that a replica was read to have aborted; its time in milliseconds since 1970 UTC.
+    """A record that a replica was read to have aborted; its time is in ms since 1970 UTC.
 
-    By time and leader epoch it is told from another one that lies at its offset by now.
+    Time and leader epoch distinguish it from another record that may lie at its offset by now.
     """
 
     place: TopicPartition
@@ -87,9 +89,9 @@ class Checked:
     """What a check has found.
 
     Attributes:
-        counts: how many records were found how.
+        counts: number of records by what was found.
         doubted: partitions in which a record is committed now.
-        unanswered: by broker, partitions of which some records are not known.
+        unanswered: by broker, the partitions in which the state of some records is not known.
     """
 
     counts: Counter[Spot] = field(default_factory=Counter)
@@ -97,21 +99,22 @@ class Checked:
     unanswered: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
     def in_words(self) -> str:
-        """What became of the records, in one sentence."""
+        """What became of the records, as one sentence for people."""
         found = [f"{self.counts[spot]:,} {text}" for spot, text in _WORDS.items() if self.counts[spot]]
         again = "; those are asked for again" if self.counts[Spot.UNKNOWN] else ""
         return f"of the records that were read as aborted, {', '.join(found)}{again}"
 
 
 def thinned(rows: pa.Table, most: int, salt: int) -> pa.Table:
-    """Return some rows of each partition, in the order in which they are to be asked for; a pure function.
+    """Some rows of each partition, in the order in which they are to be read again; a pure function.
 
-    Half of them are the newest, which the cleaner has not come to yet; the others those whose offsets hash lowest.
+    Half of them are the newest rows, which the cleaner has not reached yet. The other half are those whose offsets hash
+    lowest.
 
     Args:
-        rows: with ``topic``, ``partition`` and ``offset``.
-        most: rows of each partition, of either half.
-        salt: another one, another choice; the same rows again and the same salt, the same choice.
+        rows: a table with ``topic``, ``partition`` and ``offset``.
+        most: rows of each partition, for either half.
+        salt: another salt makes another choice; the same rows and salt make the same choice.
     """
     offsets = rows["offset"].to_numpy().astype(np.uint64)
     mixed = (offsets ^ np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
@@ -144,10 +147,10 @@ class SpotChecks:
         storage: ``storage.path``.
         client: pinned client.
         hasher: the views' hasher.
-        most: records of each partition that are asked for, unless they are gone.
-        pace: gives what holds the Fetches of one check back; None for as fast as it goes.
-        timeout_ms: of one Fetch.
-        salt: which records are chosen.
+        most: how many records of each partition are read again; records that are gone do not count.
+        pace: gives what limits the Fetches of one check; None: no limit.
+        timeout_ms: timeout of one Fetch.
+        salt: decides which records are chosen.
     """
 
     def __init__(
@@ -173,10 +176,10 @@ class SpotChecks:
 
         Args:
             replicas: partitions by broker.
-            is_over: whether to end early; what was not asked is unanswered.
+            is_over: whether to end early; records that were not read again by then are unanswered.
 
         Raises:
-            DeltaError: the table cannot be read; so for the errors of Arrow and of the operating system.
+            DeltaError: the table cannot be read. Errors of Arrow and of the operating system are raised as they are.
         """
         found = Checked()
         if DeltaTable.is_deltatable(self._uri):

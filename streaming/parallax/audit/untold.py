@@ -1,7 +1,7 @@
-"""What an audit of the tables cannot tell: what nobody read in time, and what a replica copied later than it may.
+"""What an audit of the tables cannot decide: what nobody read in time, and what a replica copied too late.
 
-The tables hold what was shown when it was read. What had been cleaned by then is not in them, whatever the replicas
-agree about; an audit of the brokers that ended later has compared what they hold themselves.
+The tables hold what was shown when it was read. What had been cleaned by then is not in them, even if the replicas
+agree. An audit of the brokers that ended later has compared what they hold themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WHY = {
 
 
 def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
-    """The brokers that are on record as late, by partition; None where that cannot be read."""
+    """By partition, the brokers that are on record as late; None where that cannot be read."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -47,7 +47,7 @@ def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
 
 
 def reasons(unread: Iterable[UnreadRange], late: Iterable[int] | None) -> tuple[str, ...]:
-    """Why the tables do not tell whether a partition is consistent; a pure function.
+    """Why the tables cannot say whether a partition is consistent; a pure function.
 
     Args:
         unread: ranges that no audit of the brokers has compared since.

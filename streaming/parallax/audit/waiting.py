@@ -20,7 +20,7 @@ events come again and again, as where a partition cannot be compared or its rete
 it doubles with each audit, up to `AGAIN_S`."""
 
 _QUIET_S = 2 * AGAIN_S
-"""A partition that had no audit for so long begins with `SOON_S` anew."""
+"""A partition that had no audit for so long begins with `SOON_S` again."""
 
 MAX_TOGETHER = 32
 """Partitions of one such audit: the next ones have their turn after it."""
@@ -29,13 +29,16 @@ _FIRST_PAUSE_S = 60.0
 
 
 class CaughtUp:
-    """Notices when a range that the stream left out can be compared: all replicas have been read past it."""
+    """Notices when a range that the stream left out can be compared.
+
+    It can once all replicas have been read past it.
+    """
 
     def __init__(self) -> None:
         self._deferring: set[TopicPartition] = set()
 
     def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
-        """Take in coverages; returns the partitions whose deferred ranges have just been passed by every replica."""
+        """The partitions whose deferred ranges every replica has just passed, by the comparison's newest coverages."""
         due = []
         for coverage in coverages:
             place = coverage.place
@@ -74,9 +77,9 @@ class AuditQueue:
     """Which partitions wait for an audit for one reason, and when each is due.
 
     Args:
-        delay_s: how long after it was noticed; 0: never.
+        delay_s: seconds from when a partition was noticed until its audit; 0: never.
         clock: monotonic seconds.
-        rest_s: for how long one that had a verdict is left alone, and at most after an event, seconds.
+        rest_s: seconds for which a partition that had a verdict is left alone; after an event, at most that long.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float], rest_s: float = AGAIN_S) -> None:
@@ -120,21 +123,21 @@ class AuditQueue:
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Take in that an audit of some partitions begins; returns those of them that wait here, due or not yet."""
+        """Note that an audit of some partitions begins. Returns those of them that wait here, due or not."""
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
         return [place for place in places if place in self._known and self._known[place].due is not None]
 
     def next_at(self) -> float | None:
-        """When the next one is due."""
+        """When the next audit is due, in monotonic seconds; None where none is."""
         return min(self.times().values(), default=None)
 
     def times(self) -> dict[TopicPartition, float]:
-        """When each that waits is due."""
+        """By partition that waits, when its audit is due."""
         return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; None where the audit broke off.
+        """Note that partitions were audited; the report is None where the audit broke off.
 
         A partition that had a verdict is left alone for `rest_s`; one that had none is audited again after a pause that
         doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that was seen while the audit ran as well.
@@ -164,10 +167,13 @@ class AuditQueue:
 
 
 class Unread(AuditQueue):
-    """Which partitions wait for an audit, since nobody read some of their offsets in time."""
+    """Which partitions wait for an audit because nobody read some of their offsets in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in coverages; a partition waits as long as a replica of it cannot be reached."""
+        """Queue partitions where offsets were not read in time, by the comparison's coverages.
+
+        A partition is not queued while one of its replicas cannot be reached.
+        """
         if not self._delay_s:
             return
         for coverage in coverages:
@@ -180,13 +186,14 @@ class Unread(AuditQueue):
 
 
 class Copied(AuditQueue):
-    """Which partitions wait for an audit, since a replica of theirs has copied something late.
+    """Which partitions wait for an audit because one of their replicas has copied something late.
 
-    Each copy is an event, and none is made again by itself: it has its audit within `SOON_S`, however many there were.
+    Each late copy is an event, and does not happen again by itself. So each has its audit within `SOON_S`, however many
+    there were.
 
     Args:
-        delay_s: as of `AuditQueue`.
-        clock: as of `AuditQueue`.
+        delay_s: see `AuditQueue`.
+        clock: see `AuditQueue`.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
@@ -194,7 +201,10 @@ class Copied(AuditQueue):
         self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Take in all that can be audited now, each with when its newest late copy was, milliseconds since 1970 UTC."""
+        """Note all partitions that can be audited now.
+
+        Each comes with the time of its newest late copy, in ms since 1970 UTC.
+        """
         if not self._delay_s:
             return
         self._copied = dict(copied)
@@ -204,7 +214,7 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those with copies that are still late wait for the next audit."""
+        """Note that partitions were audited; those with copies that are still late wait for the next audit."""
         undecided = super().audited(places, report)
         self._copied = {place: at_ms for place, at_ms in self._copied.items() if place in self._known}
         self.observe(self._copied)
@@ -212,9 +222,9 @@ class Copied(AuditQueue):
 
 
 class Doubted(AuditQueue):
-    """Which partitions wait for an audit, since a spot check has found something there.
+    """Which partitions wait for an audit because a spot check has found something there.
 
-    A partition that has had a verdict is not audited again within `AGAIN_S`, for what is wrong stays so until somebody
+    A partition that has had a verdict is not audited again within `AGAIN_S`: what is wrong stays wrong until somebody
     repairs it.
     """
 
@@ -222,13 +232,13 @@ class Doubted(AuditQueue):
         super().__init__(0.0, clock)
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Take in what is in doubt."""
+        """Have partitions that are in doubt wait for an audit."""
         for place in places:
             one = self._of(place)
             one.due = self._clock() if one.due is None else one.due
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those that had no verdict wait for the next audit."""
+        """Note that partitions were audited; those that had no verdict wait for the next audit."""
         undecided = super().audited(places, report)
         self.add(undecided)
         return undecided

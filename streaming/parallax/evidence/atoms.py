@@ -1,4 +1,4 @@
-"""The atoms of evidence: what was seen, of whom, in which log."""
+"""The atoms of evidence: what was seen, on which broker, and in which log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER = 1 << 62
 
 
 class End(StrEnum):
-    """How a transaction ended, or that it has not."""
+    """How a transaction ended; OPEN where it has not."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -37,12 +37,12 @@ class Fact:
 
     Attributes:
         place: where it lies.
-        producer: its producer's id; `UNKNOWN` for a record of none.
-        transactional: a record is part of a transaction; False of an end marker.
-        end: COMMIT or ABORT of an end marker, None of a record.
-        key: of a record, in any form that compares.
-        value: of a record, in any form that compares (a hash); None in a tombstone.
-        producer_epoch: its producer's epoch; `UNKNOWN` for a record of none.
+        producer: its producer's id; `UNKNOWN` for a record without one.
+        transactional: whether a record is part of a transaction; False for an end marker.
+        end: COMMIT or ABORT for an end marker, None for a record.
+        key: a record's key, in any form that compares.
+        value: a record's value, in any form that compares (a hash); None for a tombstone.
+        producer_epoch: its producer's epoch; `UNKNOWN` for a record without one, or where it was not seen.
     """
 
     place: Place
@@ -55,13 +55,13 @@ class Fact:
 
     @property
     def offset(self) -> int:
-        """The offset of its place."""
+        """The offset of the fact's place."""
         return self.place.offset
 
     def joined(self, other: Fact) -> Fact | None:
-        """The fuller of two tellings of one place; None where they contradict each other.
+        """The fuller of two sightings of one place; None where they contradict each other.
 
-        One without its producer's epoch leaves open whether its producer wrote it in a transaction, too.
+        A sighting without the producer's epoch does not say either whether the record is part of a transaction.
         """
         full, part = (self, other) if self.producer_epoch != UNKNOWN else (other, self)
         if part.producer_epoch == UNKNOWN:
@@ -70,34 +70,41 @@ class Fact:
 
 
 class EpochEnd(NamedTuple):
-    """A broker's answer to where an epoch ends in its log (``LeaderEpochFileCache.endOffsetFor``).
+    """A broker's answer to the question where an epoch ends in its log (``LeaderEpochFileCache.endOffsetFor``).
 
-    The largest epoch of its log that is no newer than the one asked about, and the offset at which the next one begins.
+    Attributes:
+        epoch: the largest epoch of its log that is not newer than the one asked about.
+        end: the offset at which the next epoch begins.
     """
 
     epoch: int
     end: int
 
     def reaches(self, upto: int, epoch: int) -> bool:
-        """Whether a log that answers so is still the one that was read up to an offset in an epoch."""
+        """Whether a log that answers so is still the one that was read up to ``upto`` in ``epoch``."""
         return self.epoch == epoch and self.end >= upto
 
 
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
-    """Whether a log is seen to have an entry of an epoch itself, by its answers about that one and the one before.
+    """Whether a log has an entry for an epoch itself, judged by its answers about that epoch and the one before.
 
-    A log that begins with a newer epoch answers of each older one as if it had that (`LeaderEpochFileCache`): it is a
-    copy of one whose first epochs had been cleaned. A log that has it names a lower end for the epoch before. Of an
-    epoch without one before, its own answer counts.
+    An answer alone does not show it. A log that begins with a newer epoch echoes each older epoch that it is asked
+    about (`LeaderEpochFileCache`). Such a log is a copy of one whose first epochs had been cleaned. A log that does
+    have the entry names a lower end for the epoch before. Where nobody asked about the epoch before, the answer about
+    the epoch itself counts.
     """
     end, before = ends.get(epoch), ends.get(epoch - 1)
     return end is not None and end.epoch == epoch and (before is None or before.end < end.end)
 
 
 class Reading(NamedTuple):
-    """A replica was read from one offset to another, without a hole, at a time.
+    """At a time, a replica was read from one offset to another, without a hole.
 
-    ``epoch`` is that of the last batch below ``end``; `UNKNOWN` where no batch was there.
+    Attributes:
+        start: the first offset.
+        end: the offset behind the last.
+        at: when, in ms.
+        epoch: the leader epoch of the last batch below ``end``; `UNKNOWN` where no batch was there.
     """
 
     start: int
@@ -107,7 +114,13 @@ class Reading(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a replica showed a record's transaction to have ended, when it had been read up to ``upto`` in ``epoch``."""
+    """How a replica showed a record's transaction to have ended.
+
+    Attributes:
+        end: the outcome that it showed.
+        upto: up to which offset the replica had been read.
+        epoch: the leader epoch there.
+    """
 
     end: End
     upto: int
@@ -117,8 +130,8 @@ class Ended(NamedTuple):
 class Stable(NamedTuple):
     """A replica's last stable offset (LSO), with its log start and its high watermark.
 
-    All transactions that began between the log start and the LSO had ended below the high watermark.
-    ``epoch`` is that of the last batch below the high watermark.
+    All transactions that began between the log start and the LSO had ended below the high watermark. ``epoch`` is the
+    leader epoch of the last batch below the high watermark.
     """
 
     log_start: int
@@ -129,32 +142,33 @@ class Stable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one replica shows at one moment to a client that asks for everything, or for a part.
+    """What one replica shows, at one moment, to a client that asks for everything or for a part.
 
-    A part says nothing of what was not asked for: that it does not hold a fact is no absence (`lacks`).
+    A look at a part says nothing about what nobody asked for. A fact missing there is no absence (see `lacks`).
 
     Attributes:
-        broker: whose replica it is.
-        at: when it was asked.
+        broker: the broker whose replica it is.
+        at: when it was asked, in ms.
         log_start: its log start offset.
-        high_watermark: its own; no client is shown more.
+        high_watermark: its own high watermark; no client is shown more.
         last_stable: its own last stable offset (LSO).
         log_end: its log end offset.
-        open: by producer, where the transaction begins that it holds open; None: nobody asked, and it may hold some.
+        open: by producer, the first offset of the transaction that it holds open; None: nobody asked, and it may hold
+            some.
         facts: what it holds from the log start to the high watermark.
-        outcomes: of transactional records below the LSO, what its read_committed consumers make of them.
-        listed: the producers and first offsets of its aborted transactions.
-        tops: last offset and epoch of each batch below the high watermark, rising; of batches without records too.
-        ends: its answers to where epochs end, by the epoch asked about; None: it knows no epoch as new.
-        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` of an empty log. Of a log that
-            was asked for a part and does not lead, a lower bound.
-        asked: the offsets that were asked for; None: all from the log start to the high watermark. Of a part, ``tops``
-            says only that the log holds that epoch at the offset or beyond.
-        keys: the keys of which the newest record that read_committed consumers are given was asked for; None: all, and
-            of read_uncommitted consumers as well.
-        entries: of the epochs that were asked about, those that the log is seen to have an entry of, where ``ends``
-            does not say it.
-        has_grown: its log had grown when its open transactions had been listed.
+        outcomes: for transactional records below the LSO, the outcome that it gives read_committed consumers.
+        listed: producer and first offset of each of its aborted transactions.
+        tops: last offset and epoch of each batch below the high watermark, rising; batches without records are
+            included.
+        ends: its answers to where epochs end, by the epoch asked about; None: its log has not reached that epoch.
+        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` for an empty log. A lower
+            bound where a replica that does not lead was asked for a part.
+        asked: the offsets that were asked for; None: all from the log start to the high watermark. In a look at a part,
+            ``tops`` says only that the log holds that epoch at the offset or beyond.
+        keys: keys whose newest record for read_committed consumers was asked for; None: all keys, and for
+            read_uncommitted consumers as well.
+        entries: epochs that were asked about and that the log has an entry for, where ``ends`` does not show it.
+        has_grown: whether its log had grown by the time its open transactions had been listed.
     """
 
     broker: int
@@ -177,41 +191,46 @@ class Look:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was asked for everything."""
+        """Whether the replica was asked for everything."""
         return self.asked is None
 
     def lacks(self, place: Place) -> bool:
-        """Whether it was asked for what lies at a place, and does not hold that."""
+        """Whether the replica was asked what lies at a place, and does not hold it."""
         return (self.asked is None or place.offset in self.asked) and place not in self.facts
 
     def has_ended(self, producer: int, offset: int) -> bool | None:
-        """Whether it has ended the transaction of a record that it holds or held; None: nobody asked.
+        """Whether the replica has ended the transaction of a record; None: nobody asked.
 
-        It has where it lists none of the producer that begins there or below, or shows the record's outcome.
+        The replica holds the record or has held it. It has ended the transaction if it lists none of this producer as
+        open that begins at ``offset`` or below. Where its list was not asked for, an offset below its LSO says the
+        same.
         """
         if self.open is None:
             return True if offset < self.last_stable else None
         return self.open.get(producer, offset + 1) > offset
 
     def tells_of(self, key: Hashable) -> bool:
-        """Whether it says what its read_committed consumers are given of a key."""
+        """Whether the look says which record of a key the replica gives read_committed consumers."""
         return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the first batch that it holds at an offset or beyond; `UNKNOWN` where there is none."""
+        """The epoch of the first batch at an offset or beyond; `UNKNOWN` where there is none."""
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether its log is seen to have an entry of an epoch itself; of the first one, only a batch says so."""
+        """Whether the replica's log was seen to have an entry for an epoch itself.
+
+        The log's first epoch is known by a batch alone.
+        """
         if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch or epoch in self.entries:
             return True
         return epoch - 1 in self.ends and has_entry(self.ends, epoch)
 
     def goes_on(self, upto: int, epoch: int) -> bool:
-        """Whether its log is still the one that was read up to an offset in an epoch.
+        """Whether the replica's log is still the log that was read up to an offset in an epoch.
 
-        It is where the log knows that epoch, and holds it up to there. Where it was not asked about that epoch, it is
-        taken for another log.
+        It is if the log has that epoch and holds it up to there. A log that was not asked about the epoch counts as
+        another log.
         """
         if epoch < 0 or upto > self.log_end:
             return False

@@ -1,4 +1,7 @@
-"""All evidence of one partition, in one store: rows of readers and answers of probes enter by the same methods."""
+"""All evidence about one partition, in one store.
+
+Rows from readers and answers from probes enter by the same methods.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from parallax.model import UNKNOWN
 
 
 class Timely(NamedTuple):
-    """Offsets that were read in time, from the first to the second without that, in a log of an epoch there."""
+    """Offsets that were read in time, from ``start`` up to ``end``, which is left out.
+
+    ``epoch`` is the leader epoch of the log there.
+    """
 
     start: int
     end: int
@@ -25,27 +31,27 @@ class Timely(NamedTuple):
 class Ledger:
     """The evidence about one partition.
 
-    It only grows, but for one thing: when a replica's log is replaced, what only that log could say is dropped
-    (`replaced`). Facts, and the readings by which something would have been seen, stay; `Lineage` says what they are
-    worth.
+    It only grows, with one exception: when a replica's log is replaced, `replaced` drops what only that log could say.
+    Facts stay, as do the readings that would have shown something. `Lineage` says what they are worth.
 
     Attributes:
-        retention: ``delete.retention.ms`` of the topic; the lowest value that it had.
+        retention: the topic's ``delete.retention.ms``, in ms; the lowest value that it had.
         facts: what was shown, by place.
-        at: the epochs in which something was shown at an offset.
+        at: by offset, the epochs in which something was shown there.
         holders: by place, the brokers whose present log was read to hold it.
-        unlike: places of which two contents were shown.
-        outcomes: by broker and place, how it showed the record's transaction to have ended.
+        unlike: places where two contents were shown.
+        outcomes: by broker and place, how the broker showed the record's transaction to have ended.
         begun: by broker, the places of transactional records that it was read to show, and when.
-        readings: of whichever replica, those that `timely` has not taken in yet.
+        readings: readings of any replica that `timely` has not taken in yet.
         own: by broker, the readings of its present log.
-        written: rising (time, high watermark of the leader): nothing beyond that had been cleaned by then.
+        written: rising pairs (time, the leader's high watermark): nothing beyond that had been cleaned by then.
         stable: what last stable offsets said.
         epoch_ends: by epoch, where leaders said that it ends in their logs, with the last place of each such log.
-        held_open: by broker and (producer, first offset): up to which (high watermark, epoch) it held that open.
-        elsewhere: by producer and its epoch in an end marker that was read in another partition, the type of that.
-        log_starts: by broker, the log start offset that it told last.
-        head: the lowest log start of a log that held anything.
+        held_open: by broker and (producer, first offset), up to which (high watermark, epoch) the broker held that
+            transaction open.
+        elsewhere: type of the end markers that were read in other partitions, by their producer and its epoch.
+        log_starts: by broker, the log start offset that it reported last.
+        head: the lowest log start of any log that held anything.
     """
 
     retention: int
@@ -67,7 +73,7 @@ class Ledger:
     head: int | None = None
 
     def fact(self, fact: Fact, broker: int, at: int) -> None:
-        """A broker was read to show a fact at a time."""
+        """Record that a broker was read to show a fact at a time."""
         known = self.facts.setdefault(fact.place, fact)
         if (joined := known.joined(fact)) is not None:
             self.facts[fact.place] = joined
@@ -79,36 +85,39 @@ class Ledger:
             self.begun[broker][fact.place] = at
 
     def read(self, broker: int, reading: Reading) -> None:
-        """A broker was read from one offset to another."""
+        """Record that a broker was read from one offset to another."""
         if reading.end > reading.start:
             self.readings.append(reading)
             self.own[broker].append(reading)
 
     def ended(self, broker: int, place: Place, ended: Ended) -> None:
-        """A broker showed its read_committed consumers a record as one of a transaction that ended so."""
+        """Record how a broker showed the transaction of a record to have ended to its read_committed consumers."""
         self.outcomes[broker][place] = ended
 
     def led(self, at: int, high_watermark: int) -> None:
-        """The leader told its high watermark at a time."""
+        """Record the high watermark that the leader reported at a time."""
         self.written.append((at, max(high_watermark, self.written[-1][1]) if self.written else high_watermark))
 
     def is_stable(self, stable: Stable) -> None:
-        """A replica told its last stable offset."""
+        """Record a last stable offset that a replica reported."""
         if stable.epoch >= 0 and stable.high_watermark > 0:
             self.stable.add(stable)
 
     def started(self, broker: int, log_start: int, log_end: int) -> None:
-        """A broker told where its log begins and ends."""
+        """Record where a broker said that its log begins and ends."""
         self.log_starts[broker] = log_start
         if log_end > log_start:
             self.begun_below(log_start + 1)
 
     def begun_below(self, offset: int) -> None:
-        """Some log was seen to begin below an offset, and to hold anything."""
+        """Record that some log began below an offset, and held something."""
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
-        """Take in all that a look at one replica says; of a part of it, the facts and where the log begins."""
+        """Take in all that a look at one replica says.
+
+        From a look at a part, only the facts and the beginning of the log are taken.
+        """
         for fact in look.facts.values():
             self.fact(fact, look.broker, look.at)
         self.started(look.broker, look.log_start, look.log_end)
@@ -138,15 +147,15 @@ class Ledger:
                     self.epoch_ends[epoch].add((found.end, look.tops[-1]))
 
     def part(self, keys: Collection[Hashable], producers: Collection[int], offsets: Collection[int]) -> Ledger:
-        """What is known of some keys, with the transactions that have written them, of some producers and offsets.
+        """A ledger with what is known about some keys, producers and offsets alone.
 
-        What lies elsewhere becomes room, where nobody read in time. Of each epoch the lowest fact and the highest stay
-        as well: they tell whether something of it was cut.
+        It keeps the transactions that wrote those keys. What lies elsewhere becomes room where nobody read in time. The
+        lowest and the highest fact of each epoch stay as well: they show whether anything of the epoch was truncated.
 
         Args:
-            keys: whose records are kept, and all of the producers of these.
-            producers: of whom all is kept.
-            offsets: at which all is kept.
+            keys: keys whose records are kept, with everything that the writers of these records wrote in transactions.
+            producers: producers of whom everything is kept.
+            offsets: offsets at which everything is kept.
         """
         writers = {f.producer for f in self.facts.values() if f.transactional and f.end is None and f.key in keys}
         writers |= {*producers} - {UNKNOWN}
@@ -180,13 +189,17 @@ class Ledger:
         return found
 
     def seen_whole(self, span: Timely) -> None:
-        """Somebody has seen all that was written of a span, in a log of that epoch: nothing came and went unseen."""
+        """Record that somebody has seen all that was written in a span, in a log of that epoch.
+
+        Nothing came and went unseen there.
+        """
         self._timely[span.epoch].append((span.start, span.end))
 
     def timely(self) -> list[Timely]:
-        """What was read of any replica before a cleaner can have removed what nobody supersedes.
+        """What was read of any replica before a cleaner can have removed what no later record supersedes.
 
-        A reading does not change once the leader has told its high watermark at a later time, and is taken in for good.
+        A reading's result is final once the leader has reported its high watermark at a later time. It is then kept for
+        good.
         """
         told = self.written[-1][0] if self.written else -1
         past = [reading for reading in self.readings if reading.at < told]
@@ -197,7 +210,7 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """The same, of a broker's present log alone."""
+        """What was read in time (see `timely`) from a broker's present log alone."""
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:
@@ -207,17 +220,20 @@ class Ledger:
                 yield Timely(max(reading.start, low), reading.end, reading.epoch)
 
     def cleaned_to(self, at: int) -> int | None:
-        """Up to where cleaners can have removed tombstones and end markers by a time; None where nothing says."""
+        """The offset up to which cleaners can have removed tombstones and end markers by a time.
+
+        None where nothing says how far.
+        """
         first = bisect_left(self.written, at - self.retention, key=itemgetter(0))
         return self.written[first][1] if first < len(self.written) and self.written[first][0] <= at else None
 
     def replaced(self, broker: int, start: int = 0, epoch: int = NEVER) -> None:
-        """A broker's log is another one from an offset on.
+        """Drop what a broker's log had said from an offset on, where another log has taken its place.
 
         Args:
-            broker: whose.
-            start: what lies below may be the same still; 0: nothing is.
-            epoch: in which the log was read that is gone; what was seen in a newer one is of the log that is there.
+            broker: the broker whose log was replaced.
+            start: what lies below may still be the same; 0: nothing is.
+            epoch: the epoch in which the old log was read; what was seen in a newer one is of the present log.
         """
         self.outcomes[broker] = {
             place: kept
@@ -234,7 +250,10 @@ class Ledger:
                 holders.discard(broker)
 
     def _left(self, broker: int, place: Place, ended: Ended, start: int, epoch: int) -> Ended | None:
-        """What is left of an outcome that a log showed before it was cut: it stands if its end lies below the cut."""
+        """What is left of an outcome that a log showed before it was truncated.
+
+        The outcome stays if its end lies below the truncation.
+        """
         if ended.epoch > epoch or ended.upto <= start:
             return ended if ended.epoch > epoch or place.offset < start else None
         if place.offset >= start:
@@ -244,7 +263,7 @@ class Ledger:
         return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None
 
     def ends_behind(self, broker: int, producer: int, offset: int) -> list[Place]:
-        """The end markers of a producer that a broker's log was read to hold above an offset."""
+        """The end markers of a producer, above an offset, that a broker's log was read to hold."""
         return [
             place
             for place, holders in self.holders.items()

@@ -1,4 +1,7 @@
-"""Which places are of the log that stands: the one definition, for all that asks whether a log is still the same."""
+"""Which places are of the current log.
+
+This is the one definition for every question whether a log is still the same.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +13,32 @@ from parallax.evidence.log import Belongs
 
 
 class Lineage:
-    """The log that stands is that of the leader, and of those in sync with it up to their high watermark.
+    """Whether a place is of the current log, by all evidence and one look at the replicas.
+
+    The current log is that of the leader, and of the replicas in sync with it up to their high watermark.
 
     What decides, in this order:
 
-    1. A newer record was shown at the offset, whose epoch the leader's log holds there or beyond: another leader wrote
-       there: *no*.
-    2. The leader holds a batch at the place's offset or beyond in the place's epoch: the place is in its log, for two
-       logs that hold one place are alike below it (KIP-101): *yes*.
-    3. The leader was not asked about the epoch, or leads in an older one: *perhaps*. It holds an older epoch at the
-       offset or beyond, or says that the next epoch begins at the offset or below: *no*, as in 1.
-    4. The leader's log is not seen to have an entry of the epoch: *perhaps*. It may be a copy of a log of which the
+    1. A newer record was shown at the offset, and the leader's log holds its epoch there or beyond: *no*. Another
+       leader wrote there.
+    2. The leader holds a batch of the place's epoch at its offset or beyond: *yes*. Two logs that hold one place are
+       alike below it (KIP-101).
+    3. The leader was not asked about the epoch, or leads in an older one: *perhaps*. The leader holds an older epoch at
+       the offset or beyond, or says that the next epoch begins at the offset or below: *no*, as in 1.
+    4. The leader's log was not seen to have an entry for the epoch: *perhaps*. It may be a copy of a log where the
        epoch's records had been cleaned, or of one that was elected without them.
-    5. One in sync holds that epoch there or beyond: *yes*.
+    5. A replica in sync holds the epoch at the offset or beyond: *yes*.
     6. Some replica was not asked: *perhaps*. A copy of a cleaned log names the first batch that is left as the
-       beginning of an epoch, which is too high; who copied earlier knows better.
-    7. Nothing is known to have been cut from that epoch on: *yes*; else *perhaps*.
+       beginning of an epoch, which is too high. A replica that copied earlier knows better.
+    7. Nothing from that epoch on is known to have been truncated: *yes*; otherwise *perhaps*.
 
-    Where it may be mistaken: a log that was truncated to where such a copy says that an epoch begins keeps below that
-    what an unclean election has cut (KIP-279 presumes logs without holes). If nobody was read in between, 5 and 7 take
-    that for a part of the log.
+    Where it may be mistaken: such a copy names too high a beginning of an epoch, and a log is truncated to it. Below
+    that, the log keeps what an unclean election has removed (KIP-279 presumes logs without holes). If nobody was read
+    in between, 5 and 7 take that for a part of the current log.
 
-    Example: 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record is void.
+    Example: broker 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record is void.
     Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The record at (7, 3)
-    may be cleaned there; it stands, unless something of epoch 3 is known to be cut.
+    may have been cleaned there. It counts, unless something of epoch 3 is known to be truncated.
     """
 
     def __init__(
@@ -43,9 +48,9 @@ class Lineage:
 
         Args:
             ledger: all evidence.
-            looks: what was just seen of the replicas that answered.
-            leader: broker that leads.
-            in_sync: brokers in sync with it, itself or not.
+            looks: by broker, what was just seen of the replicas that answered.
+            leader: the broker that leads.
+            in_sync: the brokers in sync with it, with or without itself.
             replicas: the partition's assignment.
         """
         self._ledger = ledger
@@ -55,7 +60,7 @@ class Lineage:
         self.leader_tops = _tops([self._leader] if self._leader is not None else [])
         """By epoch: the last offset at which the leader's log holds a batch of it."""
         self.tops = _tops(self._standing)
-        """The same, of any log that stands."""
+        """The same, of any replica whose log is the current one."""
         self._ends: dict[int, int | None] = {}
         self._read_in = frozenset(
             {place.epoch for place, holders in ledger.holders.items() if leader in holders}
@@ -64,19 +69,19 @@ class Lineage:
         self._known: dict[Place, Belongs] = {}
         self._entries: dict[int, bool] = {}
         self.cut_epochs = frozenset(place.epoch for place in ledger.facts if self._is_cut(place))
-        """The epochs of which something that was shown is not of the log that stands."""
+        """The epochs of which something was shown that is not of the current log."""
         self._trusted: dict[int, int] = {}
 
     def of(self, place: Place) -> Belongs:
-        """Whether a place is of the log that stands."""
+        """Whether a place is of the current log."""
         if place not in self._known:
             self._known[place] = self._of(place)
         return self._known[place]
 
     def stands_below(self, epoch: int) -> int:
-        """The lowest offset that is not surely of the log that stands, for a log that was read in an epoch.
+        """For a log that was read in an epoch, the lowest offset that is not surely of the current log.
 
-        What lies below, the log that was read there had in common with the one that stands.
+        Below that offset, the log that was read and the current log are the same.
         """
         if epoch not in self._trusted:
             steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}
@@ -87,7 +92,7 @@ class Lineage:
         return self._trusted[epoch]
 
     def _end(self, epoch: int) -> int | None:
-        """Where an epoch ends in the log that stands, at most; None: nobody says."""
+        """The highest offset at which an epoch can end in the current log; None: nobody says."""
         if epoch not in self._ends:
             self._ends[epoch] = self._asked(epoch)
         return self._ends[epoch]

@@ -1,8 +1,8 @@
 """Whether a log is still the one that was read, by its leader epochs: the one definition, for one log and for several.
 
-Leader epochs only grow along a log, one leader writes all that is of an epoch, and cleaning or copying a log leaves
-them as they are (KIP-101). So a log holds a place if it holds the place's epoch there or beyond, and it is another one
-if a newer epoch begins there or below.
+Leader epochs only grow along a log, and one leader writes all of an epoch. Cleaning or copying a log leaves epochs as
+they are (KIP-101). So a log holds a place if it holds the place's epoch there or beyond. It is another log if a newer
+epoch begins there or below.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parallax.evidence.atoms import Place
 
 
 class Belongs(StrEnum):
-    """Whether a place is of a log, or of the log that stands."""
+    """Whether a place is of a log, or of the current log."""
 
     YES = "yes"
     NO = "no"
@@ -26,15 +26,16 @@ class Belongs(StrEnum):
 class Log:
     """One replica's log, by what it says of its leader epochs.
 
-    Example: epoch 4 ends at 20 in a log that ends at 100. The place (20, 4) is none of it, another leader has written
+    Example: epoch 4 ends at 20 in a log that ends at 100. The place (20, 4) is not of this log: another leader wrote
     there. Counter-example: the log ends at 20 as well. It may only be behind.
 
     Attributes:
         end: its log end offset.
-        ends: by the epochs that it was asked about, up to where it is of that epoch or an older one; None: it has come
-            to no epoch as new.
-        entries: of those epochs, the ones that it has an entry of itself (`parallax.evidence.atoms.has_entry`).
-        held: places that it is seen to hold, or to hold the epoch of beyond.
+        ends: by the epoch asked about, the offset up to which the log is of that epoch or an older one; None: the log
+            has not reached that epoch.
+        entries: epochs among those asked about that the log has an entry for itself
+            (`parallax.evidence.atoms.has_entry`).
+        held: places that it was seen to hold, or beyond which it was seen to hold their epoch.
     """
 
     end: int
@@ -43,12 +44,13 @@ class Log:
     held: Collection[Place] = frozenset()
 
     def of(self, place: Place, *, at_its_word: bool = False) -> Belongs:
-        """Whether a place is of this log, though the cleaner may have taken what lay there.
+        """Whether a place is of this log, even if the cleaner may have taken what lay there.
 
         Args:
             place: where something was seen, in this log or another.
-            at_its_word: nobody may know better where the next epoch begins. A copy of a log whose first records of
-                that had been cleaned says an offset that is too high, so only a batch of the place's epoch counts else.
+            at_its_word: trust the log about where the next epoch begins, because nobody can know better. Otherwise only
+                a batch of the place's epoch counts: a copy of a log whose first records of the next epoch had been
+                cleaned names too high an offset.
         """
         if place.epoch not in self.ends:
             return Belongs.PERHAPS
@@ -62,16 +64,16 @@ class Log:
         return Belongs.YES if is_sure and place.epoch in self.entries else Belongs.PERHAPS
 
     def has_lost(self, place: Place) -> bool:
-        """Whether it holds a place no more that it was read to hold itself; False where it was not asked.
+        """Whether the log no longer holds a place that it was read to hold; False where it was not asked.
 
-        It had an entry of the epoch then, and has it still unless all of that was cut.
+        It had an entry for the epoch then. It still has that entry unless the whole epoch was truncated.
         """
         if place.epoch not in self.ends:
             return False
         return place.epoch not in self.entries or self.of(place) is Belongs.NO
 
     def has_come_to(self, epoch: int) -> bool:
-        """Whether it was asked about an epoch, and has come to that or a newer one."""
+        """Whether the log was asked about an epoch, and has reached that epoch or a newer one."""
         return self.ends.get(epoch) is not None
 
 
@@ -80,10 +82,10 @@ class Logs:
     """The logs of a partition's replicas, as far as they were asked.
 
     Attributes:
-        logs: by broker; those that did not answer are left out.
+        logs: by broker; brokers that did not answer are left out.
         leader: the broker that leads; `UNKNOWN` where nobody does.
         in_sync: the brokers in sync; empty where that is not known.
-        is_whole: all replicas answered.
+        is_whole: whether all replicas answered.
     """
 
     logs: Mapping[int, Log]
@@ -92,17 +94,19 @@ class Logs:
     is_whole: bool
 
     def of(self, place: Place, against: int, *, before: bool = False) -> Belongs:
-        """Whether a place is of the log that stands, where that would be held against a replica.
+        """Whether a place is of the current log, before that is held against a replica.
 
-        *No*: the log of that replica, or any that has come to an epoch as new, is another one there. It may have copied
-        that one when the first records of its newer epoch had been cleaned, so each that answers may know better.
-        *Yes*: the log of that replica, the leader's or one in sync is seen to hold it.
+        *No*: the log of this replica is another one at that place, or a log that has reached the epoch is. Each log
+        that answers may know better than the others. One may have copied when the first records of its newer epoch had
+        already been cleaned.
+
+        *Yes*: the log of this replica, of the leader or of a replica in sync is seen to hold the place.
 
         Args:
             place: where something was seen.
-            against: the broker that lacks it, or shows otherwise.
-            before: it was shown before any of these was asked. It was in the leader's log then, so that is another one
-                if it ends there or below.
+            against: the broker that lacks it, or shows something else.
+            before: whether it was shown before any of these logs was asked. The leader's log held it then, so a
+                leader's log that ends there or below is another one.
         """
         known = [log for log in self.logs.values() if log.has_come_to(place.epoch)]
         if any(log.of(place) is Belongs.NO for log in (self.logs[against], *known)):
@@ -116,7 +120,7 @@ class Logs:
     def counts(self, place: Place, against: int, *, before: bool = False) -> bool:
         """Whether what was seen at a place may be held against a replica; see `of`.
 
-        Where none says anything of its epochs, as brokers that are too old, what was shown counts.
+        It also counts where no log says anything of that epoch, as with brokers that are too old to say it.
         """
         match self.of(place, against, before=before):
             case Belongs.PERHAPS:
@@ -125,15 +129,15 @@ class Logs:
                 return belongs is Belongs.YES
 
     def all_hold(self, place: Place) -> bool:
-        """Whether every replica answered, and is seen to hold a place: their logs are one up to there."""
+        """Whether every replica answered and is seen to hold a place: their logs are one up to there."""
         return self.is_whole and all(log.of(place) is Belongs.YES for log in self.logs.values())
 
     def none_holds(self, place: Place) -> bool:
-        """Whether every log that answered is another one at a place."""
+        """Whether every log that answered is another one at a place, so that none holds the place."""
         return all(log.of(place) is Belongs.NO for log in self.logs.values())
 
     def leader_lacks(self, place: Place) -> bool:
-        """Whether the leader's log is another one at a place that was seen before it was asked."""
+        """Whether the leader's log is another one at a place that was seen before the leader was asked."""
         leading = self.logs.get(self.leader)
         return leading is not None and (leading.of(place) is Belongs.NO or self._leader_ends_below(place))
 

@@ -15,23 +15,23 @@ Span = tuple[int, int]
 
 
 class Room:
-    """The offsets at which a record or an end marker may have been that nobody was shown.
+    """The offsets at which there may have been a record or an end marker that nobody was shown.
 
-    There is no room where a fact that stands is, nor where a reading of the log that stands came *in time*. A cleaner
-    removes a tombstone, or the end marker of a transaction without records, ``delete.retention.ms`` after it has first
-    cleaned it (KIP-534), and it cleans below the high watermark only. So a reading is in time of all offsets that the
-    leader's high watermark had not passed ``delete.retention.ms`` earlier. A record that was superseded may go at once:
-    then what superseded it is there, further up.
+    There is no room where a fact of the current log is. There is none either where the current log was read *in time*.
+    A cleaner removes a tombstone, or the end marker of a transaction without records, ``delete.retention.ms`` after it
+    first cleaned it (KIP-534). It cleans below the high watermark only. So a reading is in time for all offsets that
+    the leader's high watermark had not passed ``delete.retention.ms`` earlier. A superseded record may go immediately;
+    what superseded it is then there, further up.
 
-    Example: the leader's high watermark was 5 at 1 s, broker 2 was read from 3 to 9 at 2 s, and the retention is 2 s:
-    there is no room from 5 on. Counter-example: with a retention of 0.5 s nothing says how far the log had been cleaned
-    by 1.5 s, and there is room wherever no fact is.
+    Example: the leader's high watermark was 5 at 1 s, broker 2 was read from 3 to 9 at 2 s, and the retention is 2 s.
+    There is no room from 5 on. Counter-example: with a retention of 0.5 s, nothing says how far the log had been
+    cleaned by 1.5 s. There is room wherever no fact is.
 
-    In a topic that is not compacted nothing may go, so readings say nothing: room is wherever no fact is.
+    In a topic that is not compacted nothing may go. So readings say nothing, and room is wherever no fact is.
     """
 
     def __init__(self, ledger: Ledger, lineage: Lineage, end: int, *, compacted: bool = True) -> None:
-        """Find the room below ``end``; what lies at it or beyond is room."""
+        """Find the room below ``end``; everything at ``end`` or beyond counts as room."""
         self.end = end
         sure = [(place.offset, place.offset + 1) for place in ledger.facts if self._is_sure(ledger, lineage, place)]
         timely = in_time(lineage, ledger.timely()) if compacted else []
@@ -62,7 +62,7 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """Where readings of the log that stands came by before a cleaner can have removed what nobody supersedes."""
+    """Where the current log was read before a cleaner can have removed what no later record supersedes."""
     found = []
     for start, end, epoch in timely:
         stands = lineage.stands_below(epoch) if epoch >= 0 else _if_uncut(lineage)
@@ -76,7 +76,7 @@ def _if_uncut(lineage: Lineage) -> int:
 
 
 def _without(whole: Span, parts: list[Span]) -> list[Span]:
-    """What of a span none of the parts covers."""
+    """The parts of a span that none of ``parts`` covers."""
     left, at = [], whole[0]
     for start, end in sorted(parts):
         if start > at and at < whole[1]:

@@ -1,4 +1,7 @@
-"""What all judging of one look shares: what stands, how transactions ended, how far cleaners may have come."""
+"""What all judging of one look shares.
+
+It holds the current log, how transactions ended, and how far cleaners may have come.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ class Partition:
         leader: the broker that leads.
         in_sync: the brokers in sync.
         replicas: the brokers of its assignment.
-        compacted: the topic's policy compacts.
-        deletes: records may be deleted from the head of the log, by the policy or on request.
-        unclean: a replica that is not in sync may come to lead, so that end markers may be lost by all.
+        compacted: whether the topic's policy compacts.
+        deletes: whether records may be deleted from the head of the log, by the policy or on request.
+        unclean: whether a replica that is not in sync may become leader, so that all replicas may lose end markers.
     """
 
     leader: int
@@ -39,13 +42,13 @@ class Partition:
 class Case:
     """One look at a partition with the evidence behind it.
 
-    The replicas are looked at one after another, under one leader; a look during which the leader changed says nothing.
+    The replicas are looked at one after another, under one leader. A look during which the leader changed says nothing.
 
     Attributes:
-        ledger: all evidence, that of the looks too.
+        ledger: all evidence, that of the looks included.
         partition: what the cluster says.
-        looks: by broker, what it shows; those that did not answer are left out.
-        latest_stable: the furthest LSO known by the end of the last look.
+        looks: by broker, what it shows; brokers that did not answer are left out.
+        latest_stable: the highest LSO known by the end of the last look.
     """
 
     ledger: Ledger
@@ -65,9 +68,9 @@ class Case:
         self.start = self._start()
         """What lies below may have been deleted; nothing is judged there."""
         self.facts: dict[int, Fact] = {}
-        """What stands, by offset."""
+        """The facts of the current log, by offset."""
         self.doubted: list[Fact] = []
-        """What perhaps stands."""
+        """The facts that perhaps are of the current log."""
         for place, fact in ledger.facts.items():
             belongs = self.lineage.of(place)
             if belongs is Belongs.PERHAPS or (belongs is Belongs.YES and place in ledger.unlike):
@@ -125,7 +128,7 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """The first end marker of a producer above an offset that a broker's present log was read to hold."""
+        """A producer's first end marker above an offset in a broker's present log; None: none was read there."""
         if self._ends is None:
             self._ends = defaultdict(list)
             for place, holders in self.ledger.holders.items():
@@ -135,9 +138,9 @@ class Case:
         return min((end for end in self._ends.get((broker, producer), ()) if end.offset > offset), default=None)
 
     def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
-        """Whether what a replica shows is the log that stands, up to an offset; False beyond its high watermark.
+        """Whether a replica shows the current log up to an offset; False beyond its high watermark.
 
-        What no consumer is shown may be the rest of a log that others have left behind.
+        What no consumer is shown may be the rest of a log that the other replicas have truncated.
         """
         if offset >= look.high_watermark:
             return False
@@ -149,7 +152,7 @@ class Case:
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:
-        """Where a replica's own readers came too late to see what its cleaner may have removed."""
+        """The spans that a replica's own readers passed too late to see what its cleaner may have removed."""
         ledger = self.ledger
         covered = in_time(self.lineage, ledger.timely_of(broker))
         left, at = list[Span](), 0

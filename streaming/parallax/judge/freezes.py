@@ -1,4 +1,7 @@
-"""Transactions that a replica holds open though they have ended: its read_committed consumers get no further."""
+"""Transactions that a replica holds open although they have ended.
+
+The replica's read_committed consumers do not get beyond them.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,18 @@ from parallax.model import UNKNOWN
 
 
 def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
-    """The verdicts about transactions that hang, and those of which nobody can say whether they do.
+    """The verdicts about transactions that hang on a replica, and those where nobody can say whether they do.
 
-    A transaction has ended if an end marker of its producer stands behind its first record. Without one, in a log of
-    which nothing was ever cut: if an LSO was told above its first record, by a log that ended where the replica's own
-    has come to (all below an LSO has ended below the high watermark); or if another replica in sync, all of which is
-    replicated, does not hold it open, and the replica has come as far.
+    A transaction has ended if an end marker of its producer lies behind its first record. Without an end marker, there
+    are two cases. Both need a compacted topic, in whose log nothing was ever truncated.
 
-    Example: 2 holds the transaction of 4 open, its high watermark is 9, and COMMIT was read at 7: 2 is wrong.
-    Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
+    - A log reported an LSO above the transaction's first record, and the accused's log reaches that log's high
+      watermark. Everything below an LSO has ended below the high watermark.
+    - Another replica in sync, whose log is replicated to its end, does not hold it open. The accused's log reaches as
+      far.
+
+    Example: broker 2 holds the transaction of offset 4 open, its high watermark is 9, and a COMMIT was read at 7:
+    broker 2 is wrong. Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
     """
     told = [
         stable
@@ -92,5 +98,5 @@ def _has_ended(case: Case, other: Look, look: Look, producer: int, first: int) -
         return False
     last, leads = other.log_end - 1, other.broker == case.partition.leader
     if leads and look.broker in case.partition.in_sync and look.log_end == look.high_watermark == other.log_end:
-        return True  # The leader's log is the one that stands, and the accused has all of it.
+        return True  # The leader's log is the current one, and the accused has all of it.
     return case.is_of_the_log_that_stands(other, last) and case.is_of_the_log_that_stands(look, last)

@@ -1,4 +1,4 @@
-"""One look at a partition, judged: the entry of the package."""
+"""Judges one look at a partition: the entry point of the package."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from parallax.model import IsolationLevel
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a look says.
+    """What the judge says of one look.
 
     Attributes:
         verdicts: what every world says.
         unsettled: keys that replicas differed about and agree on now.
         undecided: what no world decides, with what is missing.
-        differed: by key, the newest record of it when replicas differed about it last; for the next look.
-        worlds: of each key that was judged, how many choices it had.
+        differed: for the next look: by key, the offset of its newest record when replicas last differed about it.
+        worlds: for each key that was judged, how many choices it had.
         too_many: keys that have too many worlds.
-        right: by key, the brokers that are right about it in every world, for consumers of both isolation levels; where
-            the looks speak of read_committed consumers alone, for them.
+        right: by key, the brokers that are right about it in every world, for consumers of both isolation levels. Where
+            the looks speak of read_committed consumers alone, it is for them.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -45,10 +45,10 @@ def judge(case: Case, differed: Mapping[Hashable, int]) -> Judgement:
 
     Args:
         case: the look, with the evidence behind it.
-        differed: of the look before; empty where there was none.
+        differed: `Judgement.differed` of the look before; empty where there was none.
 
     Returns:
-        The judgement. Where nothing could be looked at it is empty, and ``differed`` is as it was.
+        The judgement. Where no replica could be looked at it is empty, and ``differed`` is unchanged.
     """
     return _Judging(case, differed).run()
 
@@ -98,7 +98,7 @@ class _Judging:
                 facts[fact.key] += [fact] if offset >= self.case.start else []
         for broker in self.case.looks:
             for key in self.case.shown(broker):
-                facts[key] += []  # One that replicas show is looked at, though nothing of it may stand.
+                facts[key] += []  # A key that replicas show is looked at, even with no record in the current log.
         for fact in self.case.doubted:
             if fact.end is None and fact.offset >= self.case.start:
                 doubted[fact.key].append(fact)

@@ -1,4 +1,4 @@
-"""The value of a key: which replicas show their consumers another one than every possible truth has."""
+"""The value of a key: which replicas show their consumers a value that no possible truth has."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord
 from parallax.model import IsolationLevel
 
 _IF_IT_STANDS = {False: (None, End.COMMIT), True: (None, End.COMMIT, End.ABORT)}
-"""How a record that perhaps stands ended, by whether it is transactional; None: it does not stand."""
+"""How a record that perhaps is of the current log ended, by whether it is transactional; None: it is not of that log.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """What one replica shows of the key at one isolation level: its records below a bound, newest first.
 
-    It ends with the newest one that the replica shows in every world: what is older, nobody gets.
+    The list ends with the newest record that the replica shows in every world: consumers get nothing older.
     """
 
     broker: int
@@ -42,9 +43,9 @@ class Judged:
     """What all worlds of a key say at one isolation level.
 
     Attributes:
-        proof: of who is wrong.
-        explained: an outcome explains the difference (`parallax.judge.worlds.Worlds`).
-        newest: the newest record of the key that stands, or perhaps does; -1: there is none.
+        proof: who is wrong, with all worlds.
+        explained: whether an outcome explains the difference (`parallax.judge.worlds.Worlds`).
+        newest: offset of the key's newest record that is, or perhaps is, of the current log; -1: there is none.
     """
 
     proof: Proof
@@ -55,21 +56,21 @@ class Judged:
 def judge(
     case: Case, key: Hashable, facts: Sequence[Fact], doubted: Sequence[Fact], level: IsolationLevel
 ) -> Judged | None:
-    """Hold what each replica shows of a key against all its worlds.
+    """Compare what each replica shows of a key with all the key's worlds.
 
-    A consumer that has read a replica to its end is to hold the value that the newest visible record below that end
-    gives. A replica that is still behind is not wrong about a key that is written again further up: the cleaner of the
-    log that it copies may have taken the record that it lacks.
+    A consumer that has read a replica to its end should hold the value of the newest visible record below that end. A
+    replica that is still behind is not wrong about a key that is written again further up. The cleaner of the log that
+    it copies may have taken the record that it lacks.
 
     Args:
         case: the look.
         key: the key.
-        facts: its records that stand, rising.
-        doubted: those that perhaps do.
-        level: of the consumers.
+        facts: the key's records of the current log, rising.
+        doubted: the key's records that perhaps are of the current log.
+        level: isolation level of the consumers.
 
     Returns:
-        None: there are too many worlds.
+        What the worlds say. None: there are too many worlds.
     """
     return _Key(case, key, facts, doubted, level).judged()
 
@@ -153,9 +154,10 @@ class _Key:
         return Judged(proof, worlds.explained, newest)
 
     def _may_have_taken_a_value(self, one: _Shown) -> bool:
-        """Whether a replica's cleaner may have taken a true value that nobody was shown: for one that was rolled back.
+        """Whether a replica's cleaner may have taken a true value that nobody was shown.
 
-        A cleaner goes by what the replica shows. A value that others have lost by a copy of it, too, is in no atom.
+        It may have where the replica shows a record as committed that was rolled back: a cleaner goes by what its
+        replica shows. No atom shows a value that the other replicas have lost as well, by copying from this one.
         """
         return self.is_committed and any(
             outcome is End.COMMIT
@@ -208,7 +210,10 @@ class _Key:
     # -- the component -------------------------------------------------------------------------------------------------
 
     def _that_matter(self) -> list[Fact]:
-        """The records that stand but for those that are superseded in every world, or aborted, and shown by nobody."""
+        """The key's records of the current log that can matter to a consumer.
+
+        Left out is what nobody shows and what is superseded in every world, or aborted.
+        """
         shown = {fact.place for one in self.shown for fact in one.records}
         doubted = {fact.offset for fact in self.doubted}
         hidden = (End.ABORT, End.OPEN) if self.is_committed else (End.ABORT,)

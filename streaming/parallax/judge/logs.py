@@ -11,19 +11,19 @@ from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 
 
 def records(case: Case) -> Iterator[Verdict | Undecided]:
-    """The verdicts about single offsets, and what nobody can say of one.
+    """The verdicts about single offsets, and the offsets where nobody can say.
 
-    - A replica that shows a record which is not of the log that stands is wrong if what is there is not alike. Where
-      nobody was shown what is there, one that is alike may have come and gone: that is unknown.
-    - Replicas that show two contents at one place (a disk changed bytes) differ. So do those that show two places at
-      one offset, if nobody can say which of the two stands.
-    - In a topic that is not compacted, a replica that lacks a record which stands, above its log start, is wrong,
-      unless the record was aborted.
+    - A replica that shows a record which is not of the current log is wrong, unless the current log's record is alike.
+      Where nobody was shown the current log's record, one that is alike may have come and gone: that is unknown.
+    - Replicas that show two contents at one place differ: a disk changed bytes. So do replicas that show two places at
+      one offset, if nobody can say which of the two is of the current log.
+    - In a topic that is not compacted, a replica is wrong if it lacks a record of the current log above its log start.
+      An aborted record is the exception.
 
-    A verdict is about the offset alone: what replicas show of the record's key is another matter, so it names none.
+    A verdict is about the offset alone, and names no key. What replicas show of the record's key is judged elsewhere.
 
-    Example: 3 shows (7, 2), the leader's log holds (7, 3): 3 is wrong. Counter-example: 3 shows nothing at 7 in a
-    compacted topic: its cleaner may have come by.
+    Example: broker 3 shows (7, 2), and the leader's log holds (7, 3): broker 3 is wrong. Counter-example: broker 3
+    shows nothing at 7 in a compacted topic. Its cleaner may have removed it.
     """
     for broker, look in case.looks.items():
         for place, fact in look.facts.items():
@@ -42,9 +42,9 @@ def records(case: Case) -> Iterator[Verdict | Undecided]:
 
 
 def _is_alike(fact: Fact, stands: Fact | None) -> bool:
-    """Whether what stands at a fact's offset is the same to consumers, written twice by two leaders.
+    """Whether the current log's fact at the same offset is the same to consumers, written twice by two leaders.
 
-    Consumers are shown a record's key and value, and not who wrote it; how it ended is a verdict of its own.
+    Consumers are shown a record's key and value, and not who wrote it. How it ended is a verdict of its own.
     """
     if stands is None or fact.end is not stands.end:
         return False
@@ -54,9 +54,9 @@ def _is_alike(fact: Fact, stands: Fact | None) -> bool:
 
 
 def _may_have_gone(case: Case, fact: Fact) -> bool:
-    """Whether a fact like this one may have stood at its offset, and be cleaned.
+    """Whether the current log may have held a fact like this one at its offset, until a cleaner removed it.
 
-    There is room for it, or it is a record that was superseded: then it may have gone before anybody came by.
+    It may where there is room for it. A record that was superseded may have gone before anybody read it.
     """
     if case.room.between(fact.offset - 1, fact.offset + 1):
         return True
@@ -87,7 +87,10 @@ def _unlike(case: Case) -> Iterator[Verdict]:
 
 
 def _lost(case: Case) -> Iterator[Verdict | Undecided]:
-    """Records that a replica lacks in a topic that is not compacted, unless they were aborted: nobody misses that."""
+    """Records that a replica lacks in a topic that is not compacted.
+
+    Aborted ones are left out, since nobody misses them.
+    """
     held = {broker: {place.offset for place in look.facts} for broker, look in case.looks.items()}
     for offset, fact in case.facts.items():
         if fact.end is not None:
@@ -116,12 +119,14 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
 
 
 def heads(case: Case) -> Iterator[Verdict]:
-    """The verdicts about logs that begin too high: nothing may be deleted, and another log held what they lack.
+    """The verdicts about logs that begin too high.
 
-    Right is who begins where the lowest log did. A log that holds nothing is neither: it begins at 0 until the first
-    fetch of its replica is answered.
+    Nothing may be deleted, and another log held what they lack. A replica whose log begins where the lowest log did is
+    right. A log that holds nothing is neither right nor wrong: it begins at 0 until the first fetch of its replica is
+    answered.
 
-    Example: compaction alone, 1 begins at 0, 2 at 40: 2 has lost its head. Counter-example: the policy deletes as well.
+    Example: the policy only compacts, broker 1 begins at 0, and broker 2 at 40. Broker 2 has lost its head.
+    Counter-example: the policy deletes as well.
     """
     head = case.ledger.head
     if case.partition.deletes or head is None or not case.partition.compacted:

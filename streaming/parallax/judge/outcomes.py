@@ -1,4 +1,4 @@
-"""How replicas ended transactions: which show their consumers another end than every possible truth has."""
+"""How replicas ended transactions: which of them show consumers an outcome that no possible truth has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdic
 
 
 class Statement(NamedTuple):
-    """How a replica ended a record's transaction; ``is_held``: it shows the record still."""
+    """How a replica ended a record's transaction; ``is_held``: whether it still shows the record."""
 
     end: End
     is_held: bool
@@ -26,13 +26,17 @@ class Statement(NamedTuple):
 class Outcomes:
     """All verdicts about the outcomes of a look.
 
-    A replica states an outcome by the record that it shows, by its list of aborted transactions, or by the end marker
-    that it holds next behind a record whose own end marker it never got. A statement counts while the log that made it
-    is the replica's still.
+    A replica states an outcome in one of three ways:
 
-    Example: all read the COMMIT at 7 directly behind the record at 6, and 2 lists the transaction as aborted: one
-    world, 2 is wrong. Counter-example: there is room between 5 and 7. An ABORT may have been there: in one world 2 is
-    wrong, in the other those that show the record as committed are.
+    - by the record that it shows;
+    - by its list of aborted transactions;
+    - by the next end marker that it holds behind a record whose own end marker it never got.
+
+    A statement counts as long as the replica still has the log that made it.
+
+    Example: all read the COMMIT at 7 directly behind the record at 6, and broker 2 lists the transaction as aborted.
+    There is one world, and 2 is wrong. Counter-example: there is room between 5 and 7, so an ABORT may have been there.
+    In one world 2 is wrong; in the other, the replicas that show the record as committed are wrong.
     """
 
     case: Case
@@ -88,10 +92,10 @@ class Outcomes:
             yield say(sides=proof.differing, past=len(held) < 2)
 
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
-        """The brokers that show the end marker itself of a group, and no record otherwise of it or from an offset on.
+        """The brokers that are surely right about how a group ended; empty where its end is not known.
 
-        Empty where its end is not known. Only they are surely right in it: another may show the true outcome by chance,
-        or hold no record of it but one that it shows otherwise.
+        They show the group's end marker itself. From ``offset`` or the group's first record on, they show no record of
+        the group's producer with another outcome. Any other replica may show the true outcome by chance.
         """
         if group.end is None or group.end_marker < 0:
             return NOBODY_ELSE
@@ -128,7 +132,7 @@ class Outcomes:
     # -- what replicas state -------------------------------------------------------------------------------------------
 
     def _statements(self) -> dict[int, dict[int, Statement]]:
-        """By offset of a record that stands, what each broker states."""
+        """By offset of a record of the current log, what each broker states."""
         case, stated = self.case, defaultdict[int, dict[int, Statement]](dict)
         for broker in sorted(case.partition.replicas & case.looks.keys()):
             look = case.looks[broker]
@@ -145,7 +149,7 @@ class Outcomes:
         return stated
 
     def _shown_before(self, broker: int, look: Look) -> Iterator[tuple[int, Statement]]:
-        """What a replica was read to make of records; of a whole look, that is among it."""
+        """The outcomes of records that a replica was read to show; those of a whole look are among them."""
         case = self.case
         for place, ended in case.ledger.outcomes.get(broker, {}).items():
             fact, is_held = case.facts.get(place.offset), place in look.facts
@@ -159,7 +163,7 @@ class Outcomes:
                 yield place.offset, Statement(ended.end, is_held)
 
     def _given_of_a_part(self, look: Look) -> Iterator[tuple[int, Statement]]:
-        """What a replica that was asked for a part makes of the records that it was asked for."""
+        """The outcomes that a replica which was asked for a part gives the records that it was asked for."""
         for place, end in () if look.is_whole else look.outcomes.items():
             if self.case.facts.get(place.offset) == look.facts[place] and place.offset < look.last_stable:
                 yield place.offset, Statement(end, is_held=True)
@@ -167,8 +171,8 @@ class Outcomes:
     def _may_be_empty(self, broker: int, look: Look, fact: Fact) -> bool:
         """Whether what a replica lists as aborted may be a batch that was empty when the replica got it.
 
-        A cleaner keeps the last batch of a producer without its records. Who copies that has never had the record, and
-        misleads nobody about it.
+        A cleaner keeps the last batch of a producer without its records. A replica that copies such a batch never had
+        the record, and misleads nobody about it.
         """
         if broker in self.case.ledger.holders[fact.place]:
             return False
@@ -178,14 +182,14 @@ class Outcomes:
         return held is not None and held not in look.facts
 
     def _holds_its_end(self, broker: int, look: Look, fact: Fact) -> bool:
-        """Whether a replica's log still holds what it was read to have ended a record's transaction by."""
+        """Whether a replica's log still holds the end marker by which it showed a transaction to have ended."""
         own = self.case.own_end(broker, fact.producer, fact.offset)
         if own is None or self.case.lineage.of(own) is not Belongs.YES:
             return False
         return look.goes_on(own.offset + 1, own.epoch) and look.last_stable > fact.offset
 
     def _its_end_was_cut(self, broker: int, fact: Fact) -> bool:
-        """Whether what a replica had ended a record's transaction by is not of the log that stands."""
+        """Whether the end marker by which a replica ended a record's transaction is not of the current log."""
         own = self.case.own_end(broker, fact.producer, fact.offset)
         return own is not None and self.case.lineage.of(own) is Belongs.NO
 
@@ -209,7 +213,7 @@ class Outcomes:
                     yield broker, offset, end
 
     def _by_the_next_held(self, broker: int, look: Look) -> Iterator[tuple[int, int, End]]:
-        """Records beyond a replica's LSO that it has ended by another marker than the first one that stands."""
+        """Records beyond a replica's LSO that it has ended by another marker than the first one of the current log."""
         if not look.is_whole:
             return  # It may hold one in between, for which nobody asked.
         for place, fact in look.facts.items():
@@ -230,10 +234,10 @@ class Outcomes:
         return self.case.transactions.first_end(record.producer, record.offset) not in (-1, marker.offset)
 
     def _missed(self, broker: int, look: Look) -> dict[int, int]:
-        """By offset of a record that a replica was read to hold, the end marker of it that the replica never got.
+        """For records that a replica was read to hold: by offset, the record's end marker, which the replica never got.
 
-        It was read to hold the record, and past the marker before the record can have been cleaned with it, and showed
-        none. Or it held the transaction open beyond the marker.
+        The replica was read past the marker before the record can have been cleaned with it, and it showed none. Or it
+        held the transaction open beyond the marker.
         """
         case, missed = self.case, dict[int, int]()
         for place, at in case.ledger.begun.get(broker, {}).items():

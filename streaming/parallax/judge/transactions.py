@@ -14,14 +14,14 @@ from parallax.model import UNKNOWN
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Records of one producer with no room for an end marker between them: of one transaction, or a part of one.
+    """Records of one producer with no room for an end marker between them: all or a part of one transaction.
 
     Attributes:
-        producer: its id.
-        offsets: of the records, rising.
-        options: how they may have ended; one of them is true.
-        end_marker: offset of the producer's first end marker behind them that is known; `UNKNOWN`: none is.
-        missing: where an end marker may lie that nobody was shown; empty where the end is known.
+        producer: the producer's id.
+        offsets: offsets of the records, rising.
+        options: how the records may have ended; one of these is true.
+        end_marker: offset of the producer's first known end marker behind the records; `UNKNOWN`: none is known.
+        missing: spans where an end marker may lie that nobody was shown; empty where the end is known.
     """
 
     producer: int
@@ -32,33 +32,36 @@ class Group:
 
     @property
     def end(self) -> End | None:
-        """How they ended; None where that is open."""
+        """How the records ended; None where that is open."""
         return self.options[0] if len(self.options) == 1 else None
 
 
 class Transactions:
     """The groups of all producers of a partition.
 
-    An end marker ends a group if it is the first of the producer behind it and there is no room for a lower one.
+    An end marker ends a group if it is the producer's first one behind the group, and there is no room for a lower one.
 
-    Example: record at 4, COMMIT at 7, and 5 and 6 were read in time: committed. Counter-example: nobody read 5 and 6 in
-    time. An ABORT may have been there, and the COMMIT end a later transaction: both ends are possible.
+    Example: a record is at 4, its COMMIT at 7, and 5 and 6 were read in time: it is committed. Counter-example: nobody
+    read 5 and 6 in time. An ABORT may have been there, and the COMMIT may end a later transaction: both ends are
+    possible.
 
-    Without an end marker behind, the records are open if the leader says so and there is room for none; if the leader
-    holds nothing open there, they have ended, and nobody knows how.
+    Without an end marker behind them, the records are open if the leader says so and there is no room for one. If the
+    leader holds nothing open there, they have ended, and nobody knows how.
 
-    *By name.* With transactions of version 2 (KIP-890) the coordinator raises the producer's epoch with each end, and
-    the end marker bears the new one. So a producer's records of an epoch are of one transaction, and the end marker of
-    the next epoch ends that and no other, in each partition that has a part in it. A producer is known to be of version
-    2 from the first COMMIT on that bears the epoch behind that of the records which it surely ends; a client does not
-    go back. An ABORT says nothing: of version 1 it bears a new epoch too where the coordinator fences the producer.
+    *By name.* With transactions of version 2 (KIP-890), the coordinator raises the producer's epoch with each end, and
+    the end marker bears the new epoch. So a producer's records of one epoch are of one transaction. The end marker of
+    the next epoch ends that transaction and no other, in each partition that has a part in it.
 
-    What another partition says rules out the contrary alone: here the end marker may not be written yet. Nothing is
-    known by name where an unclean election may have cut an end marker: the next one that this log holds then ends what
-    was open, whatever it is called.
+    A producer is of version 2 from its first COMMIT that bears the epoch after that of the records which it surely
+    ends. A client does not go back to version 1. An ABORT says nothing: in version 1 it also bears a new epoch where
+    the coordinator fences the producer.
 
-    Example: the producer is of version 2, record at 4 of its epoch 6, COMMIT of epoch 7 at 9, and nobody read 5 to 8:
-    committed. Counter-example: the COMMIT is of epoch 8. What ended epoch 6 nobody was shown.
+    What another partition says only rules out the contrary: the end marker of this partition may not be written yet.
+    Nothing is known by name where an unclean election may have removed an end marker. There, the next marker that this
+    log holds ends what was open, whatever its epoch.
+
+    Example: the producer is of version 2, a record of its epoch 6 is at 4, a COMMIT of epoch 7 at 9, and nobody read 5
+    to 8. The record is committed. Counter-example: the COMMIT is of epoch 8. Nobody was shown what ended epoch 6.
     """
 
     def __init__(
@@ -72,12 +75,12 @@ class Transactions:
         """Group the records.
 
         Args:
-            facts: those that stand, by offset.
-            doubted: offset and producer of end markers that perhaps stand.
+            facts: the facts of the current log, by offset.
+            doubted: by offset, the producer of each end marker that perhaps is of the current log.
             room: where something may have been unseen.
             leader: what the leader shows; None: it did not answer.
-            elsewhere: end markers of other partitions (`Ledger.elsewhere`); None: an unclean election may have cut some
-                of this one, and nothing is known by name.
+            elsewhere: end markers of other partitions (`Ledger.elsewhere`). None: an unclean election may have removed
+                some of this partition, and nothing is known by name.
         """
         self._room, self._doubted, self._leader = room, doubted, leader
         self.markers: dict[int, list[int]] = defaultdict(list)
@@ -105,7 +108,10 @@ class Transactions:
         return marks[at] if at < len(marks) else UNKNOWN
 
     def room_for_an_end(self, producer: int, low: int, high: int) -> bool:
-        """Whether an end marker of a producer that is not known to stand may lie between two offsets, both left out."""
+        """Whether an unknown end marker of a producer may lie between two offsets, both left out.
+
+        Unknown is a marker that nobody was shown, or that only perhaps is of the current log.
+        """
         return self._room.between(low, high) or any(
             low < offset < high and of == producer for offset, of in self._doubted.items()
         )
@@ -148,7 +154,7 @@ class Transactions:
     def _by_name(
         self, facts: Mapping[int, Fact], groups: list[Group], elsewhere: Mapping[tuple[int, int], End]
     ) -> Iterator[Group]:
-        """The groups, with the options left out that an end marker of their own name rules out."""
+        """The groups, without the options that an end marker of their own name rules out."""
         since = self._version_2_since(facts, groups)
         for group in groups:
             epochs = {facts[offset].producer_epoch for offset in group.offsets}

@@ -1,4 +1,4 @@
-"""Verdicts, and the proofs that they cannot be without."""
+"""Verdicts, and the proof that each must have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOBODY_ELSE = frozenset[int]()
 
 
 class UnprovenError(ValueError):
-    """A verdict says more than its proof implies: a mistake of the program."""
+    """A verdict says more than its proof implies: a fault of the program."""
 
 
 class About(StrEnum):
@@ -33,7 +33,7 @@ class World:
 
     Attributes:
         wrong: the brokers that show something else than this truth.
-        unsaid: brokers of which this world does not say whether they are right.
+        unsaid: the brokers where this truth does not say whether they are right.
     """
 
     wrong: frozenset[int]
@@ -47,9 +47,9 @@ class Proof:
     Attributes:
         worlds: the possible truths, without repetition; at least one.
         count: how many choices led to them.
-        judged: the brokers whose replicas were held against them.
+        judged: the brokers whose replicas were compared with the worlds.
         atoms: places of the facts by which replicas differ, rising.
-        missing: spans of offsets where an atom would remove worlds, rising.
+        missing: spans of offsets where one more atom would rule out worlds, rising.
     """
 
     worlds: tuple[World, ...]
@@ -72,7 +72,10 @@ class Proof:
         *,
         count: int | None = None,
     ) -> Proof:
-        """A proof from worlds that may repeat; ``count`` choices led to them, as many as they are if that is None."""
+        """A proof from worlds that may repeat.
+
+        ``count`` is how many choices led to them; None: as many as there are worlds.
+        """
         every = list(worlds)
         distinct, count = tuple(dict.fromkeys(every)), len(every) if count is None else count
         return cls(distinct, count, frozenset(judged), tuple(sorted(set(atoms))), tuple(sorted(set(missing))))
@@ -89,13 +92,16 @@ class Proof:
 
     @property
     def differing(self) -> frozenset[int]:
-        """The brokers of which, in every world, some are wrong besides those that always are; empty: there is none."""
+        """The brokers that differ: in every world at least one of them is wrong.
+
+        Brokers that are wrong in every world are not among them. Empty where some world has no other wrong broker.
+        """
         rest = [world.wrong - self.wrong for world in self.worlds]
         return frozenset().union(*rest) if all(rest) else frozenset()
 
     @property
     def unknown(self) -> frozenset[int]:
-        """The brokers that are wrong in some worlds and not in others, or of which some worlds do not speak."""
+        """The brokers that are neither wrong in every world nor surely right in every world."""
         return self.judged - self.wrong - self.right
 
 
@@ -105,16 +111,16 @@ class Verdict:
 
     Attributes:
         about: what it is about.
-        proof: what implies it.
+        proof: the proof that implies it.
         accused: the broker that is wrong; None: replicas differ, and nobody can be named.
-        sides: without an accused, the brokers of which one at least is wrong.
-        right: brokers that are right in it.
-        everywhere: all replicas of the partition are wrong in it.
-        past: the accused showed it, and holds the record no more.
-        key: of a verdict about a key, or of the record that it names.
+        sides: without an accused, the brokers of which at least one is wrong.
+        right: the brokers that are right in every world.
+        everywhere: whether all replicas of the partition are wrong.
+        past: whether the accused showed it once, and no longer holds the record.
+        key: the key that the verdict is about, or of the record that it names.
         offset: the record that it names.
-        producer: of the transaction.
-        end_marker: offset of the end marker that the transaction is known to end at, or above.
+        producer: producer of the transaction.
+        end_marker: offset of the end marker where the transaction is known to end, or above which it ends.
 
     Raises:
         UnprovenError: the proof does not imply it.
@@ -149,12 +155,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Replicas differed about a key, they agree now, and nothing says that what they agree on is right.
+    """A key that replicas differed about and agree on now, while nothing says that what they agree on is right.
 
     Attributes:
         key: the key.
-        since: offset of the newest record of the key when they differed last.
-        proof: of now; nobody is wrong in every world, and not everybody is right in every world.
+        since: offset of the key's newest record when the replicas last differed.
+        proof: the present proof: nobody is wrong in every world, and not everybody is right in every world.
     """
 
     key: Hashable
@@ -168,13 +174,13 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What no world decides about one replica, and what would.
+    """What the worlds do not decide about one replica, and what would decide it.
 
     Attributes:
         about: what it is about.
-        broker: whose replica.
-        key: of a key.
-        offset: of a record whose outcome is unknown.
+        broker: the broker whose replica it is.
+        key: the key, where it is about one.
+        offset: the record whose outcome is unknown.
         missing: spans of offsets where an atom would decide; never empty.
     """
 

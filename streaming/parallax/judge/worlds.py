@@ -1,7 +1,8 @@
-"""All worlds of one key at one isolation level: the choices that evidence leaves open, and who is wrong in each.
+"""All worlds of one key at one isolation level.
 
-A `Component` holds what matters to that, and nothing else: offsets, epochs and values count by their order alone. So
-keys that are alike, and one that is looked at again, have the same component, which is enumerated once.
+A world is one choice of what the evidence leaves open, and says which replicas are wrong in it. A `Component` holds
+what matters to that, and nothing else. Offsets, epochs and values count by their order alone. So keys that are alike
+have the same component, as has a key that is looked at again. Each component is enumerated once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ UNSEEN = -2
 
 
 class _State(IntEnum):
-    """What a consumer of one replica is, in one world."""
+    """How a consumer of one replica fares, in one world."""
 
     RIGHT = 0
     WRONG = 1
@@ -35,12 +36,12 @@ class _State(IntEnum):
 
 
 class Record(NamedTuple):
-    """A record of the key that stands.
+    """A record of the key that is of the current log.
 
     Attributes:
         place: where it lies.
         value: its value; None in a tombstone.
-        end: how it ended, COMMIT of a plain one; or the number of the choice that says so.
+        end: how its transaction ended, and COMMIT for a record of none; where that is open, the number of its choice.
     """
 
     place: Place
@@ -49,7 +50,10 @@ class Record(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """A record that perhaps is in the log: ``choices`` are how it ended if it is, and None."""
+    """A record that perhaps is in the log.
+
+    ``choices`` are the ways in which it may have ended, and None for the choice that it is not in the log.
+    """
 
     place: Place
     value: int | None
@@ -62,8 +66,8 @@ class ShownRecord(NamedTuple):
     Attributes:
         place: where it lies.
         value: its value; None in a tombstone.
-        transactional: it is part of a transaction.
-        outcome: what read_committed consumers are told of it; None: nothing, or it is of no transaction.
+        transactional: whether it is part of a transaction.
+        outcome: the outcome that read_committed consumers are given; None: none is given, or it is of no transaction.
     """
 
     place: Place
@@ -76,10 +80,10 @@ class Shown(NamedTuple):
     """What one replica shows of the key.
 
     Attributes:
-        broker: whose replica it is.
-        bound: where its consumers end.
-        records: below the bound, newest first.
-        lost_below: it has lost its head below this offset; -1: it has not.
+        broker: the broker whose replica it is.
+        bound: the offset where its consumers end.
+        records: the records below the bound, newest first.
+        lost_below: the replica has lost the head of its log below this offset; -1: it has not.
     """
 
     broker: int
@@ -92,10 +96,10 @@ class Component(NamedTuple):
     """What is known of a key at one isolation level.
 
     Attributes:
-        is_committed: consumers are read_committed.
-        records: those that stand, rising.
+        is_committed: whether consumers are read_committed.
+        records: the records of the current log, rising.
         options: by number of a choice, how the records of one group may have ended.
-        doubted: the records that perhaps stand.
+        doubted: the records that perhaps are of the current log.
         gaps: lowest offsets of the room in which a deletion would change who is wrong.
         shown: what each replica shows.
         full: how far cleaners may have come, at most.
@@ -116,10 +120,10 @@ class Worlds(NamedTuple):
     """The worlds of a component.
 
     Attributes:
-        distinct: without repetition; empty: at every offset two logs perhaps stand.
-        choices: how many can be.
-        explained: an outcome explains each. Without an unseen deletion, whoever is wrong in a world shows a record of
-            the key otherwise than that world ends it.
+        distinct: the worlds without repetition; empty where every choice puts two records at one offset.
+        choices: how many choices are possible.
+        explained: whether outcomes alone explain who is wrong. They do if in each world without an unseen deletion
+            every wrong broker shows a record of the key with an outcome other than that world's.
     """
 
     distinct: tuple[World, ...]
@@ -129,7 +133,7 @@ class Worlds(NamedTuple):
 
 @lru_cache(maxsize=REMEMBERED)
 def worlds_of(component: Component) -> Worlds | None:
-    """Enumerate the worlds of a component; None: there are too many."""
+    """Enumerate the worlds of a component; None where there are too many."""
     c = component
     doubted = [one.choices for one in c.doubted]
     choices: list[tuple[object, ...]] = [*c.options, *doubted, *([(False, True)] * len(c.gaps))]
@@ -156,10 +160,10 @@ class _Event(NamedTuple):
 
 
 def _world(c: Component, choice: Sequence[object]) -> tuple[World, frozenset[int]] | None:
-    """One choice: who is wrong in it, and who shows a record by another outcome; None: it cannot be.
+    """Who is wrong in one choice, and who shows a record with another outcome; None: this choice is impossible.
 
-    An unseen deletion may as well have been a value that all have lost: of who shows nothing, and would be right by
-    that deletion alone, the world does not say that it is.
+    An unseen deletion may as well have been a value that all replicas have lost. So the world does not call a replica
+    right that shows nothing and would be right by that deletion alone.
     """
     ends, chosen, is_there = choice[: len(c.options)], choice[len(c.options) :], choice[len(choice) - len(c.gaps) :]
     doubted = {one.place: end for one, end in zip(c.doubted, chosen, strict=False) if end is not None}
@@ -210,7 +214,7 @@ def _shows_another_outcome(c: Component, one: Shown, end_of: dict[Place, object]
 
 
 def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, object]) -> _State:
-    """How a consumer of a replica stands to the newest visible record of a world."""
+    """How what a consumer of a replica ends with compares to the newest visible record of a world."""
     if c.is_committed:
         got = next((record for record in one.records if record.outcome is not End.ABORT), None)
     else:
@@ -219,7 +223,7 @@ def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, ob
     if got is not None and got.place.offset < c.start:
         return _State.UNSAID  # It may be deleted with what lies below the furthest log start.
     if got is not None and got.place not in end_of:
-        # It is not of the log that stands. That the key is gone, or was written again, may be true all the same.
+        # It is not of the current log. That the key is gone, or was written again, may be true all the same.
         is_alike = best is not None and (got.place.offset, got.value) == (best.place.offset, best.value)
         return _State.UNSAID if is_alike or (got.value is None and is_deleted) else _State.WRONG
     if got is None and one.lost_below >= 0 and (best is None or best.place.offset < one.lost_below):

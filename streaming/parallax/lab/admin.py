@@ -1,7 +1,7 @@
 """What an operator does to a cluster: moves leaders and replicas, changes topics, loses a disk.
 
-By confluent_kafka's AdminClient; elections and reassignments, which it cannot do, by kafka-python's. Each function
-returns when the brokers' metadata show what was asked for.
+It uses confluent_kafka's AdminClient, and kafka-python's for elections and reassignments. Each function returns when
+the brokers' metadata show what was asked for.
 """
 
 from __future__ import annotations
@@ -53,17 +53,18 @@ _CHECKPOINTS = (
 def elect_leaders(
     cluster: Cluster, topic: str, partition: int = 0, *, broker: int | None = None, unclean: bool = False
 ) -> int:
-    """Have a partition's leader elected, and give its id.
+    """Have a partition's leader elected; returns its id.
 
     Args:
         cluster: the cluster.
         topic: name of the topic.
         partition: the partition.
-        broker: who is to lead. It becomes the preferred leader where it is not; an unclean election cannot choose.
+        broker: the broker that is to lead. It becomes the preferred leader where it is not; an unclean election cannot
+            choose.
         unclean: elect a live replica whether or not it is in sync, where none in sync is left.
 
     Raises:
-        LabError: the brokers refuse, or another leads after half a minute.
+        LabError: the brokers refuse, or another broker leads after half a minute.
     """
     if broker is not None and not unclean:
         _prefer(cluster, topic, partition, broker)
@@ -100,9 +101,9 @@ def _known(cluster: Cluster, topic: str, partition: int) -> list[int]:
 def reassign(
     cluster: Cluster, topic: str, partition: int = 0, *, replicas: Sequence[int], timeout: float = 60.0
 ) -> None:
-    """Move a partition to other brokers, the preferred leader first, and wait until all of them are in sync.
+    """Move a partition to other brokers, the preferred leader first, and wait until all are in sync.
 
-    A replica that is taken away is deleted from its broker's disk; one that is given back begins with an empty log.
+    A replica that is taken away is deleted from its broker's disk. One that is given back begins with an empty log.
 
     Raises:
         LabError: the brokers refuse, or the move takes longer than ``timeout`` seconds.
@@ -149,10 +150,10 @@ def lose_head(cluster: Cluster, broker: int, topic: str, partition: int = 0, *, 
         broker: its id.
         topic: the topic's name.
         partition: the partition's number.
-        segments: how many; others must be left.
+        segments: how many; at least one other must be left.
 
     Returns:
-        The offset that the log begins at now.
+        The offset at which the log begins now.
 
     Raises:
         LabError: the broker runs, or holds no more segments than that.
@@ -184,7 +185,7 @@ def _strike_out(checkpoint: Path, topic: str, partition: int) -> None:
 def set_topic_config(cluster: Cluster, topic: str, config: Mapping[str, str | None]) -> None:
     """Change settings of a topic; None goes back to the brokers' default.
 
-    Returns when every broker that runs knows of it.
+    It returns when every broker that runs knows of the change.
 
     Raises:
         LabError: the brokers refuse.
@@ -226,10 +227,10 @@ def _config_of(cluster: Cluster, resource: ConfigResource, what: str) -> dict[st
 
 
 def set_broker_config(cluster: Cluster, config: Mapping[str, str], *, brokers: Collection[int] | None = None) -> None:
-    """Change dynamic settings of brokers (all that run), over what their ``server.properties`` say.
+    """Change dynamic settings of brokers (all that run), which override their ``server.properties``.
 
-    Each broker is given a value of its own: librdkafka knows no resource with the empty name, which is how Kafka
-    spells the default of a whole cluster. Returns when every broker applies it.
+    Each broker is given its own value. Kafka has an empty resource name for the default of a whole cluster, which
+    librdkafka does not know. It returns when every broker applies the change.
 
     Raises:
         LabError: the brokers refuse.
@@ -261,7 +262,7 @@ def broker_config(cluster: Cluster, broker: int) -> dict[str, str]:
 
 
 def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: int) -> int:
-    """Delete what lies below an offset (DeleteRecords) and give the new log start of the leader.
+    """Delete what lies below an offset (DeleteRecords); returns the leader's new log start.
 
     The followers learn of it with their next fetches.
 
@@ -277,7 +278,7 @@ def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: 
 
 
 def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequence[int] | None = None) -> None:
-    """Give a topic ``count`` partitions in all; the new ones are led by the first of ``replicas`` (all brokers).
+    """Give a topic ``count`` partitions in all; the first of ``replicas`` leads the new ones (all brokers by default).
 
     Kafka wants as many replicas of the new partitions as the old ones have.
 
@@ -345,10 +346,12 @@ def recreate_topic(
 
 
 def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Commit a group's offsets by partition, as a consumer of it would. Kafka makes its topic of offsets at the first.
+    """Commit a group's offsets by partition, as one of its consumers would.
+
+    The first commit makes Kafka's topic of offsets.
 
     Raises:
-        LabError: the group's coordinator does not take them within half a minute.
+        LabError: the group's coordinator does not accept them within half a minute.
     """
     wanted = {KafkaPythonPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
 

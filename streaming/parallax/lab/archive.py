@@ -1,6 +1,6 @@
-"""A class-data archive of the broker, so that brokers start with a good third less of processor time (JEP 350).
+"""A class-data archive of the broker, which saves a good third of processor time at the start (JEP 350).
 
-A lab starts four brokers in a minute, on machines that have other things to do; most of a start is loading classes.
+Most of a start is loading classes. A lab starts four brokers in a minute, on machines that have other things to do.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from parallax.lab.waiting import until
 
 
 def archive_options(java: Java, jars: Path, version: str, progress: Progress) -> list[str]:
-    """The JVM's options that make it use the archive, which is made when it is not there yet (some 10 s, once).
+    """The JVM's options that make it use the archive, which is made where it does not exist yet.
 
-    The JVM itself checks that an archive fits it and the jars, and does without one that does not. Where none can be
-    made (a JVM without the feature), an empty file remembers that, and brokers start as they would.
+    Making it takes some 10 s, once. The JVM itself checks that an archive fits it and the jars, and ignores one that
+    does not. Where none can be made (a JVM without the feature), an empty file notes that. Brokers then start without
+    one.
     """
     file = prepared_folder(java, jars, version) / f"classes-{java.release}.jsa"
     with made_once(file) as missing:

@@ -1,4 +1,7 @@
-"""Ask the brokers for something until they do it or refuse it; while a leader is being elected they do neither."""
+"""Ask the brokers for something until they do it or refuse it.
+
+While a leader is being elected, they do neither.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _ON_THE_MOVE_S = 4 * SECONDS
 _PASSING = frozenset(
     {
         KafkaError._NOENT,  # noqa: SLF001 - librdkafka's word for a partition without a leader
-        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - and for a broker that it lets go of, which may be back at once
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - and for a broker that it drops, which may be back immediately
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError.BROKER_NOT_AVAILABLE,
@@ -33,17 +36,17 @@ _PASSING = frozenset(
 
 
 def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_before: Collection[int] = ()) -> list[Any]:
-    """Return what an AdminClient's request gives, a result for each of its futures.
+    """What an AdminClient's request gives: a result for each of its futures.
 
     Args:
         ask: makes the request, for which it allows the brokers `SECONDS`. It is made again where a leader or the
-            controller was on the move (librdkafka's AdminClient takes a partition without a leader for a final answer),
-            so it has to be one that can be made twice.
+            controller was moving, so it must be safe to repeat. (librdkafka's AdminClient takes a partition without a
+            leader for a final answer.)
         what: what is asked for, as the subject of "failed".
-        done_before: the errors, as codes, by which the brokers say of a repeated request that the first one did it.
+        done_before: error codes by which the brokers say of a repeated request that the first one did it.
 
     Raises:
-        LabError: the brokers refuse, or are still on the move after two minutes.
+        LabError: the brokers refuse, or are still moving after two minutes.
     """
     deadline = time.monotonic() + _ON_THE_MOVE_S
     repeated_done: Collection[int] = ()

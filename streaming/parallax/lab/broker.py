@@ -33,11 +33,11 @@ that is collected while its process runs warns of a leak."""
 
 @dataclass(frozen=True)
 class ProxiedListener:
-    """A second listener. Clients are given another address for it, on which something else must listen and pass on.
+    """A second listener, whose address for clients is another one: something there must listen and pass on.
 
     Attributes:
         port: where the broker listens.
-        advertised_port: what it gives to the clients that reach it there.
+        advertised_port: the port that it gives to the clients that reach it there.
     """
 
     port: int
@@ -64,12 +64,12 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """Return what the broker writes to its standard output and error, over all its starts."""
+        """The file with what the broker writes to its standard output and error, over all its starts."""
         return self.folder / "broker.log"
 
     @property
     def running(self) -> bool:
-        """Whether the process is there, paused or not."""
+        """Whether the process exists, paused or not."""
         if self.process is None:
             return False
         try:
@@ -112,7 +112,10 @@ class Broker:
         self.process = process
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Send SIGTERM, on which Kafka first gives up its leaderships, and wait; kill after ``timeout`` seconds."""
+        """Send SIGTERM and wait; after ``timeout`` seconds, kill it.
+
+        On SIGTERM, Kafka first gives up its leaderships.
+        """
         if not self.running or self.process is None:
             return
         self.process.terminate()
@@ -135,7 +138,10 @@ class Broker:
             self.process.wait(10)
 
     def pause(self) -> None:
-        """Send SIGSTOP: connections stay open and nothing is answered, once every thread has stopped."""
+        """Freeze the process (SIGSTOP); returns once every thread has stopped.
+
+        Its connections stay open, and it answers nothing.
+        """
         process = self._living()
         process.suspend()
         threads = Path(f"/proc/{process.pid}/task")
@@ -143,7 +149,7 @@ class Broker:
             until(lambda: all(_is_stopped(thread) for thread in threads.iterdir()), f"broker {self.id} to stop")
 
     def resume(self) -> None:
-        """Send SIGCONT."""
+        """Let the frozen process go on (SIGCONT)."""
         self._living().resume()
 
     def _living(self) -> psutil.Process:

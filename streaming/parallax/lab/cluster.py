@@ -1,4 +1,4 @@
-"""Three real Kafka brokers (KRaft, combined mode) on free local ports, started, hurt and stopped from Python."""
+"""Three real Kafka brokers (KRaft, combined mode) on free local ports, started, harmed and stopped from Python."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class PartitionState:
 class Cluster:
     """A cluster of local brokers with ids 1, 2, ...; use it as a context manager, or call ``start`` and ``stop``.
 
-    The folder of a cluster that is left in peace is removed; after an exception, or with ``keep_logs`` set, it is kept,
-    and the exception says where. Brokers die with this process, except those of a ``detached`` cluster.
+    Its folder is removed at the end. After an exception, or with ``keep_logs`` set, it is kept, and the exception says
+    where it is. Brokers die with this process, except those of a ``detached`` cluster.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Cluster:
 
     @classmethod
     def attached(cls, version: str, cluster_id: str, folder: Path, brokers: Sequence[Broker]) -> Self:
-        """Take hold of a detached cluster that runs already."""
+        """A detached cluster that runs already, as an object."""
         cluster = cls(version, brokers=0, folder=folder, detached=True)
         cluster.cluster_id = cluster_id
         cluster.brokers = {broker.id: broker for broker in brokers}
@@ -164,7 +164,10 @@ class Cluster:
         (broker.folder / "server.properties").write_text(text, encoding="utf-8")
 
     def stop(self) -> None:
-        """Kill every broker; what they hold is thrown away unless the logs are to be kept. May be called again."""
+        """Kill every broker and delete what they hold, unless the logs are to be kept.
+
+        It may be called again.
+        """
         for broker in self.brokers.values():
             broker.kill()
         self._admin = None
@@ -197,7 +200,7 @@ class Cluster:
         self._processes_changed()
 
     def add_broker(self) -> int:
-        """Start one more broker, which is no controller; gives its id once it is part of the cluster.
+        """Start one more broker, which is no controller; returns its id once it is part of the cluster.
 
         Raises:
             LabError: it ended, or did not join within 60 s.
@@ -212,10 +215,10 @@ class Cluster:
         return number
 
     def remove_broker(self, broker_id: int) -> None:
-        """Stop a broker for good and throw away what it holds; move its partitions to others first.
+        """Stop a broker for good and delete what it holds; move its partitions to others first.
 
         Raises:
-            LabError: it is a controller, which the others cannot do without.
+            LabError: it is a controller, which the others need.
         """
         if self.brokers[broker_id].controller:
             raise LabError(f"broker {broker_id} is a controller; only brokers that were added can be removed")
@@ -253,7 +256,7 @@ class Cluster:
         """Wait until every broker that runs is part of the cluster.
 
         Raises:
-            LabError: a broker has ended, or the time is up; names its log.
+            LabError: a broker has ended, or the time is up; the text names the broker's log.
         """
         expected = {broker.id for broker in self.brokers.values() if broker.running}
 
@@ -269,7 +272,10 @@ class Cluster:
         until(ready, f"brokers {sorted(expected)} to join (logs: {self.folder}/broker-*/broker.log)", timeout=timeout)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
-        """Leader, replicas and ISR of a partition; None where the brokers do not know it (yet) or do not answer."""
+        """Leader, replicas and ISR of a partition.
+
+        None where the brokers do not know it or do not answer.
+        """
         try:
             found = self.admin.list_topics(topic, timeout=2).topics[topic].partitions.get(partition)
         except KafkaException:
@@ -280,7 +286,7 @@ class Cluster:
         """Wait until the ISR of every topic's partition 0 is exactly these brokers and one of them leads.
 
         Raises:
-            LabError: the time is up; says what the ISR was.
+            LabError: the time is up; the text says what the ISR was.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
         wanted = frozenset(brokers)
@@ -346,7 +352,7 @@ class Cluster:
         self.await_partitions([TopicPartition(t, number) for t in topics for number in range(partitions)], assignment)
 
     def await_partitions(self, places: Sequence[TopicPartition], replicas: Collection[int]) -> None:
-        """Wait until every broker that answers knows partitions that are new, and their replicas hold them.
+        """Wait until every broker that answers knows new partitions, and their replicas hold them.
 
         Raises:
             LabError: the time is up.
@@ -356,10 +362,11 @@ class Cluster:
     def await_everywhere(self, shows: Callable[[ReplicaClient, int], bool], what: str) -> None:
         """Wait until every broker that answers shows what was changed.
 
-        The controller has changed it before a broker has read so, and whoever asks that broker is told of what was.
+        The controller makes a change before a broker has read of it. Until then, that broker answers with the old
+        state.
 
         Args:
-            shows: whether a broker does; what it is refused (``ReplicaError``) is not shown yet.
+            shows: whether a broker shows the change; a refusal (``ReplicaError``) means not yet.
             what: what is waited for, as words that fit behind "waited for broker 1".
 
         Raises:
@@ -391,8 +398,8 @@ def _knows(places: Sequence[TopicPartition], replicas: Collection[int], client: 
 def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
     """Settings of a confluent_kafka client that keeps quiet while brokers come and go.
 
-    It reconnects at once, and turns to another broker when one does not answer for some seconds: a paused one keeps
-    its connections open.
+    It reconnects immediately, and turns to another broker when one does not answer for some seconds. A paused broker
+    keeps its connections open.
     """
     return {
         "bootstrap.servers": bootstrap_servers,

@@ -1,4 +1,7 @@
-"""What ``parallax lab`` does: up, down, stop, restart, status, scenario. Returns plain data; prints nothing."""
+"""What ``parallax lab`` does: up, down, stop, restart, status, scenario.
+
+The functions return plain data and print nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """One broker of a lab."""
+    """The state of one broker of a lab."""
 
     id: int
     address: str
@@ -36,7 +39,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """A lab and its brokers."""
+    """The state of a lab and its brokers."""
 
     name: str
     version: str
@@ -56,7 +59,7 @@ def up(
 
     Args:
         version: Kafka's version.
-        name: of the lab; several may be up at once.
+        name: name of the lab; several labs may be up at the same time.
         directory: where the state file and the brokers' folders go; ``lab`` in the cache folder by default.
         say: called with the progress, a line at a time.
 
@@ -86,7 +89,7 @@ def up(
 
 
 def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop a lab's brokers and remove what they hold; gives what was stopped.
+    """Stop a lab's brokers and delete what they hold; returns what was stopped.
 
     Raises:
         LabError: there is no lab of that name.
@@ -103,7 +106,7 @@ def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Pa
 
     Args:
         brokers: their ids.
-        name: of the lab.
+        name: name of the lab.
         directory: where its state file is.
 
     Raises:
@@ -120,7 +123,7 @@ def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, direc
 
     Args:
         brokers: their ids; all by default.
-        name: of the lab.
+        name: name of the lab.
         directory: where its state file is.
 
     Raises:
@@ -138,7 +141,7 @@ def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, direc
 
 
 def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Show a lab's brokers.
+    """The state of a lab's brokers.
 
     Raises:
         LabError: there is no lab of that name.
@@ -163,7 +166,7 @@ audit:
 
 
 def settings(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> str:
-    """Give the settings of a job that watches all topics of a lab, as YAML; `down` removes its tables with the lab.
+    """The settings, as YAML, of a job that watches all topics of a lab; `down` removes its tables with the lab.
 
     Raises:
         LabError: there is no lab of that name.
@@ -188,14 +191,14 @@ def scenario(
     Args:
         scenario_name: a key of ``parallax.lab.scenarios.SCENARIOS``.
         producer: how transactions are ended.
-        topic_prefix: is put before the topics' names; the scenario's name and the time by default.
-        name: of the lab.
+        topic_prefix: put in front of the topics' names; the scenario's name and the time by default.
+        name: name of the lab.
         directory: where its state file is.
         say: called with what happens, a line at a time.
         await_observed: see `parallax.lab.scenarios.Scenario.run`.
 
     Raises:
-        LabError: no such scenario or lab, or brokers of it are down, or the scenario failed.
+        LabError: there is no such scenario or lab, brokers of it are down, or the scenario failed.
     """
     chosen = find_scenario(scenario_name)
     cluster = _load(name, state.state_file(name, directory))

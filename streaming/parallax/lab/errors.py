@@ -1,11 +1,17 @@
-"""What can go wrong in the lab, as one line for a person."""
+"""The lab's errors, each of them one line for a person."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """The lab cannot do what was asked; the text is one line that says what was wrong and what to do."""
+    """The lab cannot do what was asked.
+
+    The text is one line that says what was wrong and what to do.
+    """
 
 
 class ScenarioFailed(LabError):  # noqa: N818 - says what happened, as ReplicaError's kinds do
-    """A scenario did not reach its state on the brokers; the text says what was seen on which broker."""
+    """A scenario did not reach its state on the brokers.
+
+    The text says what was seen on which broker.
+    """

@@ -1,4 +1,4 @@
-"""Free ports for brokers that are stopped and come back on the same port."""
+"""Free ports for brokers that stop and come back on the same port."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ the ports of a broker that is down are free for anybody."""
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """Choose ports nobody listens on, below the range from which outgoing connections take theirs.
 
-    A broker that is down for a while must find its port free again; a port of the ephemeral range could by then
-    belong to any connection.
+    A broker that is down for a while must find its port free again. A port of the ephemeral range could belong to any
+    connection by then.
 
     Raises:
-        LabError: not enough free ports, or ``PARALLAX_PORTS`` is no range.
+        LabError: there are not enough free ports, or ``PARALLAX_PORTS`` is no range.
     """
     chosen_from = _range()
     candidates = list(chosen_from)

@@ -36,9 +36,9 @@ def server_properties(broker: Broker, brokers: Collection[Broker], settings: Map
     """The text of a broker's ``server.properties``: KRaft; controllers are brokers as well, and all of them voters.
 
     Args:
-        broker: whose it is.
-        brokers: all of the cluster.
-        settings: come last, so they win.
+        broker: the broker.
+        brokers: all brokers of the cluster.
+        settings: more settings; they come last and override the others.
     """
     replication = str(min(3, len(brokers)))
     listeners, advertised = [f"PLAINTEXT://{broker.address}"], [f"PLAINTEXT://{broker.address}"]

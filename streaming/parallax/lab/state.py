@@ -1,4 +1,4 @@
-"""Remember a lab that outlives the command that started it: one JSON file per lab."""
+"""Remembers a lab that outlives the command that started it, in one JSON file per lab."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def state_file(name: str, directory: Path | None = None) -> Path:
     """The state file of a lab.
 
     Raises:
-        LabError: not a name that can be a file's.
+        LabError: the lab's name cannot be that of a file.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise LabError(f"a lab cannot be called {name!r}; use letters, digits, - and _")
@@ -36,7 +36,7 @@ def state_file(name: str, directory: Path | None = None) -> Path:
 
 
 def save(cluster: Cluster, file: Path) -> None:
-    """Write what it takes to find the cluster's processes again, replacing the file as a whole."""
+    """Write what is needed to find the cluster's processes again; the file is replaced as a whole."""
     document = {
         "version": cluster.version,
         "cluster_id": cluster.cluster_id,
@@ -64,7 +64,7 @@ def _broker_document(broker: Broker) -> dict[str, Any]:
 
 
 def load(file: Path) -> Cluster | None:
-    """Take hold of the lab that a state file describes; None where there is no file.
+    """The lab that a state file describes, as a cluster; None where there is no file.
 
     Raises:
         LabError: the file cannot be read.

@@ -1,4 +1,7 @@
-"""Format the storage of a KRaft broker, quickly: Kafka's StorageTool runs once per version, its work is copied."""
+"""Format the storage of a KRaft broker quickly.
+
+Kafka's StorageTool runs once per version, and its work is copied.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,9 @@ def kafka_uuid() -> str:
 def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_id: str, node_id: int) -> None:
     """Make a broker's log folder ready to start.
 
-    The feature levels that a new cluster of this version begins with are the same on every node of a cluster with
-    static voters: a checkpoint beside ``meta.properties``, from Kafka 4.4 on one of ``__cluster_metadata-0``
-    (KAFKA-19648). ``meta.properties`` differs in its three ids only. So one run of StorageTool per version serves every
-    broker of every lab.
+    One run of StorageTool per version serves every broker of every lab. The feature levels of a new cluster are the
+    same on every node of a cluster with static voters. They lie in a checkpoint next to ``meta.properties``, and from
+    Kafka 4.4 on in one of ``__cluster_metadata-0`` (KAFKA-19648). ``meta.properties`` differs in its three ids only.
 
     Raises:
         LabError: StorageTool failed.
@@ -53,7 +55,7 @@ def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_
 
 
 def prepared_folder(java: Java, jars: Path, version: str) -> Path:
-    """The cache folder of what is prepared once per version; it holds what StorageTool made.
+    """The cache folder for what is prepared once per version; it holds what StorageTool made.
 
     Raises:
         LabError: StorageTool failed, or the cache cannot be written.

@@ -1,7 +1,7 @@
-"""What writes to the lab's topics: a plain producer, and transactional producers of two protocols behind one face.
+"""What writes to the lab's topics: a plain producer, and transactional producers of two protocols with one interface.
 
 ``legacy`` is confluent-kafka: librdkafka ends a transaction as before KIP-890, on every broker. ``java`` is Kafka's own
-client, which on brokers with ``transaction.version`` 2 (new clusters of Kafka 4) bumps the producer epoch at each end.
+client. On brokers with ``transaction.version`` 2 (new clusters of Kafka 4), it raises the producer epoch at each end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class TransactionalProducer(Protocol):
         """Begin a transaction."""
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record to partition 0 in a batch of its own and give its offset; None is a tombstone."""
+        """Write one record to partition 0 in a batch of its own; returns its offset.
+
+        A value of None is a tombstone.
+        """
 
     def commit(self) -> None:
         """End the transaction with COMMIT; the markers follow shortly after."""
@@ -52,7 +55,7 @@ class PlainProducer:
         self._producer = Producer(client_settings(bootstrap_servers, **{"acks": "all", "linger.ms": 0}))
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record and give its offset; None is a tombstone.
+        """Write one record; returns its offset. A value of None is a tombstone.
 
         Raises:
             LabError: it was not acknowledged in time.
@@ -90,7 +93,7 @@ def _send(producer: Any, topic: str, key: str, value: str | None) -> int:
 
 
 class LegacyTransactionalProducer:
-    """confluent-kafka's transactions."""
+    """A transactional producer of confluent-kafka."""
 
     def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
         self._id = transactional_id
@@ -103,7 +106,7 @@ class LegacyTransactionalProducer:
         self._call("begin_transaction")
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record and give its offset."""
+        """Write one record; returns its offset."""
         return _send(self._producer, topic, key, value)
 
     def commit(self) -> None:
@@ -111,7 +114,7 @@ class LegacyTransactionalProducer:
         self._call("commit_transaction", _SECONDS)
 
     def abort(self) -> None:
-        """End the transaction with ABORT; ``send`` has flushed, else abort would purge what is still queued."""
+        """End the transaction with ABORT; ``send`` has flushed, otherwise abort would drop what is still queued."""
         self._call("abort_transaction", _SECONDS)
 
     def _call(self, method: str, *arguments: float) -> None:
@@ -122,7 +125,7 @@ class LegacyTransactionalProducer:
 
 
 class JavaProducers:
-    """A JVM that holds transactional producers of Kafka's Java client (TransactionalProducer.java)."""
+    """A JVM that runs transactional producers of Kafka's Java client (TransactionalProducer.java)."""
 
     def __init__(self, bootstrap_servers: str, jars: Path, log: Path) -> None:
         """Start the JVM, which compiles the program first; ``log`` takes what it prints as errors."""
@@ -146,12 +149,12 @@ class JavaProducers:
         """Wait until the program runs.
 
         Raises:
-            LabError: it did not start; names its log.
+            LabError: it did not start; the text names its log.
         """
         self._answer("start")
 
     def command(self, *words: str) -> str:
-        """Send one command and give what stands behind ``ok``.
+        """Send one command; returns what follows ``ok`` in the answer.
 
         Raises:
             LabError: the producer refused, or the JVM has ended.
@@ -193,7 +196,7 @@ class JavaTransactionalProducer:
         self._jvm.command("begin", self._id)
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record and give its offset."""
+        """Write one record; returns its offset."""
         return int(self._jvm.command("send", self._id, topic, _base64(key), "-" if value is None else _base64(value)))
 
     def commit(self) -> None:

@@ -1,7 +1,7 @@
 """What one replica shows of a small partition, read whole from that broker.
 
-The scenarios are verified by this reading. Records are decoded by kafka-python, not by ``parallax.replica``'s kernels:
-what is to be found is thus established by other code than what is to find it.
+The scenarios are verified by this reading. Records are decoded by kafka-python, and not by ``parallax.replica``'s
+kernels. So the code that establishes what is to be found is not the code that finds it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ReplicaView:
         return {key: value for key, value in latest.items() if value is not None}
 
     def holds(self, offset: int) -> bool:
-        """Whether a record or a marker stands at the offset."""
+        """Whether a record or a marker lies at the offset."""
         return offset in self.records or offset in self.markers
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class ReplicaView:
 
 
 def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
-    """Read partition 0 of a topic from one broker, as read_committed up to its LSO and as read_uncommitted above.
+    """Read partition 0 of a topic from one broker: up to its LSO as read_committed, and above as read_uncommitted.
 
     Raises:
         ReplicaError: the broker does not answer, or not for this partition.
@@ -134,7 +134,10 @@ def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
 
 
 def key_text(data: bytes) -> str:
-    """A key or value as this module's records have it: what is no text (Kafka's own topics) is escaped."""
+    """A key or value as this module's records have it.
+
+    What is no text, as in Kafka's own topics, is escaped.
+    """
     return data.decode("utf-8", "backslashreplace")
 
 

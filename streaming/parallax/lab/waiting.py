@@ -1,4 +1,4 @@
-"""Wait on what can be observed, never for a while."""
+"""Wait for what can be observed, never for a fixed time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SELDOM_S = 0.5
 
 
 def until(condition: Callable[[], T | None], what: str, *, timeout: float = 30.0, interval: float = 0.05) -> T:
-    """Ask again and again until the condition gives a true value, and give that value.
+    """Ask again and again until the condition gives a true value; returns that value.
 
     Args:
-        condition: is asked every ``interval`` seconds; false or None means not yet.
+        condition: asked every ``interval`` seconds; false or None means not yet.
         what: what is waited for, as words that fit behind "waited for".
         timeout: seconds before giving up.
-        interval: seconds between the first askings; the longer it has waited the less often it asks, down to once in
-            half a second.
+        interval: seconds between the first times it is asked. The longer it has waited the less often it asks, down to
+            once in half a second.
 
     Raises:
         LabError: the time is up.

@@ -1,4 +1,4 @@
-"""Kill the brokers when the process that started them dies without stopping them."""
+"""Kills the brokers when the process that started them dies without stopping them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ _SCRIPT = 'pids=""; while read -r line; do pids="$line"; done; [ -z "$pids" ] ||
 
 
 class Watchdog:
-    """A shell that holds the other end of a pipe: when this process dies, the kernel closes it, and the shell acts.
+    """Kills processes when this one dies: a shell that holds the other end of a pipe.
 
-    Linux's parent-death signal would not do: it is sent when the *thread* that started the child ends.
+    When this process dies, the kernel closes the pipe, and the shell acts. Linux's parent-death signal would not do: it
+    is sent when the *thread* that started the child ends.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class Watchdog:
         )
 
     def guard(self, pids: Iterable[int]) -> None:
-        """Name all processes that must not outlive this one; replaces what was named before."""
+        """Name all processes that must not outlive this one; the list replaces the one before."""
         assert self._shell.stdin is not None  # noqa: S101 - stdin=PIPE; tells the type checker so
         self._shell.stdin.write(" ".join(map(str, pids)) + "\n")
         self._shell.stdin.flush()

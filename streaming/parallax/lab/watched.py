@@ -1,4 +1,7 @@
-"""What a running job has recorded of a lab's replicas, for a scenario that a job is to see as it happens."""
+"""What a running job has recorded of a lab's replicas.
+
+Scenarios use it where a job is to see them as they happen.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ _PATIENCE_S = 300.0
 
 
 def recorded_by(storage: str, patience_s: float = _PATIENCE_S) -> AwaitObserved:
-    """Make what waits until a job has recorded all that a replica shows up to an offset.
+    """A hook for scenarios that waits until a job has recorded all that a replica shows up to an offset.
 
     Args:
         storage: ``storage.path`` of the job.
-        patience_s: how long it waits for one offset.
+        patience_s: how long it waits for one offset, in seconds.
 
     Returns:
-        A hook for scenarios; it raises `LabError` where the job has not recorded it in time.
+        The hook; it raises `LabError` where the job has not recorded the offset in time.
     """
 
     def await_observed(topic: str, offset: int, broker: int) -> None:
@@ -48,7 +51,7 @@ def has_recorded(storage: str, topic: str, broker: int, offset: int) -> bool:
 
 
 def last_position(storage: str, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
-    """The last position row of a replica of partition 0 in a view; None where there is none yet."""
+    """The last position row of a replica of partition 0 in a view; None where there is none."""
     try:
         dataset = open_table(storage, isolation.option).to_pyarrow_dataset()
     except (DeltaError, OSError):  # the job has not made the table yet

@@ -1,4 +1,7 @@
-"""What one replica has at one offset, and what a consumer of each isolation level gets of it; nothing is stored."""
+"""What one replica has at one offset, and what a consumer of each isolation level gets of it.
+
+Nothing is stored.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _UNUSED_KEY = ContentHasher(bytes(16))
 
 
 class Held(StrEnum):
-    """Whether a replica has something at the offset, in words that follow its name."""
+    """Whether a replica has something at the offset, in words that follow the replica's name."""
 
     RECORD = "a record"
     COMMIT = "a COMMIT marker"
@@ -34,7 +37,7 @@ class Held(StrEnum):
 
 
 class Served(StrEnum):
-    """What a consumer of an isolation level gets of a record."""
+    """What a consumer of an isolation level is given of a record."""
 
     SHOWN = "shown"
     COMMITTED = "shown: committed"
@@ -49,15 +52,15 @@ class Record:
     """A record, or an end marker, as it lies in a log.
 
     Attributes:
-        timestamp_ms: milliseconds since 1970 UTC, -1 where it has none.
-        leader_epoch: of its batch.
-        producer_id: -1 where it has none. So the next.
-        producer_epoch: of its producer.
+        timestamp_ms: ms since 1970 UTC; -1 where it has none.
+        leader_epoch: leader epoch of its batch.
+        producer_id: its producer's id; -1 where it has none.
+        producer_epoch: its producer's epoch; -1 where it has none.
         is_transactional: whether it is part of a transaction.
-        key: its bytes; None where it has none, or is too long to be read.
-        value: so the value: None is a tombstone.
-        key_size: bytes; -1 where it has none. So the next.
-        value_size: bytes.
+        key: bytes of its key; None where it has none, or where it is too long to be read.
+        value: bytes of its value; None for a tombstone, or where it is too long to be read.
+        key_size: size of its key in bytes; -1 where it has none.
+        value_size: size of its value in bytes; -1 where it has none.
         headers: names and values, in their order; None where they are too long to be read.
     """
 
@@ -78,9 +81,9 @@ class AtOffset:
     """What one replica has at an offset.
 
     Attributes:
-        held: whether it has anything.
+        held: whether it has anything there.
         marks: how far its log goes; None where it did not say.
-        error: why something is not known; None where all is.
+        error: why something is not known; None where all is known.
         record: what it has, where that can be read.
         served: what a consumer of each isolation level gets.
     """
@@ -93,9 +96,9 @@ class AtOffset:
 
 
 def at_offset(client: ReplicaClient, broker: int, place: TopicPartition, offset: int) -> AtOffset:
-    """Ask one replica what it has at an offset: as consumers of both isolation levels would.
+    """Ask one replica what it has at an offset, as consumers of both isolation levels would.
 
-    It takes READ and DESCRIBE on the topic.
+    It needs READ and DESCRIBE on the topic.
     """
     unknown = dict.fromkeys(IsolationLevel, Served.UNKNOWN)
     try:
@@ -202,10 +205,10 @@ def _marker(row: _Row) -> Record | None:
 
 
 def headers_of(raw: bytes) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record, from their count on, as they lie in it.
+    """The headers of a record, from its bytes that begin with the number of headers.
 
     Raises:
-        ValueError: they are broken.
+        ValueError: the bytes are broken.
     """
     at = 0
 

@@ -47,10 +47,10 @@ class EndMarker(NamedTuple):
 
     Attributes:
         place: the partition.
-        producer_id: whose transaction it ends.
-        producer_epoch: the leader refuses one that is lower than what it remembers of the producer.
-        coordinator_epoch: so this; -1 where it remembers none.
-        is_commit: else ABORT.
+        producer_id: the producer whose transaction it ends.
+        producer_epoch: the leader refuses an epoch lower than the one that it remembers for the producer.
+        coordinator_epoch: the leader refuses a lower one here as well; -1 where the leader remembers none.
+        is_commit: whether it is a COMMIT; otherwise it is an ABORT.
     """
 
     place: TopicPartition
@@ -61,7 +61,7 @@ class EndMarker(NamedTuple):
 
 
 def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
-    """Change settings of a topic (KIP-339); None takes the topic's own value away."""
+    """Change settings of a topic (KIP-339); None removes the topic's own value."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     configs = [
         resource.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
@@ -73,10 +73,10 @@ def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
 
 
 def check_altered(topic: str, response: Any) -> None:
-    """Take in what became of a change.
+    """Check the response to a change of settings.
 
     Raises:
-        ReplicaError: it was refused.
+        ReplicaError: the change was refused.
     """
     for answer in response.responses:
         if answer.error_code:
@@ -85,7 +85,7 @@ def check_altered(topic: str, response: Any) -> None:
 
 
 def write_end_marker(marker: EndMarker) -> Request:
-    """Write an end marker (WriteTxnMarkers, as a transaction coordinator sends it); only the leader does."""
+    """Write an end marker (WriteTxnMarkers, as a transaction coordinator sends it); only the leader accepts it."""
     kind = WriteTxnMarkersRequest.WritableTxnMarker
     topic = kind.WritableTxnMarkerTopic(name=marker.place.topic, partition_indexes=[marker.place.partition])
     written = kind(
@@ -99,7 +99,7 @@ def write_end_marker(marker: EndMarker) -> Request:
 
 
 def check_written(broker: int, marker: EndMarker, response: Any) -> None:
-    """Take in what became of an end marker.
+    """Check the response to an end marker.
 
     Raises:
         ReplicaError: it was refused.

@@ -1,7 +1,7 @@
 """A client that asks the broker that it is given.
 
-Consumers choose the broker themselves; Parallax compares brokers, so each request here goes to one broker by its id and
-is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests that takes.
+Consumers choose the broker themselves. Parallax compares brokers, so each request here goes to one broker by its id and
+is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests this needs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PendingFetch:
             into: memory to receive into, overwritten by the next answer received into it; fresh memory by default.
 
         Raises:
-            Throttled: the answer holds nothing, for a quota is used up.
+            Throttled: the answer holds nothing, because a quota is used up.
             ReplicaError: as :meth:`ReplicaClient.fetch`.
         """
         response = self._connections.finish(self._broker, self._exchange, Deadline(timeout_ms), into)
@@ -72,10 +72,10 @@ class PendingFetch:
 
 
 class ReplicaClient:
-    """Requests pinned to brokers by id; thread-safe, calls to different brokers run side by side.
+    """Requests pinned to brokers by id; thread-safe, and calls to different brokers run in parallel.
 
-    Every call ends within its deadline, whatever the broker does. After a failure the connection is dropped, and the
-    next call to that broker looks its address up again.
+    Every call ends within its deadline, even if the broker hangs. After a failure the connection is dropped, and the
+    next call to that broker looks up its address again.
 
     Args:
         kafka: options in Kafka's spelling; see :mod:`parallax.replica.options`.
@@ -91,12 +91,12 @@ class ReplicaClient:
         self._is_paused: Callable[[int], bool] = lambda _: False
 
     def pause(self, is_paused: Callable[[int], bool]) -> None:
-        """Send no Fetch to brokers of which a function says so; all else is still asked of them."""
+        """Send no Fetch to brokers where a function says so; they still get all other requests."""
         self._is_paused = is_paused
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster that every answer is from; asked for once, empty where it has none."""
+        """The id of the cluster that every answer is from; empty where it has none. It is asked for only once."""
         if self._connections.identity.cluster_id is None:
             self.metadata([])
         return self._connections.identity.cluster_id or ""
@@ -106,17 +106,17 @@ class ReplicaClient:
 
         Returns:
             By address, those of ``bootstrap.servers`` first: the id of the cluster that answers there, or why nobody
-            does; ``OtherCluster`` where it is another one than the client's.
+                does. It is ``OtherCluster`` where another cluster than the client's answers.
         """
         return self._connections.ask_each(self._timeout_ms if timeout_ms is None else timeout_ms)
 
     def brokers(self, *, timeout_ms: float | None = None) -> dict[int, Address]:
-        """Id to (host, port) of every broker seen since the client was made, also of those that are down now."""
+        """By id, (host, port) of every broker seen since the client was made, also if it is down."""
         self._connections.ask_metadata([], self._deadline(timeout_ms))
         return dict(self._connections.addresses)
 
     def greeting(self, broker: int, *, timeout_ms: float | None = None) -> Greeting:
-        """What a broker shows of itself: version, TLS, how long its certificate holds.
+        """What a broker shows of itself: version, TLS, and until when its certificate is valid.
 
         Raises:
             ReplicaError: it could not be connected to.
@@ -139,7 +139,7 @@ class ReplicaClient:
         """Settings of topics as the brokers apply them (DescribeConfigs), asking any broker that answers.
 
         Returns:
-            By topic: value by name, or why they are not given (DESCRIBE_CONFIGS on the topic is needed).
+            By topic: value by name, or why they are not given. DESCRIBE_CONFIGS on the topic is needed.
 
         Raises:
             Unreachable: no broker answered.
@@ -160,7 +160,7 @@ class ReplicaClient:
         return requests.own_configs_of(broker, response)
 
     def may_alter_configs(self, topics: Sequence[str], *, timeout_ms: float | None = None) -> dict[str, bool]:
-        """Whether ALTER_CONFIGS is granted, by topic that any broker shows; it only asks.
+        """By topic that any broker shows, whether ALTER_CONFIGS is granted; nothing is changed.
 
         Raises:
             Unreachable: no broker answered.
@@ -173,11 +173,11 @@ class ReplicaClient:
 
         Args:
             topic: its name.
-            settings: by name; None takes the topic's own value away.
+            settings: value by name; None removes the topic's own value.
             timeout_ms: deadline of this call.
 
         Raises:
-            Unreachable: no broker answered, so that nobody knows whether it was done.
+            Unreachable: no broker answered, so that nobody knows whether the change was made.
             ReplicaError: it was refused (ALTER_CONFIGS on the topic is needed).
         """
         request = changes.alter_configs(topic, settings)
@@ -229,20 +229,22 @@ class ReplicaClient:
     def log_dirs(
         self, broker: int, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> list[LogDir]:
-        """The log directories of a broker, and how large its replicas of partitions are (DESCRIBE on the cluster).
+        """The log directories of a broker, and how large its replicas of partitions are.
+
+        It needs DESCRIBE on the cluster.
 
         Raises:
-            BrokerTooOld: it does not say how large the volumes are (below Kafka 3.3).
+            BrokerTooOld: the broker does not say how large the volumes are (below Kafka 3.3).
             ReplicaError: it could not be asked, or did not say.
         """
         request = requests.describe_log_dirs(partitions)
         return requests.log_dirs_of(broker, self._connections.exchange(broker, request, self._deadline(timeout_ms)))
 
     def log_dir_states(self, broker: int, *, timeout_ms: float | None = None) -> dict[str, bool]:
-        """By path of a broker's log directories, whether it is online (DESCRIBE on the cluster).
+        """By path of a broker's log directories, whether it is online; this needs DESCRIBE on the cluster.
 
         Raises:
-            ReplicaError: it could not be asked, or did not say.
+            ReplicaError: the broker could not be asked, or did not say.
         """
         request = requests.describe_log_dirs((), versions.LOG_DIR_STATES)
         return requests.log_dir_states_of(
@@ -265,12 +267,12 @@ class ReplicaClient:
             broker: id of the broker to ask.
             positions: what to fetch; the answers come in the same order.
             isolation: read_committed answers end at the replica's last stable offset and list aborted transactions.
-            max_bytes: of all records together; the first batch comes whole even if it is larger.
+            max_bytes: limit for all records together; the first batch comes whole even if it is larger.
             max_wait_ms: how long the broker may wait for records; added to the deadline.
             timeout_ms: deadline of this call.
 
         Raises:
-            ReplicaError: the broker as a whole could not be asked. What concerns one partition is in its ``error``.
+            ReplicaError: the broker as a whole could not be asked. An error of one partition is in its ``error``.
         """
         budget = (self._timeout_ms if timeout_ms is None else timeout_ms) + max_wait_ms
         end = time.monotonic() + budget / 1000
@@ -299,7 +301,7 @@ class ReplicaClient:
         """Send a Fetch and return without waiting for the answer; see :meth:`fetch`.
 
         Raises:
-            ReadingPaused: no records are to be read of this broker (:meth:`pause`).
+            ReadingPaused: this broker's records are not to be read (:meth:`pause`).
         """
         if self._is_paused(broker):
             raise ReadingPaused("no records are read of it: parallax resume has it read again", broker=broker)
@@ -310,16 +312,16 @@ class ReplicaClient:
     def log_end_offsets(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
-        """Log end offsets of one broker's replicas, by ListOffsets as the debugging replica."""
+        """Log end offsets of one broker's replicas, by ListOffsets, asked as Kafka's debugging replica."""
         places = Places.of(partitions)
         return _listed(places, *self._list_offsets(broker, places, requests.LATEST, versions.LIST_OFFSETS, timeout_ms))
 
     def local_log_starts(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
-        """From where on one broker's replicas hold their logs themselves: what is below is in tiered storage (KIP-405).
+        """The first offset that each of one broker's replicas holds itself.
 
-        Without tiered storage it is the log start.
+        What is below is in tiered storage (KIP-405). Without tiered storage it is the log start.
 
         Raises:
             BrokerTooOld: the broker does not know of tiered storage (below Kafka 3.6).
@@ -343,11 +345,11 @@ class ReplicaClient:
 
         Args:
             broker: id of the broker to ask.
-            partitions: of whom; where they are `Places`, what can be made of them once is.
+            partitions: the partitions to ask about. What can be prepared for `Places` is prepared only once.
             timeout_ms: deadline of this call.
 
         Returns:
-            By partition, how far it goes or why it is not known; a mapping, and its columns.
+            By partition, how far it goes or why that is not known; a mapping that also gives its columns.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -375,7 +377,10 @@ class ReplicaClient:
     def list_transactions(
         self, producer_ids: Sequence[int] = (), *, timeout_ms: float | None = None
     ) -> TransactionListings:
-        """Ask every broker for the transactions that it coordinates, all by default (KIP-664)."""
+        """Ask every broker for the transactions that it coordinates (KIP-664).
+
+        These are all transactions, unless producer ids are given.
+        """
         deadline = self._deadline(timeout_ms)
         self._connections.ask_metadata([], deadline.part(0.4))
         listed: list[TransactionListing] = []
@@ -400,7 +405,7 @@ class ReplicaClient:
     def describe_transactions(
         self, broker: int, transactional_ids: Sequence[str], *, timeout_ms: float | None = None
     ) -> list[TransactionListing]:
-        """Ask a coordinator for transactions with their partitions; what it refuses is left out (KIP-664)."""
+        """Ask a coordinator for transactions with their partitions; those that it refuses are left out (KIP-664)."""
         request = requests.describe_transactions(transactional_ids)
         return requests.described_transactions(
             broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
@@ -409,8 +414,8 @@ class ReplicaClient:
     def may_describe_transactions(self, *, timeout_ms: float | None = None) -> bool:
         """Whether DESCRIBE on transactional ids in general is granted, or no authorizer asks for it.
 
-        A coordinator leaves out of its list what may not be described, without an error. So an id that nobody has is
-        described: it is refused before it is looked for (``KafkaApis.handleDescribeTransactionsRequest``).
+        A coordinator leaves out of its list what may not be described, without an error. So this asks for an id that
+        nobody has: the right is checked before the id is looked up (``KafkaApis.handleDescribeTransactionsRequest``).
 
         Raises:
             Unreachable: no broker answered.
@@ -435,8 +440,8 @@ class ReplicaClient:
     ) -> tuple[int, int] | None:
         """Where a leader epoch ends in one replica's log, by that replica's own epoch cache.
 
-        OffsetForLeaderEpoch is answered by the leader only. A Fetch v12 that claims to have fetched far beyond the log
-        in that epoch is answered by any replica with the epoch's true end (KIP-595's diverging epoch).
+        Only the leader answers OffsetForLeaderEpoch. So this sends a Fetch v12 that claims to have fetched far beyond
+        the log in that epoch. Any replica answers it with the epoch's true end (KIP-595's diverging epoch).
 
         Returns:
             (epoch, end offset) of the largest epoch not above ``leader_epoch``, or None if the replica knows none.
@@ -454,7 +459,7 @@ class ReplicaClient:
         return None if answer.error_code == 1 or diverging is None or diverging[1] < 0 else diverging
 
     def close(self) -> None:
-        """Close all idle connections; calls still running end as they would."""
+        """Close all idle connections; calls that still run end as they would."""
         self._connections.close()
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
@@ -472,7 +477,7 @@ def _listed(
 def watermarks_of(
     client: ReplicaClient, broker: int, place: TopicPartition, *, timeout_ms: float | None = None
 ) -> Watermarks:
-    """How far one replica goes; arguments as of `ReplicaClient.watermarks`.
+    """How far one replica goes; for the arguments see `ReplicaClient.watermarks`.
 
     Raises:
         ReplicaError: the broker does not say.

@@ -1,8 +1,8 @@
 """One connection to one broker: framed requests and responses, each within a deadline.
 
-The message formats and the SASL mechanisms are kafka-python's. The socket is our own, blocking with a timeout that is
-what is left of the deadline: a response of megabytes goes from the kernel into one buffer and is never copied again,
-and no event loop stands between a caller and its deadline.
+The message formats and the SASL mechanisms are kafka-python's. The socket is our own, blocking, and its timeout is what
+is left of the deadline. A response of megabytes goes from the kernel into one buffer and is never copied again. There
+is no event loop that could delay a caller beyond its deadline.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _KEPT = 16 << 20
 
 
 class ProtocolError(ConnectionError):
-    """The broker's answer is none in Kafka's protocol."""
+    """The broker's answer does not follow Kafka's protocol."""
 
 
 class WrongProtocol(ConnectionError):  # noqa: N818 - as the errors of this package are named
-    """The broker speaks TLS where none was set, or none where it was; its answer proves it."""
+    """The broker's answer proves that it speaks TLS where none was set, or none where TLS was set."""
 
 
 class Deadline:
@@ -68,7 +68,11 @@ class Deadline:
         self._end = time.monotonic() + timeout_ms / 1000
 
     def remaining(self) -> float:
-        """Seconds that are left; raises TimeoutError when none are."""
+        """Seconds that are left.
+
+        Raises:
+            TimeoutError: none are left.
+        """
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -92,15 +96,15 @@ class ReceiveBuffer:
         return self._array.data[:size]
 
     def shrink(self) -> None:
-        """Give back what one large response needed; a view of it that is still held stays good."""
+        """Give back what one large response needed; a view of it that somebody still holds stays valid."""
         if self._array.size > _KEPT:
             self._array = np.empty(0, np.uint8)
 
 
 class Connection:
-    """A connected, authenticated socket that has learnt which API versions the broker speaks.
+    """A connected, authenticated socket that knows which API versions the broker speaks.
 
-    Not for several threads at once: a caller has it alone from request to response.
+    Only one thread may use it from request to response.
 
     Raises:
         OSError: the broker refused, closed, or (TimeoutError) did not answer in time.
@@ -128,8 +132,8 @@ class Connection:
         """Send a request; :meth:`receive` must follow before the next one.
 
         Args:
-            request: a request of kafka.protocol, or one that is ``looking.Written``.
-            accepted: versions of it that will do.
+            request: a request of kafka.protocol, or a ``looking.Written``.
+            accepted: the acceptable versions of it.
             deadline: by when it must have been sent.
 
         Raises:
@@ -169,7 +173,7 @@ class Connection:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
 
     def is_another(self, broker: int, deadline: Deadline) -> bool | None:
-        """Whether who answers here is another broker than that; None where it does not tell.
+        """Whether a broker other than ``broker`` answers here; None where it does not say.
 
         Raises:
             OSError: it did not answer.
@@ -181,12 +185,12 @@ class Connection:
             return None
 
     def cluster_id(self, deadline: Deadline) -> str:
-        """The id of the cluster that who answers here belongs to; empty where it gives none.
+        """The id of the cluster that answers here; empty where it gives none.
 
         Raises:
-            OSError: it did not answer.
-            BrokerTooOld: it speaks no version of Metadata that will do.
-            NotABroker: it is a controller.
+            OSError: nobody answered.
+            BrokerTooOld: the broker speaks no acceptable version of Metadata.
+            NotABroker: a controller answers.
         """
         request = requests.metadata([])
         return str(self._call(request.message, request.versions, deadline).cluster_id or "")
@@ -301,15 +305,16 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
 
 
 def wrong_protocol(failure: Exception, address: Address, options: Options, deadline: Deadline) -> WrongProtocol | None:
-    """Find out whether a broker failed because it speaks TLS where none is set, or none where it is.
+    """Find out whether a broker failed because it speaks TLS where none is set, or none where TLS is set.
 
-    It is asked once more, the other way. That takes time that others may need: to be called once all have failed.
+    It is asked once more, the other way. That takes time that other brokers may need. So call it only when all have
+    failed.
 
     Args:
         failure: how it failed.
-        address: its own.
-        options: of the connection that failed.
-        deadline: for all of it.
+        address: its address.
+        options: options of the connection that failed.
+        deadline: for all of this.
 
     Returns:
         What its answer proves; None where it proves nothing.
@@ -332,9 +337,9 @@ def _speaks_tls(address: Address, options: Options) -> WrongProtocol:
 
 
 def _is_no_tls(failure: Exception) -> bool:
-    """Whether a handshake ended as it does with who speaks no TLS: cut off, or answered with something else.
+    """Whether a handshake failed as it does with a broker that speaks no TLS: closed, or answered with something else.
 
-    Whoever is stopping cuts off as well.
+    A broker that is stopping closes the connection as well.
     """
     is_other = isinstance(failure, ssl.SSLError) and failure.reason == "WRONG_VERSION_NUMBER"
     return is_other or isinstance(failure, ssl.SSLEOFError | ConnectionResetError)
@@ -351,7 +356,7 @@ def _answers_without_tls(address: Address, options: Options, deadline: Deadline)
 
 
 def _answers_with_tls(address: Address, deadline: Deadline) -> bool:
-    """Begin a handshake, whoever it is with: nothing is sent by it."""
+    """Begin a handshake, even with an unknown peer: no secret is sent by it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

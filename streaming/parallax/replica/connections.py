@@ -1,7 +1,7 @@
-"""Connections to the brokers of a cluster: addresses, what is idle, and one way to send a request and to retry it.
+"""Connections to the brokers of a cluster: addresses, idle connections, one way to send a request and to retry it.
 
-A request goes to a *target*: a broker by its id, whose address the cluster's metadata give, or an address that was
-given or learnt, where any broker will do.
+A request goes to a *target*. That is a broker by its id, with the address that the cluster's metadata give. Or it is an
+address, given or learnt, where any broker may answer.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Connections:
         options: where to start from, and how to connect.
 
     Attributes:
-        addresses: of every broker seen so far, by id, also of those that are down now.
-        identity: whose answers count.
+        addresses: by id, the address of every broker seen so far, also of those that are down.
+        identity: the cluster and brokers whose answers count.
     """
 
     def __init__(self, options: Options) -> None:
@@ -83,7 +83,7 @@ class Connections:
         return self.finish(broker, self.begin(broker, request, deadline), deadline)
 
     def greeting(self, broker: int, deadline: Deadline) -> Greeting:
-        """What a broker showed of itself when it was connected to.
+        """What a broker showed of itself when the connection was made.
 
         Raises:
             ReplicaError: it could not be connected to.
@@ -94,11 +94,12 @@ class Connections:
         return connection.greeting()
 
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
-        """Ask one address after the other, each with a fair share of the time, those that failed lately last.
+        """Ask one address after the other, each with a fair share of the time; those that failed lately come last.
 
         Raises:
-            Unreachable: nobody answered; DeadlineExceeded if one was still silent, OtherCluster if another cluster did.
-            BrokerTooOld: nobody answered, and a broker speaks no version that will do.
+            Unreachable: nobody answered. It is DeadlineExceeded if one was still silent, and OtherCluster if another
+                cluster answered.
+            BrokerTooOld: nobody answered, and a broker speaks no acceptable version.
         """
         with self._lock:
             known = dict.fromkeys([*self.addresses.values(), *self._options.bootstrap])
@@ -143,14 +144,14 @@ class Connections:
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
         """Ask every address by itself, all at the same time: those that were given, and those in the last metadata.
 
-        An address that a broker had once may be anybody's by now, and is asked no more.
+        An address that a broker had once may belong to anybody by now, and is not asked any more.
 
         Args:
             timeout_ms: how long each of them has, in milliseconds.
 
         Returns:
-            By address, those given first: the id of the cluster that answers there, or why nobody does;
-            `OtherCluster` where it is another one than that of this client.
+            By address, those given first: the id of the cluster that answers there, or why nobody does. It is
+                `OtherCluster` where another cluster than this client's answers.
         """
         with self._lock:
             addresses = list(dict.fromkeys([*self._options.bootstrap, *self._advertised]))
@@ -199,12 +200,18 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Ask where a broker is before it is connected to again: a connection to it has ended."""
+        """Note that a connection to a target has ended.
+
+        Its address is asked for again before the next connection is made.
+        """
         if isinstance(target, int):
             self._failed(target)
 
     def give_back(self, target: Target, connection: Connection) -> None:
-        """Keep a connection for the next request, or close it where there are enough or the broker has moved."""
+        """Keep a connection for the next request.
+
+        It is closed where enough are kept, or the broker has moved.
+        """
         with self._lock:
             idle = self._idle.setdefault(target, [])
             if isinstance(target, int):
@@ -217,7 +224,7 @@ class Connections:
         connection.close()
 
     def close(self) -> None:
-        """Close what is idle; calls still running end as they would."""
+        """Close idle connections; calls that still run end as they would."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for connections in idle.values():
@@ -267,13 +274,13 @@ class Connections:
 class Exchange:
     """One request to one target and its response.
 
-    An idle connection may have died without notice. So where a connection that was idle fails, the request is sent
-    once more on a new one, to where the cluster's metadata say then that the broker is. Both methods close the
-    connection when they raise.
+    An idle connection may have died without notice. So where one fails, the request is sent once more on a new
+    connection, to the broker's address in the cluster's present metadata. Both methods close the connection when they
+    raise.
 
     Raises:
         OSError: the target refused, closed, or (TimeoutError) did not answer in time.
-        ReplicaError: it has no address, speaks no version that will do, or rejected the credentials.
+        ReplicaError: it has no address, speaks no acceptable version, or rejected the credentials.
     """
 
     def __init__(self, connections: Connections, target: Target, request: Request) -> None:

@@ -1,7 +1,7 @@
 """Record batches to columns.
 
-A Fetch response's records are walked once for the batch headers, checked by CRC32C, decompressed, and decoded by one
-compiled kernel into numpy columns. Python runs per compressed batch, never per record.
+One walk over the records of a Fetch response finds the batch headers. The batches are checked by CRC32C and
+decompressed. One compiled kernel decodes them into numpy columns. Python runs per compressed batch, never per record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SMALL_BATCH = 1024
 
 
 class Payload(StrEnum):
-    """Which of a record's bytes leave the cluster beside their hashes (setting ``read.payload``)."""
+    """Which of a record's bytes are recorded as well as their hashes (setting ``read.payload``)."""
 
     HASH = "hash"
     KEY = "key"
@@ -50,11 +50,12 @@ class Payload(StrEnum):
 class ContentHasher:
     """The keyed identity of keys and contents: SipHash-2-4 (Aumasson, Bernstein 2012).
 
-    A pseudo-random function: without the key a hash reveals nothing about what was hashed, not even by guessing.
-    The key's hash is the 128-bit variant. The content's is the 64-bit variant over the record's bytes from the value's
-    length to the end of the headers, so a null value differs from an empty one, and no byte can move between value
-    and headers unnoticed. They are taken in canonical form, as a broker that cleans writes them: lengths in
-    their shortest form, null as -1, names of headers decoded and encoded again as Java does it
+    It is a pseudo-random function: without the key, a hash reveals nothing about what was hashed, not even by guessing.
+
+    A record's key gets the 128-bit variant. Its content gets the 64-bit variant, over the bytes from the value's length
+    to the end of the headers. So a null value differs from an empty one, and no byte can move between value and headers
+    unnoticed. The bytes are hashed in canonical form, as a broker that cleans writes them. Lengths are in their
+    shortest form, null is -1, and names of headers are decoded and encoded again as Java does it
     (`parallax.model.CONTENT_VERSION`).
 
     Args:
@@ -82,7 +83,10 @@ class ContentHasher:
         return np.uint64(low), np.uint64(high)
 
     def key_hash(self, key: bytes | None) -> tuple[int, int]:
-        """(hi, lo) as in the columns, (0, 0) for a null key; ``hi << 64 | lo`` is the digest read little-endian."""
+        """The hash of a key as (hi, lo) as in the columns; (0, 0) for a null key.
+
+        ``hi << 64 | lo`` is the digest read little-endian.
+        """
         if key is None:
             return 0, 0
         low, high = kernels.siphash128(_frozen(key), 0, len(key), *self.words)
@@ -136,7 +140,7 @@ class Columns:
         return len(self.offset)
 
     def only(self, wanted: Array) -> Columns:
-        """Some of the rows; ``batches`` does not count them any more.
+        """Some of the rows, as columns whose ``batches`` do not count them.
 
         Args:
             wanted: bool[n], a mask.
@@ -148,7 +152,7 @@ class Columns:
         return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
-        """The leader epoch of the first batch that ends at or above each offset, so far as there is one."""
+        """By offset, the leader epoch of the first batch that ends there or above, if there is one."""
         at = np.searchsorted(self.batches[:, kernels.LAST], np.asarray(offsets, np.int64))
         known = zip(offsets, at.tolist(), strict=True)
         return {offset: int(self.batches[row, kernels.EPOCH]) for offset, row in known if row < len(self.batches)}
@@ -163,11 +167,11 @@ def decode(
     end: int | None = None,
     inflater: Inflater | None = None,
 ) -> Columns:
-    """Decode the record batches of a Fetch response at once: `decode_slices`, joined.
+    """Decode the record batches of a Fetch response into one set of columns (`decode_slices`, joined).
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
-        Unsupported: an unknown message format or codec, or a batch beyond what can be held.
+        Unsupported: an unknown message format or codec, or a batch that is too large to be held.
     """
     slices = list(decode_slices(records, hasher=hasher, payload=payload, start=start, end=end, inflater=inflater))
     return _joined(slices) if slices else no_columns(payload, start)
@@ -185,24 +189,25 @@ def decode_slices(
 ) -> Iterator[Columns]:
     """Decode the record batches of a Fetch response, in slices of bounded size.
 
-    Nothing holds more than `WINDOW` decompressed bytes or `SLICE_ROWS` rows at a time, whatever a batch inflates to. A
-    slice may end in the middle of a batch; its ``next_offset`` is then that behind its last record.
+    Nothing holds more than `WINDOW` decompressed bytes or `SLICE_ROWS` rows at a time, however large a batch is when
+    inflated. A slice may end in the middle of a batch; its ``next_offset`` is then the one behind its last record.
 
     Args:
-        records: bytes-like; whole batches of format v2, the last possibly cut short. Slices do not refer to it.
+        records: bytes-like; whole batches of format v2, the last of which may be truncated. Slices do not refer to it.
         hasher: identity of keys and contents.
-        payload: which bytes to copy out beside the hashes; of a record beyond `WINDOW` a key of up to 1 MiB alone.
+        payload: which bytes to copy out as well as the hashes. Of a record beyond `WINDOW`, only a key of up to 1 MiB
+            is copied.
         start: rows below this offset are left out.
         end: rows at or above this offset are left out; no limit by default.
-        inflater: reuses memory from call to call, of one thread; by default each call takes its own.
-        table: of `batch_table`, where the caller has it or wants the first batches only.
+        inflater: reuses memory from call to call, in one thread; by default each call takes its own.
+        table: a `batch_table`, where the caller has one or wants the first batches only.
 
     Yields:
-        What stands in front of a fault comes before the error.
+        Columns in offset order; what lies in front of a fault comes before the error.
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
-        Unsupported: an unknown message format or codec, or a batch beyond what can be held.
+        Unsupported: an unknown message format or codec, or a batch that is too large to be held.
     """
     data = _frozen(records)
     failure: ReplicaError | None = None
@@ -253,7 +258,7 @@ class _Decoding:
         return len(self._table)
 
     def _placed(self, row: Array, *, alone: bool) -> bool:
-        """Whether the records of a batch are in memory, as the table then says. Raises a fault if it stands alone."""
+        """Whether the records of a batch are in memory, as the table then says; raises a fault of the first batch."""
         try:
             codec = int(row[kernels.ATTRIBUTES]) & kernels.CODEC
             place = row[kernels.BODY], row[kernels.END]
@@ -325,8 +330,8 @@ def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
     """The headers of the whole batches, int64[m, kernels.TABLE_WIDTH], unchecked by CRC.
 
     Returns:
-        Those in front of the first that is broken, and what is wrong with that one; those in front of the first of an
-        older format.
+        The headers in front of the first broken batch, and what is wrong with that one. Batches of an older format, and
+            all behind them, are left out too.
     """
     data = _frozen(records)
     table, problem, at = kernels.walk(data)
@@ -378,7 +383,7 @@ def _joined(slices: list[Columns]) -> Columns:
 
 
 def no_columns(payload: Payload, start: int) -> Columns:
-    """The columns of an answer without batches."""
+    """Empty columns, for an answer without batches."""
     rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))
     none: Any = pa.array([], pa.binary())
     keys, full = none if payload is not Payload.HASH else None, none if payload is Payload.FULL else None

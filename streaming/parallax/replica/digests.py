@@ -1,17 +1,18 @@
-"""What a replica showed, added up by blocks of offsets: replicas whose sums are equal showed the same, row for row.
+"""What a replica showed, added up by blocks of offsets: replicas with equal sums showed the same, row for row.
 
-Offsets fall into aligned blocks of `BLOCK`. Each row has a keyed fingerprint of 128 bits; a digest is how many rows of
-each kind a block has, and the sum of their fingerprints. Sums of parts add up to the sum of the whole, whatever the
-cuts and whatever their order. What a cleaner or an election may change of a row that stays is not in it: the batch's
-leader epoch, and of an end marker all but its offset, its producer and its type (docs/contribute/theory.md, I1).
+Offsets fall into aligned blocks of `BLOCK`. Each row has a keyed fingerprint of 128 bits. A digest is how many rows of
+each kind a block has, and the sum of their fingerprints. Sums of parts add up to the sum of the whole, wherever they
+were divided and in any order. A row that stays may be changed by a cleaner or an election. What they may change is left
+out: the batch's leader epoch, and of an end marker all but its offset, producer and type (docs/contribute/theory.md,
+I1).
 
-Sums say nothing of transactions that go on over the end of a block. So each part tells, of each producer, what it ends
-and what it leaves open (`MOVE`); `carried` follows that from part to part.
+Sums say nothing of transactions that go on over the end of a block. So each part also says, for each producer, what it
+ends and what it leaves open (`MOVE`). `carried` follows that from part to part.
 
-The fingerprint is NH (Black and others, UMAC, 1999) over the row's words with a secret key, mixed so that what differs
-in two rows does not cancel in a sum. Two given rows that differ have the same one with a probability of at most 2^-64
-over the keys, whatever they hold. Keys and contents are keyed hashes already, so it behaves as a random number of 128
-bits: among 10^15 pairs of blocks that differ, one is taken for equal with a probability of 3 in 10^24.
+The fingerprint is NH (Black and others, UMAC, 1999) over the row's words with a secret key. It is mixed so that what
+differs in two rows does not cancel in a sum. Two given rows that differ have equal fingerprints with a probability of
+at most 2^-64 over the keys. Keys and contents are keyed hashes already, so it behaves as a random number of 128 bits.
+Among 10^15 pairs of blocks that differ, one is taken for equal with a probability of 3 in 10^24.
 """
 
 from __future__ import annotations
@@ -306,8 +307,8 @@ class Digests:
     """What rows add up to.
 
     Attributes:
-        parts: `PART`, in the order of the rows; the next ones of the same block are added, wherever they were cut.
-        moves: `MOVE`, in the order of the parts; those of a part in no order.
+        parts: `PART`, in the order of the rows. One block may have several parts, which are to be added up.
+        moves: `MOVE`, in the order of the parts; within a part in no order.
     """
 
     parts: Array
@@ -315,12 +316,12 @@ class Digests:
 
     @classmethod
     def none(cls) -> Digests:
-        """What no rows add up to."""
+        """The digests of no rows."""
         return cls(np.empty(0, PART), np.empty(0, MOVE))
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """The parts of several, one behind the other."""
+        """Several digests as one, their parts one behind the other."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]
@@ -335,9 +336,9 @@ class Digester:
     """Adds rows up, batch by batch; one for each thread.
 
     Args:
-        key: 16 secret bytes, those of the hashes: sums are comparable only where both were made with the same.
-        bits: of the fingerprint's 128; fewer are for tests of what a collision does.
-        block_bits: of the length of a block; fewer are for tests with few rows.
+        key: 16 secret bytes, those of the hashes; sums are comparable only where both were made with the same key.
+        bits: how many of the fingerprint's 128 bits to use; fewer are for tests of collisions.
+        block_bits: the length of a block as a power of two; fewer bits are for tests with few rows.
 
     Raises:
         ValueError: the key is not 16 bytes long.
@@ -358,9 +359,9 @@ class Digester:
         """The parts of some rows.
 
         Args:
-            begins: int64[m + 1]: where each run of rows of one range begins, and where the last one ends.
-            ranges: int32[m], of each run: the number that the caller gives it, as `PART` has it.
-            columns: by name, `COLUMNS`; rows of one reader in offset order, none of them a position row.
+            begins: int64[m + 1]: where each run of rows of one range begins, and where the last run ends.
+            ranges: int32[m]: for each run, the number that the caller gives its range, as in `PART`.
+            columns: by name, `COLUMNS`; rows of one reader in offset order, without position rows.
         """
         n = len(columns["offset"])
         if len(self._parts) < n:
@@ -374,13 +375,13 @@ class Digester:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that goes on.
+    """A transaction that is still open where a part ends.
 
     Attributes:
-        start: its first record, as the reader showed it.
-        outcome: what the reader makes of its records, an `Outcome`.
-        key_hash_hi: of the key of that record; 0 where it is null. So ``key_hash_lo``.
-        key_hash_lo: the other half.
+        start: offset of its first record, as the reader showed it.
+        outcome: the outcome that the reader gives its records, an `Outcome`.
+        key_hash_hi: high half of the hash of that record's key; 0 where the key is null.
+        key_hash_lo: low half of the same hash.
     """
 
     start: int
@@ -393,12 +394,12 @@ def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], 
     """Follow a reader's transactions over one part.
 
     Args:
-        before: what went on where the part begins, by producer id.
+        before: by producer id, the transactions that are open where the part begins.
         moves: `MOVE` of the part.
 
     Returns:
-        What goes on where it ends; how many of the transactions that went on over its beginning are shown otherwise
-        behind it than before it.
+        The transactions that are open where the part ends.
+        How many transactions that were open where it begins show another outcome in it than before.
     """
     after, against = dict(before), 0
     for move in moves:

@@ -1,7 +1,7 @@
 """What can go wrong with one broker, as errors that a person can act on.
 
 Every failure of this package is a :class:`ReplicaError`. Its text is one line: the place (broker, topic, partition),
-what was wrong, what to do. Its attributes say the same to programs.
+what was wrong, and what to do. Its attributes say the same to programs.
 """
 
 # ruff: noqa: N818 - the names say what happened, as Kafka's own do; all are ReplicaErrors.
@@ -46,7 +46,7 @@ class ReplicaError(Exception):
 
     @property
     def place(self) -> str:
-        """``broker 2, orders-0``, as far as it is known."""
+        """The place in words, as far as it is known: ``broker 2, orders-0``."""
         parts = []
         if self.broker is not None:
             parts.append(f"broker {self.broker}")
@@ -55,7 +55,7 @@ class ReplicaError(Exception):
         return ", ".join(parts)
 
     def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
-        """Fill in the place where it is not known yet; return the error itself."""
+        """Fill in the place where it is not known yet; returns the error itself."""
         self.broker = broker if self.broker is None else self.broker
         self.topic = topic if self.topic is None else self.topic
         self.partition = partition if self.partition is None else self.partition
@@ -79,7 +79,7 @@ class Unreachable(ReplicaError):
 
 
 class OtherCluster(Unreachable):
-    """Another cluster answers than the one that is asked for; nothing of its answers is used.
+    """Another cluster answers than the one that is meant; its answers are not used.
 
     Attributes:
         cluster_id: the id that it answers with; empty where it gives none.
@@ -91,11 +91,11 @@ class OtherCluster(Unreachable):
 
 
 class NotABroker(Unreachable):
-    """A KRaft controller answers, which serves no client."""
+    """A KRaft controller answers, which does not serve clients."""
 
 
 class ReadingPaused(Unreachable):
-    """An operator wants no records read of the broker."""
+    """An operator has paused the reading of this broker's records."""
 
 
 class DeadlineExceeded(Unreachable):
@@ -103,10 +103,12 @@ class DeadlineExceeded(Unreachable):
 
 
 class Throttled(DeadlineExceeded):
-    """The broker gave no records, for a quota is used up; it answers nothing more on the connection until a time.
+    """The broker gave no records, because a quota is used up.
+
+    It answers nothing more on the connection for a while.
 
     Attributes:
-        wait_ms: how long that is.
+        wait_ms: how long that is, in milliseconds.
     """
 
     def __init__(self, wait_ms: int, **place: Any) -> None:
@@ -121,7 +123,10 @@ class NotHosted(ReplicaError):
 
 
 class OffsetOutOfRange(ReplicaError):
-    """The offset is below the replica's log start or above its log end (error 1; its watermarks are not reported)."""
+    """The offset is below the replica's log start or above its log end (error 1).
+
+    The answer does not report the watermarks.
+    """
 
 
 class MovedToTieredStorage(ReplicaError):
@@ -131,11 +136,13 @@ class MovedToTieredStorage(ReplicaError):
 
 
 class LogTruncated(ReplicaError):
-    """The log no longer holds what was read of it: it was truncated below the position, and may have grown since.
+    """The log no longer holds what was read of it: it was truncated below the position.
+
+    It may have grown since.
 
     Attributes:
         end: the offset up to which it still holds what was read.
-        known: whether the log says so itself, by its leader epochs; else it has forgotten the epoch that was read.
+        known: whether the log says so itself, by its leader epochs; otherwise it has forgotten the epoch that was read.
     """
 
     event = ReadEvent.LOG_TRUNCATED
@@ -147,7 +154,7 @@ class LogTruncated(ReplicaError):
 
 
 class UnknownTopic(ReplicaError):
-    """The topic or partition does not exist (any more)."""
+    """The topic or partition does not exist, or no longer exists."""
 
     event = ReadEvent.TOPIC_DELETED
 
@@ -156,7 +163,7 @@ class Unauthorized(ReplicaError):
     """Authentication failed, or an ACL is missing.
 
     Attributes:
-        missing: what would have to be granted.
+        missing: the right that would have to be granted.
     """
 
     event = ReadEvent.UNAUTHORIZED
@@ -167,17 +174,18 @@ class Unauthorized(ReplicaError):
 
 
 class BrokerTooOld(ReplicaError):
-    """The broker does not speak a version that is needed, first of all Fetch v11 (Kafka 2.3)."""
+    """The broker does not speak a version that Parallax needs; Fetch v11 (Kafka 2.3) is the lowest."""
 
     event = ReadEvent.UNSUPPORTED
 
 
 class BatchError(ReplicaError):
-    """Something about one batch.
+    """Something is wrong with one batch.
 
     Attributes:
-        base_offset: base offset of the batch, as its header says; -1 where no batch is concerned. So the next one.
-        last_offset: its last offset, as its header says. Neither is covered by the batch's CRC where that is wrong.
+        base_offset: base offset of the batch, as its header says; -1 where no batch is concerned.
+        last_offset: last offset of the batch, as its header says; -1 where no batch is concerned. Where the batch's CRC
+            is wrong, it vouches for neither offset.
     """
 
     def __init__(self, problem: str, *, base_offset: int = -1, last_offset: int = -1, **place: Any) -> None:
@@ -199,7 +207,7 @@ class Unsupported(BatchError):
 
 
 class BadOption(ReplicaError):
-    """An option of Kafka's that is unknown, ill-typed, or needs something that is missing.
+    """An option of Kafka's is unknown or ill-typed, or needs something that is missing.
 
     Attributes:
         option: name of the option.
@@ -246,7 +254,7 @@ def from_code(
     detail: str = "",
     needs: MissingRight = MissingRight.READ,
 ) -> ReplicaError:
-    """Make the error that stands for one of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
+    """The error for one of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 
     Args:
         code: the error code of a response; not 0.

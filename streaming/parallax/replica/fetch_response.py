@@ -1,7 +1,7 @@
-"""The answer to a Fetch of version 11 to 13, taken apart without copying the records.
+"""The answer to a Fetch of version 11 to 13, read without copying the records.
 
-kafka-python's decoder would copy them, which at some gigabytes a second is a good part of a reader's work.
-Layout: FetchResponse.json of Kafka's clients; version 12 is the first with compact lengths and tagged fields (KIP-482),
+kafka-python's decoder would copy them, which at some gigabytes a second is a good part of a reader's work. The layout
+is FetchResponse.json of Kafka's clients. Version 12 is the first with compact lengths and tagged fields (KIP-482),
 version 13 the first that names topics by their ids (KIP-516).
 """
 
@@ -26,7 +26,10 @@ def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass
 class PartitionAnswer:
-    """The part of an answer that is about one partition, as it came: its topic has either a name or an id."""
+    """The part of an answer that is about one partition, unchanged.
+
+    Its topic has either a name or an id.
+    """
 
     topic: str
     partition: int
@@ -44,7 +47,7 @@ class PartitionAnswer:
 
 @dataclass(frozen=True)
 class FetchAnswer:
-    """The whole answer."""
+    """The whole answer to a Fetch."""
 
     throttle_time_ms: int
     error_code: int
@@ -52,7 +55,7 @@ class FetchAnswer:
 
 
 def parse(body: memoryview, version: int) -> FetchAnswer:
-    """Take an answer apart; ``records`` are views of ``body``.
+    """Read an answer; its ``records`` are views of ``body``.
 
     Raises:
         ValueError: it is truncated, or its lengths make no sense.
@@ -73,7 +76,7 @@ def partition_answer(cursor: Cursor, topic: str, topic_id: str = "") -> Partitio
     """Read the part of an answer that is about one partition of a topic.
 
     Raises:
-        ValueError: see `parse`. So struct.error.
+        ValueError, struct.error: see `parse`.
     """
     answer = PartitionAnswer(topic, *cursor.take(">ihqqq"))
     answer.topic_id = topic_id
@@ -96,11 +99,11 @@ def partition_answer(cursor: Cursor, topic: str, topic_id: str = "") -> Partitio
 
 
 class Cursor:
-    """Reads forward through the bytes, never beyond their end.
+    """Reads forward through the bytes of an answer, never beyond their end.
 
     Args:
-        body: of the answer.
-        flexible: lengths are compact, and tagged fields follow.
+        body: the answer's bytes.
+        flexible: whether lengths are compact and tagged fields follow.
     """
 
     def __init__(self, body: memoryview, *, flexible: bool) -> None:
@@ -109,37 +112,37 @@ class Cursor:
         self.flexible = flexible
 
     def take(self, layout: str) -> tuple[Any, ...]:
-        """Values in a layout of ``struct``."""
+        """The next values, in a layout of ``struct``."""
         values = struct.unpack_from(layout, self._body, self._at)
         self._at += struct.calcsize(layout)
         return values
 
     def peek(self, layout: np.dtype[Any], count: int) -> np.ndarray[Any, Any] | None:
-        """The next items of one size, without moving; None where there are not so many bytes left."""
+        """The next ``count`` items of one size, without moving; None where fewer bytes are left."""
         size = layout.itemsize * count
         return np.frombuffer(self._body, layout, count, self._at) if size <= len(self._body) - self._at else None
 
     def bytes(self, size: int) -> memoryview:
-        """So many bytes as they are."""
+        """The next ``size`` bytes, unchanged."""
         if size > len(self._body) - self._at:
             raise ValueError("a length runs beyond the answer's end")
         self._at += size
         return self._body[self._at - size : self._at]
 
     def count(self) -> int:
-        """A length or number of items; null counts as none."""
+        """The next length or number of items; 0 for null."""
         if self.flexible:
             return max(self._varint() - 1, 0)
         (count,) = self.take(">i")
         return max(int(count), 0)
 
     def string(self) -> str:
-        """A text; null counts as empty."""
+        """The next text; empty for null."""
         size = self.count() if self.flexible else max(self.take(">h")[0], 0)
         return str(self.bytes(size), "utf-8")
 
     def topic(self, version: int) -> tuple[str, str]:
-        """The name of a topic and its id, one of which is empty, in a Fetch of a version."""
+        """The next topic as (name, id), in a Fetch of a version; one of the two is empty."""
         return ("", topic_ids.text(bytes(self.bytes(topic_ids.SIZE)))) if version >= BY_ID else (self.string(), "")
 
     def tags(self) -> dict[int, memoryview]:

@@ -1,7 +1,7 @@
-"""Who answers at an address: a connection counts only if it leads to the cluster, and to the broker, that is meant.
+"""Who answers at an address: a connection counts only if it leads to the intended cluster and broker.
 
-An address may go to somebody else (a pod's, a container's, a name in DNS), and nothing in the answers to most requests
-shows it: two clusters have brokers and topics of the same names. So each new connection is asked, once.
+An address may come to lead elsewhere: one of a pod, of a container, a name in DNS. The answers to most requests do not
+show it, since two clusters have brokers and topics of the same names. So each new connection is asked, once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class Identity:
     """The cluster of a client; thread-safe.
 
     Args:
-        cluster_id: the cluster's id; None to take that of the first who answers, and then no other.
+        cluster_id: the cluster's id; None to accept the id of the first cluster that answers, and then no other.
 
     Attributes:
-        cluster_id: the same; None as long as nobody has told one.
+        cluster_id: the cluster's id; None as long as no broker has given one.
     """
 
     def __init__(self, cluster_id: str | None) -> None:
@@ -29,21 +29,21 @@ class Identity:
         self._untold: set[int] = set()
 
     def check(self, target: int | Address, connection: Connection, deadline: Deadline) -> None:
-        """Refuse a connection on which somebody else answers.
+        """Refuse a connection on which another cluster or broker answers.
 
-        A broker that does not tell which one it is, for want of DESCRIBE_CONFIGS on the cluster, is asked once and
-        believed. Every broker tells its cluster, and needs no right for that.
+        A broker without DESCRIBE_CONFIGS on the cluster does not say which one it is. It is asked once and then
+        believed. Every broker gives its cluster's id, and needs no right for that.
 
         Args:
-            target: who is meant: a broker by its id, or whoever is at an address.
-            connection: a new one to it.
-            deadline: for all of it.
+            target: who is meant: a broker by its id, or any broker at an address.
+            connection: a new connection to it.
+            deadline: for all of this.
 
         Raises:
-            OtherCluster: who answers belongs to another cluster.
+            OtherCluster: another cluster answers.
             Unreachable: another broker of the cluster answers.
             OSError: nobody answered.
-            BrokerTooOld, NotABroker: who answers cannot be asked.
+            BrokerTooOld, NotABroker: what answers cannot be asked.
         """
         told = connection.cluster_id(deadline)
         with self._lock:

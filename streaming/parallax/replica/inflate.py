@@ -1,6 +1,6 @@
 """Compressed batches to bytes: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
 
-A batch says how long it is compressed and not how long it will be: 35 KB of zstd may hold a gigabyte.
+A batch says how long it is compressed, and not how long it will be. So 35 KB of zstd may hold a gigabyte.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BadStream(Exception):  # noqa: N818 - it says what happened
 
 
 class Inflater:
-    """Decompresses batches end to end into memory that it keeps; never more than `WINDOW`."""
+    """Decompresses batches, one behind the other, into memory that it keeps; never more than `WINDOW` bytes."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
@@ -41,7 +41,7 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """Return what was decompressed, for the compiled loops."""
+        """What was decompressed, for the compiled loops."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory
@@ -58,7 +58,7 @@ class Inflater:
         """Decompress one batch behind those before it.
 
         Returns:
-            Where it lies in `memory`, from and to; None where there is no room for it, nothing is added then.
+            Where it begins and ends in `memory`; None where there is no room for it, and nothing was added.
 
         Raises:
             BadStream: it cannot be decompressed.
@@ -122,14 +122,14 @@ _TOO_SMALL = "failed to write whole buffer"
 
 
 class Stream(Protocol):
-    """Gives decompressed bytes in order."""
+    """A compressed batch that is decompressed piece by piece, in order."""
 
     def fill(self, target: Array) -> int:
-        """Write the next bytes to ``target``: as many as it has room for, fewer only at the end.
+        """Write the next bytes to ``target``: as many as fit, and fewer only at the end.
 
         Raises:
             BadStream: the rest cannot be decompressed.
-            Unsupported: it can only be decompressed with too much memory.
+            Unsupported: decompressing would take too much memory.
         """
 
 

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept by a process that may not write beside the code.
+"""Where a process keeps compiled kernels if it may not write next to the code.
 
-That is what runs in an image: numba does not look at kernels that lie where it cannot write, although those that were
-compiled when the image was made lie beside the code. So they are copied to where this process may write, its user's
-cache or, where it has no home, a temporary folder; what does not fit its processor is compiled there.
+That is so in an image. numba does not look at kernels in a folder where it cannot write. But those that were compiled
+when the image was made lie next to the code. So they are copied to a folder where this process may write. That is its
+user's cache or, where it has no home, a temporary folder. A kernel that does not fit the processor is compiled there.
 """
 
 from __future__ import annotations
@@ -18,10 +18,17 @@ from numba.core import caching
 
 
 class SeededLocator(caching.UserWideCacheLocator):
-    """Keeps the kernels of a module in its user's cache, with what was compiled beside it before."""
+    """Keeps the kernels of a module in its user's cache.
+
+    It begins with a copy of what was compiled next to the module.
+    """
 
     def ensure_cache_path(self) -> None:
-        """Make the folder; raises OSError where it cannot be written."""
+        """Make the folder.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         super().ensure_cache_path()
         _seed(Path(self._py_file).parent / "__pycache__", Path(self._cache_path))
 
@@ -40,7 +47,10 @@ def _seed(beside: Path, folder: Path) -> None:
 
 
 class ScratchLocator(caching.InTreeCacheLocator):
-    """Keeps the kernels of a module in a temporary folder, with what was compiled beside it before."""
+    """Keeps the kernels of a module in a temporary folder.
+
+    It begins with a copy of what was compiled next to the module.
+    """
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)
@@ -62,7 +72,10 @@ def _folder() -> Any:
 
 
 def allow_read_only() -> None:
-    """Have numba look here where it may not write beside the code, unless somebody has told it where to look."""
+    """Have numba use these folders where it may not write next to the code.
+
+    A choice of folders that was made already stays (numba's ``CACHE_LOCATOR_CLASSES``).
+    """
     if config.CACHE_LOCATOR_CLASSES:
         return
     instead = {caching.UserWideCacheLocator: SeededLocator}

@@ -1,13 +1,13 @@
 """The loops over bytes, compiled: batch headers, CRC32C, SipHash, records to columns, transaction outcomes.
 
-What is a record and what is none follows Kafka's own consumer (org.apache.kafka.common.record.DefaultRecord and
-utils.ByteUtils): lengths are 32-bit varints of one to five bytes, in whatever form; every negative length is null.
+What counts as a record follows Kafka's own consumer (org.apache.kafka.common.record.DefaultRecord and utils.ByteUtils).
+Lengths are 32-bit varints of one to five bytes, in any form; every negative length is null.
 
-All of them are in this one module on purpose: numba's cache looks at the age of the module that a kernel stands in, not
-at the modules whose functions it calls, so a change elsewhere would go on running old code.
+All of them are in this one module on purpose. numba's cache looks at the age of the module that holds a kernel, and not
+at the modules whose functions the kernel calls. So after a change elsewhere, old code would go on running.
 
 The bytes come from a network. Every kernel checks each read against the end of what it was given, and reports a problem
-as a code (see ``PROBLEMS``); nothing in here raises or reads out of bounds. The loads assume a little-endian machine.
+as a code (see ``PROBLEMS``). Nothing in here raises or reads out of bounds. The loads assume a little-endian machine.
 
 Formats: KIP-98 (record batch v2, control records), KIP-534 (delete horizon), org.apache.kafka.common.record.
 """
@@ -209,7 +209,10 @@ def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
 
 @njit([types.Tuple((_array(_I64, 2), _I64, _I64))(_BYTES)], cache=True, nogil=True)
 def walk(data: Any) -> Any:
-    """Table of the whole batches, (problem, where); a batch that is truncated at the end is left out."""
+    """A table of the whole batches, and (problem, where).
+
+    A batch that is truncated at the end is left out.
+    """
     count = 0
     at = np.int64(0)
     while True:
@@ -255,7 +258,10 @@ _CRC_TABLE = _crc_table()
 
 @njit([types.uint32(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def crc32c(data: Any, at: Any, end: Any) -> Any:
-    """CRC32C (Castagnoli) of ``data[at:end]``; no call out of compiled code, which pays off for small batches."""
+    """CRC32C (Castagnoli) of ``data[at:end]``.
+
+    It calls nothing outside of compiled code, which is fast for small batches.
+    """
     crc = np.uint64(0xFFFFFFFF)
     low = np.uint64(0xFF)
     table = _CRC_TABLE
@@ -358,7 +364,7 @@ def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
 
 @njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """SipHash-2-4 with 128 bits of ``data[at:at + size]``: its low and its high half."""
+    """SipHash-2-4 with 128 bits of ``data[at:at + size]``, as its low and its high half."""
     return _siphash(data, at, size, k0, k1, True)
 
 
@@ -413,7 +419,7 @@ def _sip_byte(state: Any, byte: Any) -> None:
 
 @njit([types.void(_array(_U64), _BYTES, _I64, _I64)], cache=True, nogil=True)
 def sip_add(state: Any, data: Any, at: Any, size: Any) -> None:
-    """Take in ``data[at:at + size]``."""
+    """Add ``data[at:at + size]`` to the hash."""
     end = at + size
     while at < end and state[5] & np.uint64(7):
         _sip_byte(state, _u8(data, at))
@@ -429,7 +435,7 @@ def sip_add(state: Any, data: Any, at: Any, size: Any) -> None:
 
 @njit([types.void(_array(_U64), _I64)], cache=True, nogil=True)
 def sip_add_varint(state: Any, value: Any) -> None:
-    """Take in a 32-bit number as a zigzag varint in its shortest form."""
+    """Add a 32-bit number to the hash, as a zigzag varint in its shortest form."""
     raw = np.uint64((value << 1) ^ (value >> 63)) & np.uint64(0xFFFFFFFF)
     while raw > np.uint64(0x7F):
         _sip_byte(state, (raw & np.uint64(0x7F)) | np.uint64(0x80))
@@ -439,7 +445,10 @@ def sip_add_varint(state: Any, value: Any) -> None:
 
 @njit([types.UniTuple(_U64, 2)(_array(_U64), types.boolean)], cache=True, nogil=True)
 def sip_end(state: Any, wide: Any) -> Any:
-    """The hash of what came: (64 bits, 0), or the low and the high half of 128 bits."""
+    """The hash of all that was added.
+
+    It is (64 bits, 0), or the low and the high half of 128 bits.
+    """
     word = state[4] | ((state[5] & np.uint64(0xFF)) << np.uint64(56))
     return _sip_finish(state[0], state[1], state[2], state[3], word, wide)
 
@@ -520,7 +529,10 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:
 
 @njit([types.void(_array(_U64), _BYTES, _I64, _I64)], cache=True, nogil=True)
 def sip_add_text(state: Any, data: Any, at: Any, size: Any) -> None:
-    """Take in a text with its length in front, as Java writes again what it has read from these bytes."""
+    """Add a text to the hash, with its length in front.
+
+    The text is in the form that Java writes after it has read these bytes.
+    """
     end = at + size
     length = np.int64(0)
     here = at
@@ -600,7 +612,10 @@ def _canonical_hash(data: Any, at: Any, stop: Any, k0: Any, k1: Any) -> Any:
 
 @njit([types.UniTuple(_I64, 2)(_array(_U64), _BYTES, _I64, _I64, _I64)], cache=True, nogil=True)
 def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> Any:
-    """Take in up to ``count`` headers in canonical form, as many as lie whole in front of ``stop``: (at, left over)."""
+    """Add up to ``count`` headers in canonical form to the hash: (at, how many are left over).
+
+    It stops where a header is not whole in front of ``stop``.
+    """
     while count > 0:
         name, after_name, _ = _skip_bytes(data, at, stop)
         if after_name < 0 or name < 0:
@@ -619,14 +634,14 @@ def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> An
 
 @njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def read_varint(data: Any, at: Any, end: Any) -> Any:
-    """A 32-bit varint: (value, position behind it), position -1 if it does not end before ``end``."""
+    """A 32-bit varint: (value, position behind it); the position is -1 if it does not end before ``end``."""
     value, at, _ = _varint(data, at, end)
     return value, at
 
 
 @njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def read_varlong(data: Any, at: Any, end: Any) -> Any:
-    """A 64-bit varint: (value, position behind it), position -1 if it does not end before ``end``."""
+    """A 64-bit varint: (value, position behind it); the position is -1 if it does not end before ``end``."""
     return _varint64(data, at, end)
 
 
@@ -855,7 +870,7 @@ content, sizes of key and value."""
     nogil=True,
 )
 def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
-    """Decode the records of all batches in [start, end): (rows, problem, index of the batch it is in).
+    """Decode the records of all batches in [start, end): (rows, problem, index of the batch with the problem).
 
     The columns must have room for all.
     """
@@ -894,9 +909,9 @@ def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k
     nogil=True,
 )
 def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out: Any, spans: Any) -> Any:
-    """Decode as many records of one batch as its part in ``data`` holds whole and the columns have room for.
+    """Decode the whole records of one batch's part in ``data``, as many as the columns have room for.
 
-    Arguments as of :func:`_records`: (rows, problem).
+    For the arguments see :func:`_records`. Returns (rows, problem).
     """
     return _records(data, row, cursor, window, np.int64(0), wanted, out, spans)
 
@@ -907,7 +922,10 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
     nogil=True,
 )
 def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
-    """Copy one field of every record (0 key, 2 value, 4 headers) to where ``offsets`` says, end to end."""
+    """Copy one field of every record (0 key, 2 value, 4 headers) end to end.
+
+    ``offsets`` says where each one begins in ``target``.
+    """
     for i in range(table.shape[0]):
         data = inflated if table[i, INFLATED] else raw
         for n in range(table[i, FIRST_ROW], table[i, FIRST_ROW] + table[i, ROWS]):
@@ -926,13 +944,13 @@ def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets:
 def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: Any) -> None:
     """Write the outcome of each row: 0 not transactional, 1 committed, 2 aborted.
 
-    Batch by batch, as org.apache.kafka.clients.consumer.internals.CompletedFetch decides it.
+    It decides batch by batch, as org.apache.kafka.clients.consumer.internals.CompletedFetch does.
 
     Args:
         table: the batch table.
-        index: of each batch, the producer's index in ``aborted``, -1 where it has no aborted transaction.
+        index: for each batch, the producer's index in ``aborted``; -1 where it has no aborted transaction.
         first: first offsets of the aborted transactions, rising.
-        who: of each of them, the producer's index in ``aborted``.
+        who: for each aborted transaction, the producer's index in ``aborted``.
         aborted: all False; while walking, whether the producer's current transaction is an aborted one.
         out: the outcome of each row is written here.
     """

@@ -1,11 +1,11 @@
-"""What a replica tells of transactions without a record: by its list of aborted ones, by end markers that are gone.
+"""What a replica says of transactions without a record.
 
-Fetch lists the aborted transactions of what it answers as (producer id, first offset), from the index of that replica.
-The cleaner takes the records of an aborted transaction away before the entry and its end marker, so for a while the
-entry alone says what this replica has made of them. Most lists add nothing to what the records show.
+Fetch lists the aborted transactions in its range as (producer id, first offset), from the index of that replica. The
+cleaner removes an aborted transaction's records before the entry and its end marker. So for a while only the entry says
+which outcome this replica gave them. Most lists add nothing to what the records show.
 
-Of an end marker the cleaner leaves an empty control batch, while that is the last batch of its producer. It only says
-that a transaction of the producer ended there.
+Where an end marker is the last batch of its producer, the cleaner leaves an empty control batch of it. That batch only
+says that a transaction of the producer ended there.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _BLANK = {"transactional": True, "leader_epoch": -1, "producer_epoch": -1, "key_
 def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: int) -> tuple[Columns, Any]:
     """Add a row (`RowKind.LISTED`) for each aborted transaction that begins in [start, end) without a record there.
 
-    An entry is listed with each response that the transaction reaches into, and so at its first offset as well.
+    A response lists each transaction that reaches into its range, so the response with a transaction's first offset
+    lists it.
 
     Args:
         columns: the rows of the range, in offset order.
-        outcome: of each row.
+        outcome: the outcome of each row.
         aborted: int64[m, 2] of (producer id, first offset), the response's list.
         start: where the range begins.
         end: where it ends.
 
     Returns:
-        The columns and the outcomes; those that were given, where there is nothing to add.
+        The columns and the outcomes; unchanged where there is nothing to add.
     """
     listed = np.asarray(aborted, np.int64).reshape(-1, 2)
     listed = listed[(listed[:, 1] >= start) & (listed[:, 1] < end)]
@@ -54,12 +55,12 @@ def with_emptied(columns: Columns, outcome: Any, start: int, end: int) -> tuple[
 
     Args:
         columns: the rows of the range, in offset order, with the batches of the response.
-        outcome: of each row.
+        outcome: the outcome of each row.
         start: where the range begins.
         end: where it ends.
 
     Returns:
-        The columns and the outcomes; those that were given, where there is nothing to add.
+        The columns and the outcomes; unchanged where there is nothing to add.
     """
     table = columns.batches
     emptied = table[(table[:, kernels.ATTRIBUTES] & kernels.IS_CONTROL != 0) & (table[:, kernels.COUNT] == 0)]

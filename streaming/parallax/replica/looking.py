@@ -1,9 +1,9 @@
-"""The requests that a look at many replicas takes, written and read as columns (`parallax.replica.places`).
+"""The requests for a look at many replicas, written and read as columns (`parallax.replica.places`).
 
-kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. Layouts:
-ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients; version 6 of the one and
-12 of the other are the first with compact lengths and tagged fields (KIP-482), and Fetch 13 the first that names topics
-by their ids (KIP-516). Nothing here asks a broker.
+kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. The
+layouts are ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients. Compact
+lengths and tagged fields (KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that names topics by
+their ids (KIP-516). Nothing here asks a broker.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NOWHERE = 1 << 62
 
 @dataclass
 class Written:
-    """A request whose body is written here, and whose answer is read here; the headers are kafka-python's.
+    """A request whose body this package writes, and whose answer it reads; the headers are kafka-python's.
 
     Attributes:
-        message: kafka-python's own of the kind, for its headers.
-        body: writes it for a version.
+        message: kafka-python's class for this request, for its headers.
+        body: writes the body for a version.
         parse: reads the answer's body of a version.
     """
 
@@ -45,12 +45,12 @@ class Written:
 
     @property
     def API_KEY(self) -> int:  # noqa: N802 - kafka-python's name
-        """Of the request."""
+        """The request's API key."""
         return int(self.message.API_KEY)
 
     @property
     def API_VERSION(self) -> int:  # noqa: N802 - kafka-python's name
-        """In which it is sent."""
+        """The version in which the request is sent."""
         return int(self.message.API_VERSION)
 
     @API_VERSION.setter
@@ -59,20 +59,20 @@ class Written:
 
     @property
     def name(self) -> str:
-        """Of the request."""
+        """The request's name."""
         return str(self.message.name)
 
     @property
     def header(self) -> Any:
-        """Its header, once it has one."""
+        """The request's header; None before `with_header`."""
         return self.message.header
 
     def with_header(self, **fields: Any) -> None:
-        """Give it a header."""
+        """Give the request a header."""
         self.message.with_header(**fields)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
-        """Its bytes, with frame and header."""
+        """The request's bytes, with frame and header where wanted."""
         del framed, header
         is_flexible = self.message.flexible_version_q(self.API_VERSION)
         said = self.message.encode_header(flexible=is_flexible) + self.body(self.API_VERSION)
@@ -82,7 +82,7 @@ class Written:
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
     """Ask one replica of each partition for an offset of its own log (see `requests.list_offsets`).
 
-    The answer is (offsets, errors): int64[n], -1 where there is none, and by place why.
+    The answer is (offsets, errors): int64[n], -1 where there is none; and by place, why.
     """
     head = struct.pack(">ib", _DEBUGGING_REPLICA, int(IsolationLevel.READ_UNCOMMITTED))
 
@@ -114,16 +114,16 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
 
 
 def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
-    """Fetch at the end of each log, where there is no record: what the answer says beside that is a look.
+    """Fetch at the end of each log, where there is no record: the rest of the answer is a look.
 
-    The answer is `Marks`, or an error of the broker as a whole: returned and not raised, so that the connection stays.
-    Topics go by id where all ids are known and the broker knows that version.
+    The answer is `Marks`, or an error of the broker as a whole. That is returned and not raised, so that the connection
+    stays. Topics are named by id where all ids are known and the broker knows that version.
 
     Args:
-        broker: who is asked.
-        places: of whom.
+        broker: the broker that is asked.
+        places: the partitions.
         ends: int64[n], log end offsets.
-        refused: by place, who has said already that there is no answer, and why.
+        refused: by place, why an earlier answer refused it; these are not asked about.
     """
     positions = ends.copy()
     positions[list(refused)] = _NOWHERE
@@ -132,7 +132,7 @@ def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, Repl
     def body(version: int) -> bytes:
         is_flexible = version >= _FLEXIBLE_FETCH
         made: Array = places.once(("fetch", version), lambda: _positions(places, is_flexible=is_flexible))
-        items = made.copy()  # several brokers may be asked for the same at once
+        items = made.copy()  # several brokers may be asked for the same at one time
         items["offset"] = positions
         topics = _topics(places, items, is_flexible=is_flexible, by_id=version >= BY_ID)
         # No topics are forgotten, there is no rack.
@@ -209,7 +209,7 @@ class _Ends:
 
 
 _LEFT_OUT = -100
-"""Stands for no answer, where Kafka has its error codes."""
+"""Means that there is no answer, where Kafka has its error codes."""
 
 _FLEXIBLE_LIST, _FLEXIBLE_FETCH = 6, 12
 _SAID = ("high_watermark", "last_stable_offset", "log_start_offset")
@@ -223,7 +223,7 @@ _ENDED_RIGID = np.dtype([*_HEAD, ("aborted", ">i4"), ("preferred", ">i4"), ("rec
 def _is_bare(items: Array, *, flexible: bool) -> bool:
     """Whether no answer holds an aborted transaction, records, tagged fields or a redirection: all are of one size.
 
-    What is first to hold something stands where it would stand anyway, so that this is not missed.
+    The first answer that holds something is where it would be anyway, so it is not missed.
     """
     plain: Array = (items["preferred"] < 0) & (items["aborted"] < (2 if flexible else 1))
     plain &= items["records"] < (2 if flexible else 1)

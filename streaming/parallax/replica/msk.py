@@ -1,7 +1,7 @@
 """Tokens for Amazon MSK's IAM authentication, signed by AWS's own library, which is the extra ``msk``.
 
-A token is a URL that is signed with the credentials that AWS's libraries find by themselves (environment, profile,
-role of the instance or the container). Signing asks nobody; finding the credentials of a role may.
+A token is a URL, signed with the credentials that AWS's libraries find by themselves: environment, profile, role of the
+instance or the container. Signing asks nobody; finding the credentials of a role may.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class MskTokenProvider(ReusedToken):
-    """Signs a token, and another one before it ends.
+    """Signs a token, and a new one before it expires.
 
     Args:
-        hosts: names of brokers, which MSK makes of the region that they are in.
+        hosts: names of brokers, from which the region is taken.
 
     Raises:
         BadOption: the extra is not installed, or nothing names the region.
@@ -45,7 +45,7 @@ class MskTokenProvider(ReusedToken):
         self._region = _region(hosts)
 
     def extensions(self) -> dict[str, str]:
-        """Nothing goes with a token."""
+        """No SASL extensions go with a token."""
         return {}
 
     def _fresh(self) -> tuple[str, float]:

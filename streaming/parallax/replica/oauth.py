@@ -1,6 +1,6 @@
-"""Tokens for SASL/OAUTHBEARER: used again while they stand, and had by client credentials (RFC 6749, 4.4; KIP-768).
+"""Tokens for SASL/OAUTHBEARER: reused while they are valid, and obtained by client credentials.
 
-oauthlib forms the request and checks the answer; urllib3 carries them.
+See RFC 6749, 4.4, and KIP-768. oauthlib forms the request and checks the answer; urllib3 carries them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMEOUT_S = 5.0
 
 
 class ReusedToken(AbstractTokenProvider):
-    """Gives the token that stands, or a new one; for several threads at once.
+    """Gives the token that is still valid, or a new one; thread-safe.
 
     Args:
         clock: seconds, for tests.
@@ -42,10 +42,10 @@ class ReusedToken(AbstractTokenProvider):
         self._until = float("-inf")
 
     def token(self) -> str:
-        """A token.
+        """A valid token.
 
         Raises:
-            Unauthorized: whoever gives tokens refuses one.
+            Unauthorized: the issuer of tokens refuses one.
             OSError: there is no answer, or none that can be used.
         """
         with self._lock:
@@ -57,17 +57,17 @@ class ReusedToken(AbstractTokenProvider):
 
     @abstractmethod
     def _fresh(self) -> tuple[str, float]:
-        """A new token, and for how many seconds it stands; raises what `token` raises."""
+        """A new token, and for how many seconds it is valid; raises what `token` raises."""
 
 
 class TokenProvider(ReusedToken):
     """Gets tokens from an endpoint.
 
     Args:
-        url: of the token endpoint.
-        client_id: who asks.
-        secret: the client's.
-        scope: what is asked for; empty for what the endpoint gives by itself.
+        url: address of the token endpoint.
+        client_id: the client that asks.
+        secret: the client's secret.
+        scope: the scope to ask for; empty for what the endpoint gives by itself.
         authority: a PEM file that the endpoint's certificate is checked against; the system's own by default.
         extensions: SASL extensions (KIP-342) that go with each token.
         clock: seconds, for tests.
@@ -100,7 +100,7 @@ class TokenProvider(ReusedToken):
         self._extensions = dict(extensions or {})
 
     def extensions(self) -> dict[str, str]:
-        """What goes with each token."""
+        """The SASL extensions that go with each token."""
         return self._extensions
 
     def _fresh(self) -> tuple[str, float]:

@@ -1,8 +1,8 @@
-"""Messages of format v0 and v1 as record batches of format v2, so that all that follows knows one format.
+"""Messages of format v0 and v1 as record batches of format v2, so that all other code knows one format.
 
-Brokers before Kafka 0.11 wrote them, and those up to 3.9 where ``message.format.version`` is below; they stay in a log
-until its cleaner writes it anew. A Fetch shows them as they lie in the log. They have no transactions, producers,
-headers or leader epochs, and those of v0 no timestamps. The batches are those that Kafka's own cleaner makes of them
+Brokers before Kafka 0.11 wrote them, and so did brokers up to 3.9 where ``message.format.version`` is lower. They stay
+in a log until its cleaner rewrites it. A Fetch shows them as they lie in the log. They have no transactions, producers,
+headers or leader epochs, and those of v0 no timestamps. Kafka's own cleaner turns them into the same batches
 (``MemoryRecords.filterTo``, ``AbstractLegacyRecordBatch.DeepRecordsIterator``).
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from parallax.replica.errors import Unsupported
 
 MAGIC = 16
-"""Where the format stands, in a message as in a batch."""
+"""The position of the format's number, in a message as in a batch."""
 _PREFIX = struct.Struct(">qi")
 _HEADS = struct.Struct(">IbB"), struct.Struct(">IbBq")
 """CRC, format, attributes, and in v1 the timestamp."""
@@ -59,14 +59,14 @@ def is_old(records: memoryview) -> bool:
 
 
 def as_batches(records: memoryview) -> memoryview:
-    """The old messages that an answer begins with, as batches of format v2; what follows them stays as it is.
+    """The old messages that an answer begins with, as batches of format v2; what follows them is unchanged.
 
     Args:
-        records: of an answer, for which `is_old` holds.
+        records: the records of an answer, for which `is_old` holds.
 
     Returns:
-        The batches of all whole messages in front of the first that is broken, and from there on the bytes as they are.
-        Of one that is cut short nothing is left but what no reader takes for a batch.
+        The batches of all whole messages in front of the first broken one. From there on, the bytes are unchanged. What
+            is left of a truncated message, no reader takes for a batch.
     """
     made: list[bytes] = []
     loose: list[_Message] = []
@@ -222,7 +222,7 @@ def _batches(messages: list[_Message]) -> Iterator[bytes]:
 
 
 def _goes_on(messages: list[_Message], first: int, at: int) -> bool:
-    """Whether a message fits into the batch of the first: it stands there as what it is above that one's numbers."""
+    """Whether a message fits into the batch of the first: the batch holds how far each number is above the first's."""
     began, one = messages[first], messages[at]
     return (
         messages[at - 1].offset < one.offset < began.offset + (1 << 31)

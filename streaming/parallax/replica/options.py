@@ -1,8 +1,8 @@
-"""Kafka's client options, in Kafka's own spelling, as what the transport needs.
+"""Kafka's client options, in Kafka's own spelling, turned into what the transport needs.
 
-Both spellings in use are understood: the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with PEM
-files) and librdkafka's (``sasl.username``, ``ssl.ca.location``). An option that is not known is an error, never
-ignored: a misspelt security option would otherwise weaken the connection in silence.
+Both common spellings are understood. One is the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with
+PEM files), the other librdkafka's (``sasl.username``, ``ssl.ca.location``). An unknown option is an error and never
+ignored: a misspelt security option would otherwise silently weaken the connection.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALIASES: Mapping[str, str] = {
 }
 """Other spellings of options: the Java clients', and earlier ones of librdkafka."""
 CLUSTER_ID = "cluster.id"
-"""An option of our own beside Kafka's: it goes wherever they go, into the processes of Spark too."""
+"""An option of our own among Kafka's: it goes wherever they go, into the processes of Spark too."""
 
 OPTIONS: Mapping[str, str] = {
     "bootstrap.servers": "Brokers to start from: host:port[,host:port], or a list. "
@@ -89,7 +89,7 @@ class Options:
 
     Attributes:
         bootstrap: addresses to start from, in the order given.
-        cluster_id: ``cluster.id``, of the one cluster that may answer; None for that which answers first.
+        cluster_id: ``cluster.id``, the id of the one cluster that may answer; None for the cluster that answers first.
         client_id: ``client.id``, which brokers log and apply quotas to.
         tls: for TLS, or None for plain text.
         sasl: keyword arguments for the SASL mechanism, with its name under ``mechanism``; None without SASL.
@@ -105,7 +105,7 @@ class Options:
 
     @property
     def protocol(self) -> str:
-        """``security.protocol``."""
+        """The setting ``security.protocol`` that these options amount to."""
         carrier = "PLAINTEXT" if self.tls is None else "SSL"
         return carrier if self.sasl is None else f"SASL_{carrier}"
 
@@ -117,7 +117,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
         kafka: option name to value, such as ``{"bootstrap.servers": "host:9092"}``.
 
     Raises:
-        BadOption: naming the first option that is unknown, ill-typed or incomplete.
+        BadOption: an option is unknown, ill-typed or incomplete; it names the first such option.
     """
     given = _canonical(kafka)
     bootstrap = _bootstrap(given.get("bootstrap.servers", ""))
@@ -134,7 +134,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
 
 
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
-    """The files that options name, by option: whoever connects to a broker reads them, on whatever machine.
+    """By option, the files that options name: every machine that connects to a broker reads them.
 
     Raises:
         BadOption: an option is unknown.
@@ -302,7 +302,7 @@ def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
 
 
 def _sasl_of_msk(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
-    """MSK takes its tokens by OAUTHBEARER, from whoever does not speak a mechanism of its own."""
+    """MSK takes its tokens by OAUTHBEARER, from any client that does not speak MSK's own mechanism."""
     for option in given:
         if option.startswith("sasl.") and option != "sasl.mechanism":
             raise _bad(option, f"does not go with {MECHANISM}; leave it out, AWS's own environment and profiles count")

@@ -1,10 +1,10 @@
-"""What a read_committed consumer of one replica makes of each record.
+"""Which outcome a read_committed consumer of one replica gives each record.
 
-The rule is that of Kafka's own consumer (org.apache.kafka.clients.consumer.internals.CompletedFetch): a Fetch response
-lists the aborted transactions that its range may hold, as (producer id, first offset). Walking the batches in order, a
-producer's transaction counts as aborted from the batch whose last offset reaches the first offset on, until an ABORT
-marker of that producer. Empty control batches decide nothing. Each response's list is complete for that response, so
-nothing is carried from one to the next; neither does the consumer.
+The rule is that of Kafka's own consumer (org.apache.kafka.clients.consumer.internals.CompletedFetch). A Fetch response
+lists the aborted transactions that its range may hold, as (producer id, first offset). Walk the batches in order. A
+producer's transaction counts as aborted from the batch whose last offset reaches the first offset, until an ABORT
+marker of that producer. Empty control batches decide nothing. The list of a response is complete for that response. So
+nothing is carried from one to the next, as in the consumer.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = Isolati
 
 
 def as_uncommitted(columns: Columns, outcome: Int8) -> Int8:
-    """What a read_uncommitted consumer makes of rows that were read in read_committed.
+    """The outcomes that a read_uncommitted consumer gives rows that were read in read_committed.
 
-    Below the last stable offset a broker sends both the same batches; the list of aborted transactions beside them is
-    all that tells the levels apart (``Partition.fetchRecords``). Rows that this list has made are none of its.
+    Below the last stable offset, a broker sends both levels the same batches. Only the list of aborted transactions
+    differs (``Partition.fetchRecords``). A caller leaves out the rows that were made from this list.
 
     Args:
         columns: rows of a read_committed reading.
-        outcome: of each row.
+        outcome: the outcome of each row.
 
     Returns:
         int8[n] of Outcome.
@@ -64,7 +64,7 @@ def as_uncommitted(columns: Columns, outcome: Int8) -> Int8:
 
 
 def _index(producers: Any, of_batch: Any) -> Any:
-    """Where each batch's producer stands in ``producers`` (sorted), -1 where it does not."""
+    """The index of each batch's producer in ``producers`` (sorted); -1 where it is not among them."""
     if not len(producers):
         return np.full(len(of_batch), -1, np.int64)
     at = np.searchsorted(producers, of_batch).clip(max=len(producers) - 1)

@@ -1,6 +1,6 @@
-"""A batch that is too large to be decoded at once: its records part by part, a window of its bytes at a time.
+"""A batch that is too large to be decoded in one piece: its records part by part, a window of its bytes at a time.
 
-A record that is larger than the window is taken field by field. Its value is hashed as it passes by.
+A record that is larger than the window is read field by field. Its value is hashed as it passes by.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Wanted = tuple[int, int, np.uint64, np.uint64]
 
 
 def empty_rows(count: int) -> tuple[Any, ...]:
-    """Columns with room for so many rows."""
+    """Columns with room for ``count`` rows."""
     return tuple(np.empty(count, dtype) for dtype in DTYPES.values())
 
 
 def corrupt(problem: int, row: Any) -> ReplicaError:
-    """Return what a code of ``kernels.PROBLEMS`` says of a batch."""
+    """The error about one batch for a code of ``kernels.PROBLEMS``."""
     what, base = kernels.PROBLEMS[problem], int(row[kernels.BASE])
     offsets = {"base_offset": base, "last_offset": int(row[kernels.LAST])}
     if problem == kernels.OLD_FORMAT:
@@ -59,14 +59,14 @@ def corrupt(problem: int, row: Any) -> ReplicaError:
 
 
 def broken_message(row: Any, magic: int) -> CorruptBatch:
-    """Return what is said of a message of format v0 or v1 that cannot be decoded."""
+    """The error for a message of format v0 or v1 that cannot be decoded."""
     offset = int(row[kernels.LAST])
     problem = f"message of format v{magic} at offset {offset}: its checksum, structure or compression is wrong"
     return CorruptBatch(f"{problem}; look at this replica's log segment", base_offset=offset, last_offset=offset)
 
 
 def of_batch(error: BadStream | ReplicaError, row: Any) -> ReplicaError:
-    """The error with the batch that it concerns."""
+    """An error with the batch that it concerns filled in."""
     base, last = int(row[kernels.BASE]), int(row[kernels.LAST])
     if isinstance(error, BadStream):
         return CorruptBatch(
@@ -84,12 +84,12 @@ class Part:
     Attributes:
         out: the columns, in the order of `DTYPES`.
         reached: offset of the last record that was passed, wanted or not; below the batch where there was none.
-        data: where ``spans`` point to; good until the next part is asked for.
+        data: the bytes that ``spans`` point into; valid until the next part is asked for.
         spans: where keys, values and headers lie, if asked for (`kernels.gather`).
         inflated: whether ``data`` is what was decompressed, and not the response.
         more: whether records of the batch follow.
-        alone: whether this is one record that is larger than the window: its payload is not copied out but for a key.
-        key: of that record, where it has one of up to 1 MiB.
+        alone: whether this is one record that is larger than the window: of its payload, only a key is copied out.
+        key: key of that record, where it has one of up to 1 MiB.
     """
 
     out: tuple[Any, ...]
@@ -108,7 +108,7 @@ class LargeBatch:
     Args:
         data: the response.
         row: the batch's header.
-        wanted: which offsets, and the hash key.
+        wanted: which offsets to decode, and the hash key.
         with_spans: whether payload is to be copied out.
     """
 
@@ -121,10 +121,10 @@ class LargeBatch:
         self._cursor[kernels.REACHED] = row[kernels.BASE] - 1
 
     def parts(self) -> Iterator[Part]:
-        """All of them.
+        """All parts of the batch, in order.
 
         Raises:
-            CorruptBatch: what stands in front of the fault has been yielded.
+            CorruptBatch: the batch is broken; the records in front of the fault have been yielded.
             Unsupported: an unknown codec, or more than can be held.
         """
         codec = int(self._row[kernels.ATTRIBUTES]) & kernels.CODEC
@@ -170,7 +170,7 @@ class LargeBatch:
         return int(self._cursor[kernels.NEXT])
 
     def _part(self, data: Array, limit: tuple[int, bool], *, inflated: bool) -> tuple[Part, int]:
-        """Return what can be decoded at once, and what is wrong behind it."""
+        """Return what can be decoded now, and what is wrong behind it."""
         out = empty_rows(min(SLICE_ROWS, int(self._row[kernels.COUNT] - self._cursor[kernels.TAKEN])))
         spans = np.empty((len(out[0]) if self._with_spans else 0, 6), np.int64)
         n, problem = kernels.decode_part(data, self._row, self._cursor, limit, self._wanted, out, spans)
@@ -221,7 +221,7 @@ def _wrapped(number: int) -> int:
 
 
 class Window:
-    """The decompressed bytes of a batch that are at hand: those from ``at`` to ``filled``."""
+    """A window of the decompressed bytes of a batch: those from ``at`` to ``filled``."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -234,13 +234,13 @@ class Window:
 
     @property
     def view(self) -> Array:
-        """The memory, for the compiled loops."""
+        """The window's memory, for the compiled loops."""
         view = self._bytes.view()
         view.flags.writeable = False
         return view
 
     def refill(self) -> None:
-        """Move what is left to the front, and fill up behind it.
+        """Move the rest to the front, and fill up behind it.
 
         Raises:
             BadStream: the stream cannot be decompressed.
@@ -258,7 +258,10 @@ class Window:
             raise Unsupported(f"it decompresses to more than {_LARGEST_BATCH >> 30} GiB")
 
     def is_over(self) -> bool:
-        """Whether nothing is left, here and in the stream; what is at hand stays where it is."""
+        """Whether nothing is left in the window and in the stream.
+
+        The bytes of the window stay where they are.
+        """
         return self.at == self.filled and not (self.more and self._stream.fill(np.empty(1, np.uint8)))
 
 
@@ -312,7 +315,7 @@ def _read_alone(fields: _Fields, k0: Any, k1: Any) -> _Alone:
 
 
 def signed(word: Any) -> int:
-    """64 bits as a number with a sign."""
+    """64 bits as a signed number."""
     return int(word) - (1 << 64) if int(word) >> 63 else int(word)
 
 

@@ -1,6 +1,6 @@
-"""Partitions as columns: what is asked of ten thousand of them is one request, and costs no object for each.
+"""Partitions as columns: ten thousand of them are asked in one request, without an object for each.
 
-A `Places` is made once for what a broker hosts and asked again and again: the bytes of its requests are made once, and
+A `Places` is made once for what a broker hosts and asked again and again. The bytes of its requests are made once, and
 only the offsets in them change.
 """
 
@@ -25,8 +25,8 @@ class Places(Sequence[TopicPartition]):
 
     Args:
         partitions: in any order; each counts once.
-        topic_ids: by name; what is asked of a replica goes by them where they are known, so that one of another topic
-            of the same name does not answer.
+        topic_ids: by name. Where they are known, replicas are asked by id, so that another topic of the same name does
+            not answer.
     """
 
     def __init__(self, partitions: Iterable[tuple[str, int]], topic_ids: Mapping[str, str] | None = None) -> None:
@@ -46,21 +46,21 @@ class Places(Sequence[TopicPartition]):
 
     @classmethod
     def of(cls, partitions: Sequence[tuple[str, int]]) -> Places:
-        """The same, where they are none yet."""
+        """Partitions as `Places`; unchanged where they are that already."""
         return partitions if isinstance(partitions, Places) else Places(partitions)
 
     @cached_property
     def located(self) -> Mapping[TopicPartition, int]:
-        """The place of each partition in the columns."""
+        """By partition, its place in the columns."""
         return {place: at for at, place in enumerate(self._listed)}
 
     @cached_property
     def topic_index(self) -> Mapping[str, int]:
-        """The place of each topic in `topics`."""
+        """By topic, its place in `topics`."""
         return {topic: at for at, topic in enumerate(self.topics)}
 
     def topic_id(self, topic: str) -> str:
-        """The id by which a topic is asked for; empty where it is not known."""
+        """The id by which a topic is asked about; empty where it is not known."""
         at = self.topic_index.get(topic)
         return "" if at is None else self.topic_ids[at]
 
@@ -80,11 +80,11 @@ class Places(Sequence[TopicPartition]):
         """The places of a topic's partitions.
 
         Args:
-            topic: its place in `topics`.
-            numbers: of partitions.
+            topic: the topic's place in `topics`.
+            numbers: partition numbers.
 
         Returns:
-            int64[n]; -1 for one that is not among them.
+            int64[n]; -1 for a partition that is not among them.
         """
         span = self.slices[topic]
         mine = self.partitions[span]
@@ -98,13 +98,13 @@ class Places(Sequence[TopicPartition]):
         return np.where(known, at + span.start, UNKNOWN)
 
     def among(self, others: Places) -> Array:
-        """Where each of these lies among others: int64[n], -1 for one that is not there."""
+        """The places of these partitions among others: int64[n], -1 for one that is not there."""
         if others is self:
             return np.arange(len(self))
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """What was made for a key, made with the first call."""
+        """The value for a key; the first call makes it, later calls give the same."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -125,11 +125,11 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
     """How far the logs of one broker's replicas go: a mapping, made of columns.
 
     Attributes:
-        places: of which partitions.
-        high_watermark: int64[n], -1 where the replica did not say. So the next three.
-        last_stable_offset: of each.
-        log_start_offset: of each.
-        log_end_offset: of each.
+        places: the partitions.
+        high_watermark: int64[n], -1 where the replica did not say.
+        last_stable_offset: int64[n], -1 where the replica did not say.
+        log_start_offset: int64[n], -1 where the replica did not say.
+        log_end_offset: int64[n], -1 where the replica did not say.
         errors: by place, why a replica did not say.
     """
 
@@ -142,7 +142,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
 
     @classmethod
     def of(cls, marks: Mapping[TopicPartition, Watermarks | ReplicaError]) -> Marks:
-        """The columns of another mapping."""
+        """Another mapping as `Marks`."""
         if isinstance(marks, Marks):
             return marks
         places = Places(marks)
@@ -153,7 +153,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
         return cls(places, errors=errors, **columns)
 
     def said(self, at: int) -> Watermarks | ReplicaError:
-        """What was said of the partition at a place."""
+        """What the replica at a place said."""
         if at in self.errors:
             return self.errors[at]
         columns = self.high_watermark, self.last_stable_offset, self.log_start_offset, self.log_end_offset

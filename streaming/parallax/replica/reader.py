@@ -1,7 +1,7 @@
 """Ranges of one broker's logs, read as a consumer of one isolation level.
 
 One Fetch asks for all ranges that are not at their end, as every consumer does. While its answer is decoded, the broker
-already works on the next one: that goes out as soon as the batch headers of the answer say where to go on.
+already works on the next Fetch. That is sent as soon as the batch headers of the answer say where to go on.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _MOST_THROTTLED_MS = 60_000
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of one Fetch response: all of them, or a slice of those that are many.
+    """Rows of one Fetch response: all of them, or a slice where they are many.
 
     Attributes:
-        columns: records and markers; as read_committed, aborted transactions without their first record and end
-            markers that were emptied as well (`parallax.replica.listed`).
-        outcome: int8[n] of Outcome, what this replica's consumers make of each row.
-        position: next offset to read; everything below it that this replica shows in the range is in this chunk or
-            in an earlier one.
+        columns: records and markers. In read_committed also aborted transactions without their first record, and end
+            markers that were emptied (`parallax.replica.listed`).
+        outcome: int8[n] of Outcome, the outcome that this replica's consumers give each row.
+        position: next offset to read. All that this replica shows below it in the range is in this chunk or an earlier
+            one.
         high_watermark: the replica's own, when it answered.
         last_stable_offset: the replica's own.
         log_start_offset: the replica's own.
@@ -68,7 +68,7 @@ class Chunk:
 
 
 class Pacing(Protocol):
-    """Holds the Fetches of a reader back, so that it reads no more in a second than it may."""
+    """Delays the Fetches of a reader, so that it reads no more in a second than it may."""
 
     def wait(self) -> None:
         """Called before each Fetch: returns once it may be sent."""
@@ -82,15 +82,15 @@ class Span:
     """What is to be read of one log.
 
     Attributes:
-        topic: its name.
-        partition: its number.
+        topic: the topic's name.
+        partition: the partition's number.
         start: first offset.
         end: offset to stop before.
-        after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. From then
-            on each Fetch asks the replica as well whether its log still holds what was read (`LogTruncated`).
-        most: what comes beyond the end with the last answer is taken up to here, or it would be sent once more; -1 to
-            take nothing beyond the end.
-        topic_id: of the topic that is meant (see `FetchPosition`).
+        after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. With it,
+            each Fetch also asks the replica whether its log still holds what was read (`LogTruncated`).
+        most: what the last answer holds beyond the end is taken up to here, or it would be sent once more; -1 to take
+            nothing beyond the end.
+        topic_id: id of the topic that is meant (see `FetchPosition`).
     """
 
     topic: str
@@ -104,7 +104,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a log has been read; attributes as of `Chunk`."""
+    """How far a log has been read; for the attributes see `Chunk`."""
 
     position: int
     high_watermark: int
@@ -115,13 +115,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class Shown:
-    """Rows of one Fetch response, of one or several logs, each log's in offset order and without those of others.
+    """Rows of one Fetch response, from one or several logs.
+
+    The rows of a log are in offset order, and not mixed with those of others.
 
     Attributes:
-        columns: as of `Chunk`.
-        outcome: as of `Chunk`.
-        of: int64[n], which span a row is of, by its index; None where all are of the first mark's.
-        marks: index of the span and where it has been read to, once all of its rows up to there have been yielded.
+        columns: see `Chunk`.
+        outcome: see `Chunk`.
+        of: int64[n], for each row the index of its span; None where all rows are of the first mark's span.
+        marks: index of a span and where it has been read to, once all of its rows up to there have been yielded.
     """
 
     columns: Columns
@@ -132,10 +134,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A span is not read on; what was yielded of it stands.
+    """A span that is not read on; what was yielded of it stays valid.
 
     Attributes:
-        index: which one.
+        index: index of the span.
         error: why.
     """
 
@@ -145,7 +147,10 @@ class Failed:
 
 @dataclass
 class Buffers:
-    """Memory for one reader at a time, for range after range. It goes back to its usual size at the end of each."""
+    """Memory for one reader at a time, reused for range after range.
+
+    It goes back to its usual size at the end of each range.
+    """
 
     receive: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     inflater: Inflater = field(default_factory=Inflater)
@@ -169,34 +174,34 @@ def read_range(
     pace: Pacing | None = None,
     topic_id: str = "",
 ) -> Iterator[Chunk]:
-    """Read what one replica shows in [start, end): `read_ranges` of one, chunk by chunk.
+    """Read what one replica shows in [start, end), chunk by chunk: `read_ranges` for one range.
 
-    What stands in front of a corrupt batch is still yielded, before the error is raised. A response that inflates to
-    much comes as several chunks (`parallax.replica.decode.decode_slices`), some of which may end within a batch.
+    What lies in front of a corrupt batch is still yielded, before the error is raised. A response that inflates to much
+    comes as several chunks (`parallax.replica.decode.decode_slices`), some of which may end within a batch.
 
     Args:
         client: connections to the cluster.
-        broker: whose replica to read.
+        broker: broker whose replica to read.
         topic: topic to read.
         partition: partition to read.
         start: first offset.
         end: offset to stop before.
-        isolation: which consumer to be.
+        isolation: isolation level of the consumer to read as.
         hasher: identity of keys and contents.
-        payload: which bytes to copy out beside the hashes.
-        max_bytes: of one Fetch; a batch that is larger comes whole.
+        payload: which bytes to copy out as well as the hashes.
+        max_bytes: limit for one Fetch; a batch that is larger comes whole.
         deadline_ms: for each Fetch, from when it is waited for.
         buffers: memory to use; its own by default.
         after_epoch: see `Span`.
-        pace: holds the Fetches back; as fast as it goes by default.
+        pace: delays the Fetches; no delay by default.
         topic_id: see `Span`.
 
     Yields:
         Chunks, in offset order; also empty ones, where only the position has moved.
 
     Raises:
-        ReplicaError: the broker failed or its data are corrupt. The chunks before it stand: the position of the last
-            one (``start`` where there is none) is where to go on.
+        ReplicaError: the broker failed or its data are corrupt. The chunks before it stay valid. Go on at the position
+            of the last one, or at ``start`` where there is none.
     """
     span = Span(topic, partition, start, end, after_epoch, topic_id=topic_id)
     events = read_ranges(
@@ -243,23 +248,24 @@ def read_ranges(
 ) -> Iterator[Shown | Failed]:
     """Read what one broker's replicas show in some spans, of different partitions.
 
-    A span ends when its position has reached its end: by a batch there, or because the replica has nothing more below
-    its high watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is below the
-    end, reading ends there: the replica does not show the rest at present. What is wrong with one log holds up no
-    other; where the broker itself fails, all that have not ended are `Failed`.
+    A span ends when its position has reached its end. It does so by a batch there, or because the replica has nothing
+    more below its high watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is
+    below the end, reading ends there: the replica does not show the rest at present.
+
+    A fault of one log delays no other. Where the broker itself fails, all spans that have not ended are `Failed`.
 
     Args:
         client: connections to the cluster.
-        broker: whose replicas to read.
-        spans: no partition twice; empty ones are passed over in silence.
-        isolation: see `read_range`; so all others.
+        broker: broker whose replicas to read.
+        spans: no partition twice; empty ones are silently skipped.
+        isolation: see `read_range`.
         hasher: identity of keys and contents.
-        payload: which bytes to copy out beside the hashes.
-        max_bytes: of one Fetch.
-        log_bytes: of one log in a Fetch; as many as of all by default.
+        payload: which bytes to copy out as well as the hashes.
+        max_bytes: limit for one Fetch.
+        log_bytes: limit for one log in a Fetch; the same as for all by default.
         deadline_ms: for each Fetch.
         buffers: memory to use.
-        pace: holds the Fetches back.
+        pace: delays the Fetches.
 
     Yields:
         Rows and marks, and what has failed.
@@ -330,18 +336,18 @@ def _look_at(
 
 
 class _Log:
-    """Where the reading of one span stands.
+    """How far the reading of one span has come.
 
     Attributes:
-        index: of the span.
+        index: index of the span.
         place: topic and partition.
-        topic_id: of the topic that is meant.
-        position: what was yielded lies below.
-        ahead: from where on the Fetch in flight asks.
-        end: of the span.
-        most: up to where an answer is taken.
+        topic_id: id of the topic that is meant.
+        position: what was yielded lies below it.
+        ahead: the offset that the Fetch in flight asks for.
+        end: end of the span.
+        most: the offset up to which an answer is taken.
         epoch: leader epoch of the last batch below ``ahead``, if it is known.
-        max_bytes: that are asked for.
+        max_bytes: how many bytes are asked for.
     """
 
     def __init__(self, broker: int, index: int, span: Span, max_bytes: int) -> None:
@@ -561,7 +567,7 @@ class _Decoder:
         try:
             made = [self._rows(columns, of, low, high) for columns in slices]
         except ReplicaError:
-            return None  # Which one, and what stands in front of it, shows when each is decoded alone.
+            return None  # Which one, and what lies in front of it, shows when each is decoded alone.
         marks = [(log.index, batches.mark()) for log, batches in small]
         return [*made[:-1], replace(made[-1], marks=marks)]
 

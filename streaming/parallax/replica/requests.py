@@ -56,28 +56,28 @@ T = TypeVar("T")
 
 
 class Request(NamedTuple):
-    """A request of kafka.protocol, and the versions of it that will do."""
+    """A request of kafka.protocol, and its acceptable versions."""
 
     message: Any
     versions: Versions
 
 
 def metadata(topics: Sequence[str] | None) -> Request:
-    """Ask for topics by name, all of them with None, none with an empty list."""
+    """Ask for topics by name; None asks for all topics, and an empty list for none."""
     kind = MetadataRequest.MetadataRequestTopic
     names = None if topics is None else [kind(name=name) for name in topics]
     return Request(MetadataRequest(topics=names, allow_auto_topic_creation=False), versions.METADATA)
 
 
 def operations(topics: Sequence[str]) -> Request:
-    """Ask for topics and what whoever asks may do with them (KIP-430)."""
+    """Ask for topics, and which operations on them the client's user is allowed (KIP-430)."""
     named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
     return Request(request, versions.METADATA_WITH_OPERATIONS)
 
 
 def may_alter_configs_of(response: Any) -> dict[str, bool]:
-    """By topic of which the broker says what may be done with it, whether ALTER_CONFIGS is among that."""
+    """By topic, whether ALTER_CONFIGS is allowed, where the broker says what is allowed."""
     return {
         topic.name: _ALTER_CONFIGS in topic.authorized_operations
         for topic in response.topics
@@ -86,7 +86,7 @@ def may_alter_configs_of(response: Any) -> dict[str, bool]:
 
 
 def topics_of(response: Any) -> dict[str, TopicMetadata]:
-    """The topics of a Metadata response by name."""
+    """By name, the topics of a Metadata response."""
     return {topic.name: _topic(topic) for topic in response.topics if topic.name}
 
 
@@ -116,7 +116,7 @@ def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
 
 
 def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
-    """Settings by topic, or why they were not given."""
+    """By topic, its settings, or why they were not given."""
     return {
         result.resource_name: from_code(
             result.error_code, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
@@ -128,7 +128,10 @@ def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
 
 
 def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | ReplicaError]:
-    """Settings by topic as one broker shows them, and whether they are the topic's own; or why they were not given."""
+    """By topic, its settings as one broker shows them, or why they were not given.
+
+    Each setting says whether it is the topic's own.
+    """
     return {
         result.resource_name: from_code(
             result.error_code, broker=broker, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
@@ -144,19 +147,19 @@ def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | 
 
 
 def describe_broker(broker: int, names: Sequence[str]) -> Request:
-    """Ask a broker for settings of its own, by its id: no broker gives those of another one."""
+    """Ask a broker for its own settings, by its id: no broker gives those of another one."""
     kind = DescribeConfigsRequest.DescribeConfigsResource
     wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=list(names))]
     return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
 
 
 def who_answers(broker: int) -> Request:
-    """Ask a broker for its own id, as `is_another` reads the answer."""
+    """Ask a broker for its own id; `is_another` reads the answer."""
     return describe_broker(broker, ["broker.id"])
 
 
 def is_another(response: Any) -> bool | None:
-    """Whether the answer to `who_answers` is another broker's; None where it tells nothing, as without the right."""
+    """Whether another broker gave the answer to `who_answers`; None where it does not say, as without the right."""
     codes = {(result.error_code, result.error_message or "") for result in response.results}
     if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
         return True
@@ -186,7 +189,7 @@ def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
-    """Ask for all log directories, and how large partitions are that they hold."""
+    """Ask for all log directories, and how large the partitions in them are."""
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
@@ -199,7 +202,7 @@ def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
     """The log directories of a broker.
 
     Raises:
-        ReplicaError: it did not say, or one of them is out of order.
+        ReplicaError: it did not say, or one of the directories has failed.
     """
     codes = [response.error_code or 0, *(one.error_code for one in response.results)]
     if any(codes):
@@ -246,7 +249,8 @@ def fetch(
 ) -> Request:
     """Ask one replica for records, as a consumer of that isolation level.
 
-    Topics go by id where each position has one and the broker knows that version, unless other versions are given.
+    Topics are named by id where each position has one and the broker knows that version, unless other versions are
+    given.
     """
     kind = FetchRequest.FetchTopic
     grouped: dict[tuple[str, str], list[Any]] = {}
@@ -283,7 +287,7 @@ def fetch(
 
 
 def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
-    """Return what a Fetch response says of each position, in the order of the positions."""
+    """What a Fetch response says of each position, in the order of the positions."""
     answers = {(p.topic, p.topic_id, p.partition): p for p in response.partitions}
     found = (
         answers.get(("", position.topic_id, position.partition))
@@ -294,7 +298,7 @@ def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnsw
 
 
 def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
-    """Return what an answer says of one position; None stands for no word of it."""
+    """What an answer says of one position; ``answer`` is None where the response leaves it out."""
     topic, partition = position.topic, position.partition
     error: ReplicaError | None = None
     if answer is None:
@@ -336,7 +340,7 @@ def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
 def producers_of(
     broker: int, partitions: Sequence[TopicPartition], response: Any
 ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
-    """The producers of each partition, or why they were not given."""
+    """By partition, its producers, or why they were not given."""
     return _each(broker, partitions, response, _producers, MissingRight.READ)
 
 
@@ -355,7 +359,10 @@ def _producers(answer: Any) -> list[ProducerState]:
 
 
 def list_transactions(producer_ids: Sequence[int]) -> Request:
-    """Ask a coordinator for its transactions, all of them where no producer id is given (KIP-664)."""
+    """Ask a coordinator for its transactions (KIP-664).
+
+    These are all transactions, unless producer ids are given.
+    """
     message = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producer_ids), duration_filter=-1)
     return Request(message, versions.LIST_TRANSACTIONS)
 
@@ -382,7 +389,10 @@ def describe_transactions(transactional_ids: Sequence[str]) -> Request:
 
 
 def described_transactions(broker: int, response: Any) -> list[TransactionListing]:
-    """The transactions that a coordinator describes; what it refuses, or does not coordinate any more, is left out."""
+    """The transactions that a coordinator describes.
+
+    Those that it refuses, or no longer coordinates, are left out.
+    """
     return [
         TransactionListing(
             state.transactional_id,
@@ -398,12 +408,15 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
 
 
 def may_describe_transactions_of(response: Any) -> bool:
-    """Whether a transaction may be described, by an answer to `describe_transactions`; it need not be there."""
+    """Whether a transaction may be described, by an answer to `describe_transactions`.
+
+    The transaction need not exist.
+    """
     return all(state.error_code != _TRANSACTIONAL_ID_REFUSED for state in response.transaction_states)
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:
-    """The error for a partition of which a response does not speak."""
+    """The error for a partition that a response leaves out."""
     return NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
 
 
@@ -417,7 +430,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def _each(
     broker: int, partitions: Sequence[TopicPartition], response: Any, use: Callable[[Any], T], needs: MissingRight
 ) -> dict[TopicPartition, T | ReplicaError]:
-    """Return what each partition's answer says, or the error that stands for it."""
+    """By partition, what its answer says, or the error for its error code."""
     answers: Mapping[TopicPartition, Any] = {
         TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions
     }

@@ -1,4 +1,7 @@
-"""Topic ids (KIP-516): 16 bytes on the wire; in texts, as Kafka prints them, URL-safe base64 without padding."""
+"""Topic ids (KIP-516).
+
+On the wire they are 16 bytes. In texts they are URL-safe base64 without padding, as Kafka prints them.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ SIZE = 16
 def text(raw: bytes) -> str:
     """A topic id as text; empty for the zero id, which names no topic.
 
-    Brokers below 2.8 have none, and a topic with an error may be answered without.
+    Brokers below 2.8 have no topic ids, and an answer about a topic with an error may have none.
     """
     return base64.urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else ""
 
 
 @lru_cache(maxsize=65_536)
 def of(text: str) -> uuid.UUID:
-    """The topic id that a text stands for.
+    """The topic id that a text denotes.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: the text is no topic id.
     """
     return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 

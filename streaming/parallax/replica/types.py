@@ -1,4 +1,4 @@
-"""What a client asks of a broker and what it is answered, as plain values."""
+"""What a client asks of a broker, and what the broker answers, as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_RECORDS = memoryview(b"")
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """Where a partition lives, as the controller's metadata say."""
+    """Where a partition's replicas and its leader are, by the controller's metadata."""
 
     leader: int
     """-1 while there is none."""
@@ -28,7 +28,7 @@ class PartitionMetadata:
 
 
 class HowGone(StrEnum):
-    """How a partition is gone by what a broker says of its topic."""
+    """How a partition is gone, by what a broker says of its topic."""
 
     TOPIC = "topic"
     """There is no topic of that name."""
@@ -56,11 +56,11 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """How a partition is gone by this answer; None where it is there, or where the answer does not tell.
+        """How a partition is gone, by this answer; None where it exists, or where the answer does not say.
 
         Args:
-            partition: of this topic.
-            topic_id: of the topic that is meant; empty where it is not known.
+            partition: a partition of this topic.
+            topic_id: id of the topic that is meant; empty where it is not known.
         """
         if self.error is not None:
             return HowGone.TOPIC if isinstance(self.error, UnknownTopic) else None
@@ -80,7 +80,7 @@ class Config:
 
 @dataclass(frozen=True)
 class LogDir:
-    """A log directory of a broker; bytes, -1 where the broker does not say."""
+    """A log directory of a broker; sizes in bytes, -1 where the broker does not say."""
 
     path: str
     total: int
@@ -90,7 +90,7 @@ class LogDir:
 
 @dataclass(frozen=True)
 class FetchPosition:
-    """From where one partition is to be fetched, and how much."""
+    """The offset from which one partition is to be fetched, and how much."""
 
     topic: str
     partition: int
@@ -109,7 +109,7 @@ class FetchedPartition:
     """One replica's answer for one partition.
 
     The watermarks are this replica's own, -1 where ``error`` is set. ``records`` holds whole record batches as they lie
-    in the log; the last may be truncated, and the first may begin below the offset asked for.
+    in the log. The last may be truncated, and the first may begin below the offset that was asked for.
     """
 
     topic: str
@@ -127,12 +127,13 @@ class FetchedPartition:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What a broker showed of itself when it was connected to.
+    """What a broker showed of itself when the connection was made.
 
     Attributes:
-        version: the version of Kafka whose requests it speaks; a newer one than is known counts as the newest known.
-        tls: version of TLS; None without.
-        certificate_ends: when its certificate ends, seconds since the epoch; None where it was not looked at.
+        version: the version of Kafka whose requests it speaks; for a version newer than all that are known, the newest
+            known.
+        tls: version of TLS; None without TLS.
+        certificate_ends: when its certificate expires, in seconds since 1970 UTC; None where it was not looked at.
     """
 
     version: tuple[int, ...]
@@ -142,7 +143,7 @@ class Greeting:
 
 @dataclass(frozen=True)
 class Watermarks:
-    """How far one replica's log goes, by that replica itself."""
+    """How far one replica's log goes, as that replica says."""
 
     high_watermark: int
     last_stable_offset: int
@@ -173,11 +174,11 @@ class TransactionListing:
     """A transaction as its coordinator lists it.
 
     Attributes:
-        state: Kafka's name of it.
-        coordinator: the broker.
-        partitions: of an ongoing one those that it has written to; of one that is ending those that have no end marker
-            yet; None where it was not asked for them.
-        started_ms: when it began, by the coordinator's clock, milliseconds since 1970 UTC; -1 where that is not known.
+        state: Kafka's name of its state.
+        coordinator: the broker that coordinates it.
+        partitions: of an ongoing transaction, the partitions that it has written to. Of one that is ending, those that
+            have no end marker yet. None where the coordinator was not asked for them.
+        started_ms: when it began, by the coordinator's clock, in ms since 1970 UTC; -1 where that is not known.
     """
 
     transactional_id: str
@@ -190,7 +191,7 @@ class TransactionListing:
 
 @dataclass(frozen=True)
 class TransactionListings:
-    """All coordinators' listings; those that did not answer are named, never left out in silence."""
+    """All coordinators' listings; coordinators that did not answer are named, never silently left out."""
 
     transactions: list[TransactionListing]
     unanswered: dict[int, ReplicaError]

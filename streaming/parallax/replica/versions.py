@@ -1,10 +1,11 @@
-"""Which versions of Kafka's requests are used: the lowest that will do, and the highest that this package can handle.
+"""Which versions of Kafka's requests are used: the lowest acceptable, and the highest that this package can handle.
 
 The reasons are in Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis) and KIPs:
 
 - Fetch of version 11 and above is served by a follower as a consumer's; below 11 only the leader answers. Version 12 is
-  the first that checks the epoch of what was read (KIP-595). Version 13 names topics by their ids (KIP-516): a broker
-  whose log is of another topic of the same name says so, instead of showing that (``ReplicaManager.readFromLog``).
+  the first that checks the epoch of what was read (KIP-595). Version 13 names topics by their ids (KIP-516). A broker
+  whose log is of another topic of the same name then says so, instead of showing that log
+  (``ReplicaManager.readFromLog``).
 - DescribeLogDirs says how large a directory's volume is from version 4 on (KIP-827).
 - Metadata says what may be done with a topic from version 8 on (KIP-430).
 - ListOffsets gives the start of a log that is partly in tiered storage from version 8 on (KIP-405).

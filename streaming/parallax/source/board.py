@@ -1,7 +1,8 @@
-"""Where the readers of one broker stand, as columns: which of them have anything to do is one comparison of arrays.
+"""How far the readers of one broker are, as columns: comparing arrays shows which of them have anything to do.
 
-Of ten thousand partitions a micro-batch moves a few. The others are recorded up to where their logs end, and say what
-they said; only what is left is planned reader by reader (`parallax.source.planning`). Pure: no broker is asked here.
+Of ten thousand partitions, a micro-batch moves a few. The others are recorded up to where their logs end, and say what
+they said before. Only what is left is planned reader by reader (`parallax.source.planning`). Pure: no broker is asked
+here.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ class Board:
     """The readers of one broker.
 
     Args:
-        broker: its id.
-        isolations: the levels that are read.
+        broker: the broker's id.
+        isolations: the isolation levels that are read.
         places: the partitions that it hosts.
-        topics: of the cluster, by name.
+        topics: the topics of the cluster, by name.
     """
 
     def __init__(
@@ -38,11 +39,11 @@ class Board:
         self._is_well: dict[int, Array] = {int(i): np.zeros(len(places), np.bool_) for i in isolations}
 
     def hosts(self, reader: Reader) -> bool:
-        """Whether a reader is one of these."""
+        """Whether a reader is one of this board."""
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Take in what is recorded of one of its readers."""
+        """Note what is recorded of one of its readers."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
@@ -50,10 +51,10 @@ class Board:
         self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
 
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
-        """Where the reader that is furthest behind stands, by place; -1 where one of them has never read.
+        """By place, the lowest position of its readers; -1 where one of them has never read it.
 
         Args:
-            planned: readers of which nothing is recorded, and up to where the batch before was to read.
+            planned: readers of which nothing is recorded, with the end of their range in the batch before.
         """
         positions = self._positions
         if planned:
@@ -67,8 +68,8 @@ class Board:
         """The readers that have anything to do or to report.
 
         Args:
-            isolation: of which level.
-            marks: what the broker said of its logs; of those that it said nothing of, nothing follows.
+            isolation: their isolation level.
+            marks: what the broker said of its logs; logs that it did not speak of are left out.
 
         Returns:
             Their places.
@@ -91,7 +92,7 @@ class Board:
         return found
 
     def readers(self, isolation: int, at: Sequence[int] | None = None) -> Iterator[Reader]:
-        """The readers of a level, all by default."""
+        """The readers of an isolation level, at the given places; all by default."""
         for place in self.places if at is None else (self.places[i] for i in at):
             yield Reader(isolation, self.broker, *place)
 
@@ -99,11 +100,11 @@ class Board:
 def boards(
     topics: Mapping[str, TopicMetadata], isolations: Sequence[IsolationLevel], chosen: Sequence[int] | None
 ) -> dict[int, Board]:
-    """Make the boards of a cluster, on which nothing is recorded yet.
+    """By broker id, the boards of a cluster, on which nothing is recorded yet.
 
     Args:
-        topics: by name.
-        isolations: the levels that are read.
+        topics: topics by name.
+        isolations: the isolation levels that are read.
         chosen: ids of the brokers that are read; None for all.
     """
     hosted: dict[int, list[TopicPartition]] = {}

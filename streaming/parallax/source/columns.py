@@ -1,7 +1,7 @@
-"""From the columns of a chunk to Spark's record batches: pointers move, records do not.
+"""Turns the columns of a chunk into Spark's record batches, without copying records.
 
 Columns that are the same in every row (topic, partition, broker, the null structs) are built once per process at full
-length and sliced; the others are the decoder's own arrays.
+length and sliced. The others are the decoder's own arrays.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Position:
     """A position row.
 
     Attributes:
-        reader: whose position it is.
+        reader: the reader whose position it is.
         offset: next offset to read.
-        read_at_ms: when it was read, milliseconds since the epoch.
+        read_at_ms: when it was read, in ms since 1970 UTC.
         event: what happened there.
         detail: the event in words; empty for ``ok``.
         topic_id: id of the topic.
-        high_watermark: of the replica when it was read; None where it did not say. So the next two.
-        last_stable_offset: of the replica.
-        log_start_offset: of the replica.
+        high_watermark: the replica's own when it was read; None where it did not say.
+        last_stable_offset: the replica's own; None where it did not say.
+        log_start_offset: the replica's own; None where it did not say.
         epoch: leader epoch of the last batch read below the offset; with ``log_truncated``, of what was lost. -1 where
             it is not known.
     """
@@ -60,10 +60,10 @@ class Position:
 
 
 class Readers:
-    """Those that read some spans, by their indexes: names of the rows.
+    """The readers of some spans, by index; they give rows their topic and partition.
 
     Args:
-        readers: of one broker and isolation level.
+        readers: readers of one broker and isolation level.
     """
 
     def __init__(self, readers: Sequence[Reader]) -> None:
@@ -75,9 +75,9 @@ class Readers:
         """The columns of topics and partitions.
 
         Args:
-            of: int64[n] of indexes; None where all rows are of one.
+            of: int64[n], for each row the index of its reader; None where all rows are of one.
             n: how many rows.
-            only: that one's index.
+            only: the index of that one reader.
         """
         if of is None:
             reader = self.readers[only]
@@ -86,12 +86,12 @@ class Readers:
 
 
 def record_batches(shown: Any, readers: Readers, *, with_isolation: bool) -> Iterator[pa.RecordBatch]:
-    """Cut rows (``parallax.replica.reader.Shown``) into record batches of the source's schema.
+    """Divide rows (``parallax.replica.reader.Shown``) into record batches of the source's schema.
 
     Args:
         shown: rows of one broker's replicas.
-        readers: by the index of the span.
-        with_isolation: add the column ``isolation``.
+        readers: the readers, by the index of the span.
+        with_isolation: whether to add the column ``isolation``.
     """
     columns = shown.columns
     only = shown.marks[0][0] if shown.marks else 0
@@ -123,7 +123,7 @@ def record_batches(shown: Any, readers: Readers, *, with_isolation: bool) -> Ite
 
 
 def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.RecordBatch:
-    """Make a record batch of position rows, all of one isolation level."""
+    """A record batch of position rows, all of one isolation level."""
     n = len(rows)
     position = pa.array(
         [
@@ -164,7 +164,7 @@ def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.Reco
 
 
 def empty_batch(*, with_isolation: bool) -> pa.RecordBatch:
-    """Make a record batch without rows."""
+    """A record batch without rows."""
     wanted = schema.VIEW_WITH_ISOLATION if with_isolation else schema.VIEW
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in wanted], schema=wanted)
 

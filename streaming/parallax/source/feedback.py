@@ -1,13 +1,17 @@
 """The files by which a job's driver reports to its sources.
 
-A replica cannot be read twice with the same outcome, so what counts is what the tables hold, not what was planned. The
-sink writes each reader's recorded position after its commit; the planning process reads the file before each plan.
-Each line of the file is a JSON array of what one micro-batch has recorded; the first is what was recorded before. So
-a micro-batch costs what it moved, on either side. Each line begins with a checksum of itself and of the lines above, so
-that a line that is garbled or missing is noticed. Beside the readers a line holds how far of each view that goes,
-``[isolation level, place in the order of its commits]``: a start reads of the tables what lies behind. The first one
-begins with ``[generation]``, a word that no other file has: inodes are used again. The comparison
-says of which partitions it awaits a report, and the job which brokers are not to be read.
+A replica cannot be read twice with the same outcome. So what counts is what the tables hold, and not what was planned.
+The sink writes each reader's recorded position after its commit. The planning process reads the file before each plan.
+
+Each line of the file is a JSON array of what one micro-batch has recorded; the first is what was recorded before. So a
+micro-batch costs only what it moved, for writer and reader. Each line begins with a checksum of itself and of the lines
+above, so that a garbled or missing line is noticed.
+
+Apart from the readers, a line says how far of each view it goes: ``[isolation level, place in the order of its
+commits]``. At a start, what lies behind that is read from the tables. The first line begins with ``[generation]``, a
+word that no other file has, because inodes are used again.
+
+Two more files name the partitions from which the comparison awaits a report, and the brokers that are not to be read.
 """
 
 from __future__ import annotations
@@ -31,10 +35,10 @@ log = structlog.get_logger(__name__)
 Content = TypeVar("Content")
 
 ALL = -1
-"""Stands for all brokers where reading is paused."""
+"""Means all brokers where reading is paused."""
 
 _LONGEST, _TIMES = 10_000, 4
-"""The file is begun anew when it holds so many entries more, and this many times as many, as there are readers."""
+"""The file is begun again when it holds so many entries more, and this many times as many, as there are readers."""
 
 _GENERATION, _PLACE = 1, 2
 """So many values has the row of the generation, and one of `Reached`."""
@@ -69,7 +73,10 @@ Reached = Mapping[int, int]
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
-    """Replace the file at once; a reader sees the old or the new one, never half of it."""
+    """Replace the file in one step.
+
+    A reader sees the old or the new file, never half of it.
+    """
     _begin(path, recorded, reached or {})
 
 
@@ -77,7 +84,7 @@ class Journal:
     """Writes the file of one sink.
 
     Args:
-        path: of the file.
+        path: path of the file.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -86,7 +93,7 @@ class Journal:
         self._checksum: int | None = None
 
     def write(self, recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Begin it anew with all that is recorded."""
+        """Begin the file again with all that is recorded."""
         self._checksum = _begin(self._path, recorded, reached)
         self._appended = 0
 
@@ -94,9 +101,9 @@ class Journal:
         """Add what a micro-batch has recorded; a reader sees all of it or nothing.
 
         Args:
-            moved: what it has recorded.
-            recorded: all that is recorded by now, for a file that has become long.
-            reached: how far that is.
+            moved: what the micro-batch has recorded.
+            recorded: all that is recorded by now; it is written instead where the file has become long.
+            reached: how far of each view that goes.
         """
         self._appended += len(moved)
         is_long = self._appended > _LONGEST + _TIMES * len(recorded)
@@ -111,7 +118,7 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file of the partitions that a report is awaited of."""
+    """Replace the file that names the partitions from which a report is awaited."""
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -145,8 +152,8 @@ def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
     """Read a file that an earlier run may have left.
 
     Returns:
-        What it holds, and how far that is (`Reached`), which an earlier version did not say; nothing where there is no
-        sound file. One that is damaged is set aside, as ``<name>.broken``.
+        What it holds; empty where there is no sound file. A damaged file is set aside as ``<name>.broken``.
+        How far of each view that is (`Reached`); empty where an earlier version, which did not say, wrote the file.
     """
     try:
         data = Path(path).read_bytes()
@@ -199,7 +206,7 @@ class FeedbackFile:
     """Reads what has been recorded.
 
     Args:
-        path: of the file; None where the source is used alone.
+        path: path of the file; None where the source is used alone.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -208,13 +215,16 @@ class FeedbackFile:
         self._at = 0
         self._checksum: int | None = _FIRST
         self.recorded: dict[Reader, Recorded] = {}
-        """The recorded position of each reader by the last call of `news`; one mapping until the file is begun anew."""
+        """The recorded position of each reader by the last call of `news`; one mapping until the file is begun again.
+        """
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """What was recorded since the last call, and whether it is all there is: the file was begun anew.
+        """What was recorded since the last call, and whether that is all there is.
+
+        It is all where the file was begun again.
 
         Raises:
-            ValueError: the file is not there, or not what the sink writes.
+            ValueError: the file does not exist, or is not what the sink writes.
         """
         if self._path is None:
             return {}, False
@@ -247,25 +257,25 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads of which partitions a report is awaited; of none where nothing sound says so.
+    """Reads from which partitions a report is awaited; none where there is no sound file.
 
     Args:
-        path: of the file; None where there is none.
+        path: path of the file; None where there is none.
     """
 
     def __init__(self, path: str | None) -> None:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """Return the partitions."""
+        """The partitions from which a report is awaited."""
         return self._file.read()
 
 
 class PausedFile:
-    """Reads which brokers no records are to be read of; none where nothing sound says so.
+    """Reads which brokers are not to be read; none where there is no sound file.
 
     Args:
-        path: of the file; None where there is none.
+        path: path of the file; None where there is none.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -277,7 +287,7 @@ class PausedFile:
 
 
 def write_paused(path: str | Path, brokers: Iterable[int]) -> None:
-    """Replace the file of the brokers that no records are to be read of."""
+    """Replace the file that names the brokers that are not to be read."""
     _replace(path, json.dumps(sorted(brokers)).encode())
 
 
@@ -285,7 +295,7 @@ def _parse_paused(path: str) -> frozenset[int]:
     try:
         return frozenset(int(broker) for broker in json.loads(Path(path).read_text(encoding="utf-8")))
     except (ValueError, TypeError, RecursionError):
-        return frozenset()  # a file that another version left; the job writes it anew at its start
+        return frozenset()  # a file that another version left; the job writes a new one at its start
 
 
 def _parse_awaited(path: str) -> frozenset[TopicPartition]:
@@ -293,7 +303,7 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
         return frozenset(TopicPartition(str(topic), int(partition)) for topic, partition in rows)
     except (ValueError, TypeError, RecursionError):
-        return frozenset()  # a file that another version left; the comparison writes it anew
+        return frozenset()  # a file that another version left; the comparison writes a new one
 
 
 def _unpack(path: str, lines: bytes, before: int | None) -> tuple[list[Any], int | None]:

@@ -1,7 +1,7 @@
 """The source's offset: for each reader, the range of a micro-batch, and what happened to it.
 
-A *reader* is one (isolation level, broker, topic, partition). Spark keeps the offset as JSON in its offset log; a batch
-is planned from it alone, so a batch that Spark runs again reads the same ranges.
+A *reader* is one (isolation level, broker, topic, partition). Spark keeps the offset as JSON in its offset log. A batch
+is planned from the offset alone, so a batch that Spark runs again reads the same ranges.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VERSION = 1
 
 
 class Reader(NamedTuple):
-    """A reader: a consumer of one isolation level, at one broker, of one partition."""
+    """A consumer of one isolation level, at one broker, of one partition."""
 
     isolation: int
     broker: int
@@ -25,7 +25,7 @@ class Reader(NamedTuple):
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The reader's topic and partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -37,8 +37,8 @@ class Range:
         start: first offset to read.
         end: the offset after the last one to read; equal to ``start`` where there is nothing to read.
         topic_id: id of the topic that the offsets belong to.
-        state: the last thing known of the reader; other than ``ok`` it makes no progress.
-        fresh: the batch reports ``state`` with a position row at ``start``.
+        state: the last thing known of the reader; if it is not ``ok``, the reader makes no progress.
+        fresh: whether the batch reports ``state`` with a position row at ``start``.
         detail: what that row says.
     """
 
@@ -51,11 +51,11 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """There is neither a record to read nor anything to report."""
+        """Whether there is neither a record to read nor anything to report."""
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The same reader after the batch, with nothing to do."""
+        """The reader's range after the batch, with nothing to do."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 
@@ -63,10 +63,10 @@ Ranges = Mapping[Reader, Range]
 
 
 def to_json(ranges: Ranges) -> dict[str, Any]:
-    """Make the JSON value of an offset.
+    """The JSON value of an offset.
 
-    Its form: isolation level, broker, ``topic/topic id``, partition, then ``[start, end]`` or
-    ``[start, end, state, fresh, detail]``.
+    Its form is: isolation level, broker, ``topic/topic id``, partition, then ``[start, end]`` or ``[start, end, state,
+    fresh, detail]``.
     """
     readers: dict[str, Any] = {}
     for reader in sorted(ranges):

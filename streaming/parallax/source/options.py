@@ -32,15 +32,15 @@ class SourceOptions:
     """The options that both sources understand.
 
     Attributes:
-        kafka: Kafka's own options (``kafka.`` taken off).
-        topics: names to read; may be empty where there is a pattern.
+        kafka: Kafka's own options, without the prefix ``kafka.``.
+        topics: names of topics to read; may be empty where there is a pattern.
         pattern: topics whose whole name matches are read too; Kafka's internal topics never are.
-        brokers: broker ids to read; None for all that host a replica.
+        brokers: ids of the brokers to read; None for all that host a replica.
         timeout_ms: deadline of one request.
         metadata_refresh_ms: age at which topics and their replicas are asked for again.
-        patience_ms: how long a planning call waits for a broker that answered in time so far. A slower one is left
+        patience_ms: how long a planning call waits for a broker that has answered in time so far. A slower one is left
             out, and joins when it has answered.
-        retry_ms: first pause before a broker that failed is asked again; doubles up to ``retry_max_ms``.
+        retry_ms: first pause before a broker that failed is asked again; it doubles up to ``retry_max_ms``.
         retry_max_ms: longest pause.
     """
 
@@ -61,22 +61,22 @@ class ReplicaOptions(SourceOptions):
 
     Attributes:
         isolations: isolation levels to read, each as a consumer of its own.
-        with_isolation: rows carry the column ``isolation`` (``isolation.level`` is ``both``).
+        with_isolation: whether rows have the column ``isolation`` (``isolation.level`` is ``both``).
         starting: ``earliest`` or ``latest``: where a partition that was never read begins.
-        max_bytes: per broker, isolation level and micro-batch, compressed bytes or 100 for each record, whichever is
-            more; None without a limit.
-        payload: ``hash``, ``key`` or ``full``: what of a record is kept beside its hashes.
+        max_bytes: limit per broker, isolation level and micro-batch; None without one. It counts compressed bytes, or
+            100 for each record if that is more.
+        payload: ``hash``, ``key`` or ``full``: what of a record is kept as well as its hashes.
         hash_key: 16 bytes that key the hashes.
         feedback: file in which the sink writes the recorded positions (``parallax.source.feedback``); None when the
             source is used alone.
         fetch_bytes: size of one Fetch response.
-        parallelism: into how many input partitions a batch is cut where it is large.
+        parallelism: into how many input partitions a large batch is divided.
         ranges: what a batch read reads, planned elsewhere; None to read every replica from its log start to its end.
-        tells_failures: a batch read that fails in the middle of a range ends the range there, with a position row that
-            says why, and goes on with the others; otherwise the failure fails the read.
-        max_bytes_per_second: of Fetch responses from one broker, held by reading a broker in one task; None without
-            a limit. Two reads at the same time have it each for itself.
-        shared: one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
+        tells_failures: what happens where a batch read fails in the middle of a range. If set, it ends the range there
+            with a position row that says why, and goes on with the others. Otherwise the whole read fails.
+        max_bytes_per_second: limit for Fetch responses from one broker, which is then read in one task; None without
+            one. Two reads at the same time each have the whole limit.
+        shared: whether one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
             `parallax.source.sharing`).
         paused: file in which the job names the brokers that are not to be read (``parallax.source.feedback``).
         meter: folder in which tasks write how much they have read (``parallax.source.pace``); None to write nothing.
@@ -104,8 +104,9 @@ class ProgressOptions(SourceOptions):
     """How ``kafka-progress`` asks.
 
     Attributes:
-        awaited: file in which the comparison names the partitions that it awaits a report of
-            (``parallax.source.feedback``), so that what only repeats itself can be left out; None to record every tick.
+        awaited: file in which the comparison names the partitions from which it awaits a report
+            (``parallax.source.feedback``). With it, ticks that only repeat what was said can be left out. None to
+            record every tick.
     """
 
     awaited: str | None = None

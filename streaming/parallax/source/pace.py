@@ -1,6 +1,6 @@
 """How fast a task reads a broker, and how much it has read: a token bucket, and a meter for those who wait.
 
-One task reads one broker where its bytes are limited (``parallax.source.planning.broker_tasks``), so a bucket lives in
+Where a broker's bytes are limited, one task reads it (``parallax.source.planning.broker_tasks``). So a bucket lives in
 one process and needs no agreement with others.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 
 
 class TokenBucket:
-    """Lets bytes through at a rate. What has been read is paid for afterwards, since its size is known only then.
+    """Lets bytes through at a rate. What was read is paid for afterwards, because its size is known only then.
 
-    So over any time t it lets through no more than ``rate * t`` bytes and one answer: it holds no tokens over.
+    It saves no tokens. So over any time t, it lets through at most ``rate * t`` bytes and one answer.
 
     Args:
         rate: bytes per second.
@@ -43,17 +43,17 @@ class TokenBucket:
             self._sleep(left)
 
     def take(self, size: int) -> None:
-        """Take some bytes; the next `wait` lasts until they are paid for."""
+        """Take the tokens for some bytes; the next `wait` lasts until they are paid for."""
         self._free_at = max(self._free_at, self._clock()) + size / self._rate
 
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """The amount that tasks have read so far.
+    """How much tasks have read so far.
 
     Attributes:
         read_bytes: bytes of records in Fetch responses, as they came (compressed).
-        offsets: how many offsets lie behind, all readers together.
+        offsets: how many offsets have been passed, by all readers together.
         ranges: how many readers have come to the end of their range, or have failed.
     """
 
@@ -70,8 +70,8 @@ class Meter:
     """Writes to a file of the task how much it has read.
 
     Args:
-        folder: where; made when it is not there. A folder of this machine or one that its processes share.
-        broker: who is read.
+        folder: folder of the file, made where it does not exist; on this machine, or shared by its processes.
+        broker: the broker that is read.
         clock: monotonic seconds, for tests.
     """
 
@@ -91,7 +91,7 @@ class Meter:
             self.write()
 
     def write(self) -> None:
-        """Write the file; a folder that is gone is no reason to fail the reading."""
+        """Write the file; a missing folder does not fail the reading."""
         self._written_at = self._clock()
         scratch = self._path.with_suffix(".tmp")
         try:
@@ -103,7 +103,7 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """Return what all tasks together have reported so far, by broker."""
+    """By broker, what all tasks together have reported so far."""
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):
         try:
@@ -133,24 +133,24 @@ class Pace:
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Take in the size of an answer."""
+        """Count the bytes of an answer."""
         if self._bucket is not None:
             self._bucket.take(size)
         if self._meter is not None:
             self._meter.add(Metered(read_bytes=size))
 
     def passed(self, offsets: int) -> None:
-        """Take in how many offsets lie behind now."""
+        """Count offsets that have been passed."""
         if self._meter is not None:
             self._meter.add(Metered(offsets=offsets))
 
     def finished(self) -> None:
-        """Take in that a range has been read to its end, or has failed."""
+        """Count a range that has been read to its end, or has failed."""
         if self._meter is not None:
             self._meter.add(Metered(ranges=1))
 
     def close(self) -> None:
-        """Write the last of it."""
+        """Write the last counts."""
         if self._meter is not None:
             self._meter.write()
 

@@ -1,7 +1,7 @@
-"""The planning of ``kafka-replica``: keeps an eye on the brokers and says what the next micro-batch reads.
+"""The planning of ``kafka-replica``: watches the brokers and says what the next micro-batch reads.
 
-Lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so each
-call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
+It lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so
+each call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause, twice as long as the last."""
+        """Begin a pause, twice as long as the last one."""
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
-        """Forget the failures."""
+        """Forget the failures, so that the next pause is short again."""
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
-        """Whether a pause lasts."""
+        """Whether a pause is still running."""
         return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
@@ -84,40 +84,40 @@ class Planner:
         self._boards: dict[int, Board] = {}
         self._hosted: Mapping[str, object] = {}
         self._strangers: set[Reader] = set()
-        """Readers that have recorded something, whose replica is not there any more, and that have not been told of."""
+        """Readers that have recorded something, whose replica no longer exists, and that have not been reported yet."""
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """Return what the sink has recorded; empty without feedback."""
+        """What the sink has recorded; empty without feedback."""
         self._take_in()
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """Leave out what was planned of a broker before its reading was paused.
+        """The ranges without those that were planned for a broker before its reading was paused.
 
-        Where a position is recorded the next plan begins there; where none is yet, the plan is all that tells of it.
+        Where a position is recorded, the next plan begins there. Where none is recorded yet, only the plan knows it,
+        and stays.
         """
         recorded = self.recorded()
         return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
-        """Brokers that do not answer, and why."""
+        """By broker that does not answer, why."""
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
         """Say what the next micro-batch reads.
 
         Args:
-            previous: ranges of the batch before, empty for the first; with feedback those that moved are enough.
-            limited: keep to ``maxBytesPerTrigger``.
+            previous: ranges of the batch before; empty for the first. With feedback, those that moved are enough.
+            limited: whether to keep to ``maxBytesPerTrigger``.
 
         Returns:
-            Ranges of all readers that are known, with feedback of those that may have anything to do; None if there is
-            nothing to do.
+            Ranges of all known readers; with feedback, of those that may have anything to do. None if there is nothing
+                to do.
 
         Raises:
-            ReplicaError: of the first plan of a new stream only: no broker answers, or a topic that is named cannot be
-                read.
+            ReplicaError: only for the first plan of a new stream: no broker answers, or a named topic cannot be read.
             BadOption: a broker in ``brokers`` is not of this cluster.
         """
         recorded = self.recorded()
@@ -128,7 +128,7 @@ class Planner:
         ranges = dict(self._ranges(topics, answers, previous))
         gone = dict(self._gone(topics, previous))
         if self._options.feedback is not None:
-            # What has been told of them is told: they cost nothing until the cluster changes.
+            # They are reported once, and cost nothing more until the cluster changes.
             self._strangers -= {reader for reader, span in gone.items() if span.empty}
         ranges.update(gone)
         if all(span.empty for span in ranges.values()):
@@ -137,7 +137,7 @@ class Planner:
         return aligned(ranges, admitted) if self._options.shared else admitted
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         self._brokers.close()
         self._catalog.close()
 
@@ -247,7 +247,7 @@ class Planner:
                 yield reader, span
 
     def _to_plan(self, answers: Mapping[int, Surveyed]) -> Iterator[Reader]:
-        """The readers that may have anything to do; all of them where the offset has to tell where each stands."""
+        """The readers that may have anything to do; all of them where the offset has to say how far each is."""
         for isolation, (broker, board) in product(self._options.isolations, self._boards.items()):
             if self._options.feedback is None:
                 yield from board.readers(isolation)

@@ -1,6 +1,7 @@
-"""What a micro-batch reads, from what is recorded and what the brokers say: pure functions, no broker is asked here.
+"""What a micro-batch reads, from what is recorded and what the brokers say.
 
-The offset log holds the outcome (``parallax.source.offsets``), so that a batch that is run again reads the same.
+Pure functions: no broker is asked here. The offset log holds the outcome (``parallax.source.offsets``), so a batch that
+is run again reads the same.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class LogState:
         log_start_offset: lowest offset that it shows.
         log_end_offset: the next offset that it will write.
         error: why it could not say, as an event; None where it said.
-        detail: the error's text, or what there is to say of the log start.
+        detail: the error's text, or a note on the log start.
         topic_id: id of the topic by which it was asked; empty where none was known.
     """
 
@@ -65,9 +66,9 @@ def next_range(
     """Decide what a reader whose replica answered reads next.
 
     Args:
-        reader: who reads.
+        reader: the reader.
         previous: its range in the previous batch; None if it had none.
-        recorded: what the tables hold of it; goes before ``previous``.
+        recorded: what the tables hold of it; takes precedence over ``previous``.
         log: what its replica says.
         topic_id: id of the topic now.
         starting: ``earliest`` or ``latest``: where it begins if it was never read.
@@ -116,14 +117,14 @@ def _reported(start: int, bound: int, topic_id: str, event: ReadEvent, detail: s
 
 
 def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
-    """The range of a reader that cannot go on: reported once, then kept in silence."""
+    """The range of a reader that cannot go on: it is reported once, and not again."""
     if settled.state is event:
         return settled
     return replace(settled, state=event, fresh=True, detail=detail)
 
 
 def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
-    """The range of a reader of which nothing new is known."""
+    """The range of a reader about which nothing new is known."""
     position, topic_id, state = _known(previous, recorded)
     return None if position is None else Range(position, position, topic_id, state)
 
@@ -131,8 +132,8 @@ def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
 def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Range:
     """Leave out what has been recorded since the plan was made.
 
-    That happens only if another query read for the same tables in between. A jump back that has not been recorded
-    yet (its topic id is new, or the log was cut) is left as it is.
+    That happens only if another query read for the same tables in between. A jump back that has not been recorded yet
+    stays as it is: its topic id is new, or the log was truncated.
     """
     known = recorded.get(reader)
     if known is None or known.position <= span.start or span.state is ReadEvent.LOG_TRUNCATED:
@@ -143,9 +144,9 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
-    """Leader epochs of the last batches below the ranges, where these follow on what is recorded.
+    """By reader whose range follows on what is recorded, the leader epoch of the last batch below it.
 
-    For a truncated log it is the epoch of what was lost.
+    For a truncated log, it is the epoch of what was lost.
     """
     return {
         reader: entry.epoch
@@ -156,10 +157,10 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
 
 
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
-    """Cut the ranges so that no (isolation level, broker) reads more than ``max_bytes``.
+    """Shorten the ranges so that no (isolation level, broker) reads more than ``max_bytes``.
 
     ``bytes_per_offset`` says what an offset counts for: compressed bytes, or `BYTES_PER_RECORD` for each record if that
-    is more. Readers that need less than an even share leave the rest to the others; each gets at least one offset.
+    is more. Readers that need less than an even share leave the rest to the others. Each gets at least one offset.
     """
     admitted = dict(ranges)
     if max_bytes is None:
@@ -180,13 +181,14 @@ def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: i
 
 
 def aligned(ranges: Ranges, admitted: Ranges) -> dict[Reader, Range]:
-    """Have both isolation levels of a log end at one offset where `admit` has cut ranges that one Fetch can serve.
+    """Have both isolation levels of a log end at one offset, where `admit` has shortened ranges.
 
-    Else one of them would be ahead from then on, and what lies between would be sent twice.
+    It does so only for ranges that one Fetch can serve. Otherwise one level would be ahead from then on, and what lies
+    between would be sent twice.
 
     Args:
-        ranges: before they were cut.
-        admitted: as they were cut.
+        ranges: the ranges before `admit`.
+        admitted: the ranges after `admit`.
     """
     even = dict(admitted)
     for uncommitted, committed in _levels(admitted):
@@ -218,9 +220,9 @@ class Piece:
     """A part of a reader's range that one task reads.
 
     Attributes:
-        reader: who reads.
-        span: what it reads; the first piece of a cut range carries the event.
-        last: the piece that ends the range, and so the one that ends with a position row.
+        reader: the reader.
+        span: what it reads; the first piece of a divided range carries the event.
+        last: whether it is the piece that ends the range, and so ends with a position row.
         epoch: leader epoch of the last batch that was recorded before; -1 where it is not known.
     """
 
@@ -231,12 +233,15 @@ class Piece:
 
     @property
     def follows_epoch(self) -> int:
-        """Leader epoch of the batch below the range; -1 where it is not known, or the range does not follow on it."""
+        """Leader epoch of the batch below the range; -1 where it is not known.
+
+        It is also -1 where the range does not follow on that batch.
+        """
         return -1 if self.span.fresh and self.span.state is not ReadEvent.OK else self.epoch
 
 
 def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> list[list[Piece]]:
-    """One task for each broker, with all that is read from it: so that one task holds the limit on its bytes.
+    """One task for each broker, with all that is read from it, so that this task can keep the limit on its bytes.
 
     Args:
         ranges: what is to be read; empty ranges are left out.
@@ -259,17 +264,17 @@ def tasks(
     epochs: Mapping[Reader, int] | None = None,
     shared: bool = False,
 ) -> list[list[Piece]]:
-    """Spread ranges over Spark tasks, each of one broker, and of one isolation level unless a Fetch serves both.
+    """Spread ranges over Spark tasks, each for one broker, and for one isolation level unless a Fetch serves both.
 
-    A task costs about 10 ms however small it is, so small ranges share one. Where ``split`` allows it a large range is
-    cut into several. It must not be cut where a range may end early: rows beyond a hole would have no position.
+    A task costs about 10 ms even if it is small, so small ranges share one. Where ``split`` allows it, a large range is
+    divided into several. It must not be divided where a range may end early: rows beyond a hole would have no position.
 
     Args:
         ranges: what is to be read; empty ranges are left out.
         parallelism: tasks per isolation level and broker, at most.
-        split: whether one range may be cut.
-        epochs: leader epoch of the last batch that was recorded of each reader, as far as it is known.
-        shared: keep both isolation levels of a log in one task; no range is cut.
+        split: whether one range may be divided.
+        epochs: by reader, the leader epoch of the last recorded batch, as far as it is known.
+        shared: whether to keep both isolation levels of a log in one task; no range is then divided.
     """
     known = epochs or {}
     work = {reader: span for reader, span in ranges.items() if not span.empty}

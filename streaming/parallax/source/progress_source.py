@@ -1,9 +1,9 @@
 """``format("kafka-progress")``: how far each replica's log goes and which transactions it holds open, without records.
 
 An offset is the number of a tick. The brokers are asked in the driver-side planning process, each in a thread of its
-own; the answers travel to the one task of a tick inside its input partition. So a broker that hangs delays nobody, and
-a tick costs a task nothing but turning the answers into columns. With ``awaited.path`` a tick that only repeats what
-was recorded is none (`parallax.source.repeats`).
+own. The answers travel to the one task of a tick inside its input partition. So a broker that hangs delays nobody, and
+the task of a tick only turns the answers into columns. With ``awaited.path``, a tick that only repeats what was
+recorded does not count as one (`parallax.source.repeats`).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _TICK_MS = 10_000
 
 
 class SteadyClock:
-    """The time of day that nobody can set: the system's when it is made, then as much later as has gone by.
+    """A time of day that nobody can set.
 
-    A clock that is set forward and back again would have rows of progress wait for the time that they have reported
-    already, and a gap that there never was would look like a replica that stands still.
+    It begins with the system's time, and then grows by what has passed on a monotonic clock. A clock that is set
+    forward and back again would do harm. Rows of progress would wait for the time that they have reported already. A
+    gap that never was would look like a replica that makes no progress.
 
     Args:
-        not_before_ms: the lowest time that it gives, milliseconds since 1970 UTC: a time that was reported is not
-            reported again.
+        not_before_ms: the lowest time that it gives, in ms since 1970 UTC, so that no time is reported twice.
         wall: nanoseconds since 1970 UTC, for tests.
-        monotonic: nanoseconds of a clock that only runs, for tests.
+        monotonic: nanoseconds of a clock that only runs forward, for tests.
     """
 
     def __init__(
@@ -67,10 +67,11 @@ class Observed:
     """A broker's answer.
 
     Attributes:
-        at_ms: when it came, milliseconds since 1970 UTC.
-        marks: how far its logs go, or why it is not known.
-        transactions: of those that were asked for them, the open ones as rows of the column, or why they are not known.
-        log_ends: log end offsets of partitions that may not be read, as far as these may be asked.
+        at_ms: when it came, in ms since 1970 UTC.
+        marks: how far its logs go, or why that is not known.
+        transactions: by partition that was asked for them, the open transactions as rows of the column, or why they are
+            not known.
+        log_ends: log end offsets of partitions that may not be read, where these may be asked for.
     """
 
     at_ms: int
@@ -79,7 +80,10 @@ class Observed:
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def said(self, place: TopicPartition) -> Watermarks | ReplicaError | None:
-        """How far a log goes, or why nothing is known of it; None where nothing was said."""
+        """How far a log goes, or why that is not known.
+
+        None where the answer leaves the log out.
+        """
         listed = self.transactions.get(place)
         if isinstance(listed, ReplicaError):
             return listed
@@ -88,7 +92,7 @@ class Observed:
 
 
 class KafkaProgressSource(DataSource):
-    """The data source; see the module's text."""
+    """The data source; see the module's docstring."""
 
     @classmethod
     def name(cls) -> str:
@@ -119,7 +123,7 @@ class RowsPartition(InputPartition):
 
 
 class ProgressStreamReader(DataSourceStreamReader):
-    """With each trigger the brokers are asked; where they say anything new, a row per replica records it."""
+    """Asks the brokers with each trigger; where they say anything new, a row per replica records it."""
 
     def __init__(self, options: ProgressOptions) -> None:
         self._options = options
@@ -149,7 +153,7 @@ class ProgressStreamReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task takes all the answers; a tick that is run again asks again.
+        """One input partition with all the answers; a tick that is run again asks again.
 
         Raises:
             ReplicaError: see `latestOffset`.
@@ -192,7 +196,7 @@ class ProgressWatch:
     Args:
         options: which topics and brokers, and the deadlines.
         describe_every_s: how often every replica is asked for its producers (`Described`), in seconds.
-        clock: dates the rows; one of its own by default.
+        clock: gives the rows their time; one of its own by default.
     """
 
     def __init__(
@@ -221,7 +225,7 @@ class ProgressWatch:
         self._layout = Layout({}, {}, {})
 
     def tick(self) -> Tick:
-        """Ask all brokers what every replica reports, whether its broker answers or not.
+        """Ask all brokers what their replicas report; the tick has every replica, even if its broker did not answer.
 
         A broker that has not answered within ``planning.patience.ms`` counts as unreachable in this tick.
 
@@ -278,20 +282,22 @@ class ProgressWatch:
         return DeadlineExceeded(f"no answer within {self._options.patience_ms} ms", broker=broker)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         self._brokers.close()
         self._catalog.close()
         self._client.close()
 
 
 class Described:
-    """Decides for which partitions one broker is asked for its producers in a tick; a new object asks for all of them.
+    """Decides for which partitions one broker is asked for its producers in a tick.
 
-    DescribeProducers lists every producer that a replica remembers, thousands where producers come and go, to report
-    the few that hold a transaction open. The comparison needs two things of it: who holds a last stable offset that
-    stands still behind the high watermark, and, sooner or later, which transactions are over. So a partition is asked
-    where its last stable offset lies behind the high watermark and has not moved since the tick before, and all of them
-    from time to time.
+    DescribeProducers lists every producer that a replica remembers, to report the few that hold a transaction open.
+    Where producers come and go, these are thousands. The comparison needs two things of it. One is which producer holds
+    a last stable offset that does not move and is behind the high watermark. The other, sooner or later, is which
+    transactions are over.
+
+    So a partition is asked where its last stable offset is behind the high watermark and has not moved since the tick
+    before. From time to time all partitions are asked. A new object asks for all of them.
 
     Args:
         every_s: how often all are asked, in seconds.
@@ -305,7 +311,7 @@ class Described:
         self._before = Marks.of({})
 
     def due(self, marks: Marks) -> list[TopicPartition]:
-        """The partitions to ask, by their watermarks now."""
+        """The partitions whose producers are to be asked for now, judged by their watermarks."""
         now, before, self._before = self._clock(), self._before, marks
         is_known = np.ones(len(marks), np.bool_)
         is_known[list(marks.errors)] = False
@@ -335,10 +341,10 @@ def observe(
     Args:
         client: a ``ReplicaClient``.
         broker: id of the broker.
-        places: what it hosts.
+        places: the partitions that it hosts.
         timeout_ms: deadline of all requests together.
-        described: of which partitions the producers are asked for.
-        clock: dates the answer, milliseconds since 1970 UTC.
+        described: the partitions for which producers are asked.
+        clock: gives the answer its time, in ms since 1970 UTC.
 
     Raises:
         ReplicaError: the broker as a whole did not answer.

@@ -1,7 +1,7 @@
-"""What one Spark task of ``kafka-replica`` does: reads its pieces of one broker's logs, and says where it got to.
+"""What one Spark task of ``kafka-replica`` does: it reads its pieces of one broker's logs, and says how far it came.
 
-A failure in the middle of a piece either ends it early, with a position row that says why (the sink then says
-where the source goes on), or fails the task where nothing takes that row.
+Where a piece fails in the middle, it ends early with a position row that says why. The sink then says where the source
+goes on. Where nothing takes that row, the task fails instead.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
 
     Args:
         options: how to read.
-        pieces: all of one broker.
+        pieces: pieces of one broker.
 
     Yields:
         ``pyarrow.RecordBatch`` of the source's schema.

@@ -1,12 +1,15 @@
-"""Which rows of a tick are worth recording: a run of equal ticks is told by its first and its last.
+"""Which rows of a tick are worth recording: of a run of equal ticks, only the first and the last are.
 
-The comparison learns two things from a tick: what has changed, and that nothing had until then. Where nothing happens,
-the second can wait until something does: then the last tick before that is recorded as well, so that what was known
-then is known still. Where something is out of step (a replica is away, a transaction is open) a verdict may depend on
-how long that lasts: the first ticks of it are all recorded, the later ones the more rarely the longer it lasts. A
-partition that the comparison awaits a report of (`Coverage.awaits_report`) is recorded with every tick. And nothing
-waits for longer than it may vouch for a reading (docs/contribute/theory.md), nor than a reader of the tables
-may be left to wonder.
+The comparison learns two things from a tick: what has changed, and that nothing had changed until then. Where nothing
+happens, the second can wait until something does. Then the last tick before that is recorded as well, so that nothing
+known is lost.
+
+Where something is out of step, a verdict may depend on how long that lasts: a replica is away, or a transaction is
+open. Its first ticks are all recorded; later ones become rarer, the longer it lasts.
+
+A partition from which the comparison awaits a report (`Coverage.awaits_report`) is recorded with every tick. Nothing
+waits for longer than it may vouch for a reading (docs/contribute/theory.md), or for longer than `LONGEST_US`, so that a
+reader of the tables need not wonder.
 
 Pure: no clock, no broker; a partition costs a few operations on arrays.
 """
@@ -31,15 +34,15 @@ PATIENCE = 2
 """What has been out of step for some time, and said the same, is recorded again after this part of that time."""
 
 CHUNK = 1_000
-"""Partitions that are recorded at once because they are due; where there are more, they take turns."""
+"""Partitions that are recorded in one tick because they are due; where there are more, they take turns."""
 
 
 class _Told:
-    """What was recorded last of each partition, as columns beside a layout.
+    """What was recorded last of each partition, as columns in the order of a layout.
 
     Attributes:
-        layout: of which partitions.
-        at: int64[n], when; microseconds since 1970 UTC, -1 where nothing counts as recorded.
+        layout: the partitions and replicas.
+        at: int64[n], when it was recorded; microseconds since 1970 UTC, -1 where nothing counts as recorded.
         since: int64[n], since when replicas answer so, or do not; microseconds since 1970 UTC.
         offsets: see `Tick`.
         listed: see `Tick`.
@@ -56,7 +59,7 @@ class _Told:
         self.is_held = np.zeros(len(layout.places), np.bool_)
 
     def beside(self, layout: Layout) -> _Told:
-        """The same beside another layout: what differs there counts as never recorded."""
+        """The same in the order of another layout: what differs there counts as never recorded."""
         moved, at = _Told(layout), layout.same(self.layout)
         new = np.flatnonzero(at != UNKNOWN)
         old, width = at[new], min(layout.width, self.layout.width)  # a slot beyond either is no replica of these
@@ -68,7 +71,10 @@ class _Told:
 
 
 class Repeats:
-    """Leaves out of each tick what only repeats the one before. One for each query; a new one leaves out nothing."""
+    """Leaves out of each tick what only repeats the one before.
+
+    There is one for each query; a new one leaves out nothing.
+    """
 
     def __init__(self) -> None:
         self._told: _Told | None = None
@@ -76,14 +82,14 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows of a tick that are worth recording, with those that were held back and are now.
+        """The rows that are worth recording now: those of a tick, and earlier ones that were held back.
 
         Args:
-            tick: all of it.
-            awaited: partitions that are recorded whatever is said of them.
+            tick: the whole tick.
+            awaited: partitions that are recorded in any case.
 
         Returns:
-            By partition, in the order of time.
+            The rows by partition, in the order of time.
         """
         last, before, told = self._last, self._told, self._told
         if told is None:
@@ -129,14 +135,14 @@ def _place(row: Row) -> tuple[str, int]:
 
 
 def _stands(told: _Told, tick: Tick) -> Array:
-    """bool[n]: whether all replicas answer, or do not, as was recorded of them."""
+    """bool[n]: whether all replicas of a partition answer, or do not answer, as was recorded."""
     same = (told.offsets == tick.offsets).all(axis=(0, 2)) & (told.silence == tick.silence).all(axis=1)
     alike: Array = same & (told.at != UNKNOWN)
     return alike
 
 
 def _is_listed_so(told: _Told, tick: Tick) -> Array:
-    """bool[n]: whether the replicas list what was recorded; while a log stands, so do its open transactions."""
+    """bool[n]: whether the replicas list what was recorded; while a log does not move, nor do its open transactions."""
     listed = (tick.listed == NOT_ASKED) | (tick.listed == told.listed) | ~tick.layout.is_slot
     alike: Array = listed.all(axis=1)
     return alike
@@ -156,7 +162,7 @@ def _held(before: _Told, tick: Tick, repeats: Array) -> list[int]:
 
 def _take_in(told: _Told, tick: Tick, worth: Array) -> None:
     """Remember what is recorded of a tick."""
-    # A replica that was not asked this time has said it before: while its offsets stand, that is what is told of it.
+    # A replica that was not asked this time has said it before: while its offsets do not move, that is what counts.
     is_told = (tick.listed == NOT_ASKED) & (told.offsets == tick.offsets).all(axis=0)
     told.listed[worth] = np.where(is_told, told.listed, tick.listed)[worth]
     told.is_held = ~worth

@@ -1,7 +1,7 @@
 """``format("kafka-replica")``: what single brokers show of their replicas, as a stream or as a batch.
 
-Register with ``spark.dataSource.register(KafkaReplicaSource)``. Options: ``parallax.source.options``; rows:
-``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only; what$
+Register it with ``spark.dataSource.register(KafkaReplicaSource)``. Options are in ``parallax.source.options``, rows in
+``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only. What
 talks to a broker is made where it is used.
 """
 
@@ -26,7 +26,7 @@ from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
 
 
 class KafkaReplicaSource(DataSource):
-    """The data source; see the module's text."""
+    """The data source; see the module's docstring."""
 
     @classmethod
     def name(cls) -> str:
@@ -34,7 +34,7 @@ class KafkaReplicaSource(DataSource):
         return "kafka-replica"
 
     def schema(self) -> str:
-        """The rows' schema; this is where options are checked first, when ``load()`` is called.
+        """The rows' schema; options are checked here first, when ``load()`` is called.
 
         Raises:
             BadOption: an option is unknown, missing or ill-typed.
@@ -54,7 +54,10 @@ class KafkaReplicaSource(DataSource):
 
 
 class PiecesPartition(InputPartition):
-    """A Spark task's share of a batch: pieces of one broker (``parallax.source.planning.tasks``, ``broker_tasks``)."""
+    """A Spark task's share of a batch: pieces of one broker.
+
+    See ``parallax.source.planning.tasks`` and ``broker_tasks``.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
@@ -74,22 +77,22 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 def pieces_of(partition: InputPartition) -> Sequence[Piece]:
-    """What a task is to read; nothing where Spark has made the task itself."""
+    """The pieces that a task is to read; none where Spark has made the task itself."""
     return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
 class ReplicaBatchReader(DataSourceReader):
     """Reads every replica once, from its log start to where it ends now.
 
-    Any failure fails the read, for a batch has no later in which the rest could follow; unless ``onFailure`` is
-    ``tell``. With ``ranges`` it reads these, and asks no broker how far it goes.
+    Any failure fails the read, because a batch has no later time at which the rest could follow. With ``onFailure`` set
+    to ``tell`` it does not. With ``ranges``, it reads these, and asks no broker how far it goes.
     """
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Ask the brokers how far they go.
+        """The tasks of the read; it asks the brokers how far their replicas go.
 
         Raises:
             Unreachable: a broker did not answer.
@@ -143,12 +146,12 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json({})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """``maxBytesPerTrigger``, if given."""
+        """The read limit that ``maxBytesPerTrigger`` sets, if given."""
         limit = self._options.max_bytes
         return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Plan the next batch; returns ``start`` itself if there is nothing to do.
+        """Plan the next batch: the offset at its end; ``start`` itself if there is nothing to do.
 
         Raises:
             ReplicaError: see ``Planner.plan``.
@@ -159,12 +162,12 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if ranges is None:
             return start
         if self._options.feedback is not None:
-            # What is recorded says where the others stand: the offset grows with what moves.
+            # What is recorded says how far the others are: the offset grows with what moves.
             ranges = {reader: span for reader, span in ranges.items() if not span.empty}
         return to_json(ranges)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the replicas end now."""
+        """Remember where the replicas end now, as the end of what is read."""
         ranges = self._plan().plan({}, limited=False) or {}
         self._until = {reader: span.end for reader, span in ranges.items()}
 

@@ -1,9 +1,11 @@
 """One read_committed Fetch for both isolation levels of a log, up to its last stable offset.
 
 Below the last stable offset a broker sends both levels the same batches. So the level that is behind is read, in
-read_committed, and the other one joins where it stands; read_uncommitted goes on from there to the high watermark by
-itself. Whatever is not plain is left to a Fetch of the level's own: a log that may have been truncated below the one
-that is ahead, and an answer that fails. So each level is told what it would have been told alone.
+read_committed, and the other level joins at its own position. From there on, read_uncommitted is read alone up to the
+high watermark.
+
+What is not plain is left to a Fetch of each level's own. That is an answer that fails, or a log that may have been
+truncated below the level that is ahead. So each level gets what it would have got alone.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ class Shared:
 
     Attributes:
         behind: the level from whose position on is read.
-        ahead: the other one; both where they stand at one offset.
-        joined: whether the rows are for the other one as well by now.
-        apart: the other one is to be read by itself.
+        ahead: the other level; either one where both are at one offset.
+        joined: whether the rows are also for the level ahead by now.
+        apart: whether the level ahead is to be read by itself.
     """
 
     behind: Progress
@@ -41,7 +43,7 @@ class Shared:
 
     @classmethod
     def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
-        """Both levels of a log; None where there is nothing for both in what they are to read."""
+        """Both levels of a log as one; None where their ranges have nothing in common to read."""
         low, high = sorted((committed, uncommitted), key=lambda progress: progress.position)
         end = committed.piece.span.end
         if high.position >= end or uncommitted.piece.span.end < end:
@@ -55,25 +57,26 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset to stop before: where read_committed does."""
+        """The offset to stop before, which is the one where read_committed stops."""
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
 
     @property
     def served(self) -> tuple[Progress, ...]:
-        """Whom the rows are for at present."""
+        """The progress of each level that gets the rows at present."""
         return (self.behind, self.ahead) if self.joined else (self.behind,)
 
     @property
     def over(self) -> list[Progress]:
-        """Who is not to be read on, once the log has been read."""
+        """The progress of each level that is not to be read on, once the log has been read."""
         committed = self.of_level(IsolationLevel.READ_COMMITTED)
         return [p for p in self.served if p is committed or p.has_ended]
 
     def look_at(self, mark: Mark) -> None:
         """Decide whether the level that is ahead takes its rows from what is read up to a mark.
 
-        A log in which the batch that was read last is of the leader epoch that the other level has read last, and ends
-        where that stands or behind, holds what that has read: epochs only grow along a log.
+        It does if the last batch that was read is of the leader epoch that the level ahead read last. The log must also
+        have been read to that level's position or beyond. It then holds what that level has read, since epochs only
+        grow along a log.
         """
         if self.joined or self.apart or mark.position <= self.ahead.position:
             return
@@ -81,12 +84,12 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset that a level takes of the rows that are looked at; beyond all where it takes none."""
+        """The first offset of a level's rows; beyond all offsets where the level takes none of them."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
     def reached(self, mark: Mark) -> None:
-        """Take in how far the log has been read."""
+        """Note how far the log has been read."""
         for progress in self.served:
             progress.reached(mark)
 
@@ -108,7 +111,7 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
 
 
 class Levels:
-    """Deals what is read of some logs out to the levels.
+    """Divides what is read of some logs between the levels.
 
     Args:
         logs: in the order of their spans.
@@ -126,7 +129,7 @@ class Levels:
             shown: what `parallax.replica.reader.read_ranges` yields.
 
         Yields:
-            Rows of one level, without marks but of whom they are, and the readers of that level.
+            Rows of one level, whose marks only name their spans, and the readers of that level.
         """
         self._waiting.append(shown)
         if not shown.marks:

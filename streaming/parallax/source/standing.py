@@ -1,4 +1,4 @@
-"""How far the reading of a range has come, and why it ended."""
+"""How far the reading of a piece has come, and why it ended."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Progress:
 
     @classmethod
     def of(cls, piece: Piece) -> Self:
-        """A piece of which nothing has been read."""
+        """The progress of a piece before anything was read."""
         return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is not to be read on: it is at its end, or something else has ended it."""
+        """Whether it is not to be read on: it is at its end, or has ended early."""
         at_end = self.position >= self.piece.span.end
         return at_end or self.error is not None or bool(self.passed_over or self.skipped)
 
@@ -42,20 +42,20 @@ class Progress:
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Take in how far it has been read."""
+        """Note how far it has been read."""
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
         self.position, self.mark, self.at_ms = mark.position, mark, now_ms()
 
     def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
-        """Pass over offsets that have left the replica's own log."""
+        """Go on at ``start``, since the offsets before it have left the replica's own log."""
         where = " but in tiered storage" if in_tiered_storage else ""
         self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Go on from an offset, whatever lies below."""
+        """Go on at an offset, even if nothing below it was read."""
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

@@ -34,9 +34,9 @@ class Survey:
     """A question to one broker: how far its logs go, and how dense they are where a backlog begins.
 
     Attributes:
-        places: which logs, by the ids of their topics.
-        positions: int64[n], the lowest position that any reader has in each; -1 where one has never read it.
-        known: bool[n], whether its density is known well enough.
+        places: the logs, with the ids of their topics.
+        positions: int64[n], the lowest position of any reader in each log; -1 where one has never read it.
+        known: bool[n], whether the log's density is known well enough.
     """
 
     places: Places
@@ -46,11 +46,11 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """The mean content of an offset, by a sample.
+    """The mean content of an offset, from a sample.
 
     Attributes:
         size: compressed bytes.
-        records: below 1 where the log was compacted.
+        records: number of records; below 1 where the log was compacted.
     """
 
     size: float
@@ -63,10 +63,10 @@ class Surveyed:
 
     Attributes:
         marks: how far its logs go.
-        moved: of logs whose beginning has moved to tiered storage and that are to be read from their start: where they
-            begin on the broker itself.
-        densities: of some.
-        asked: what was asked for: its answer is about the topics of these ids.
+        moved: by log that is to be read from its start, where the log begins on the broker itself. Only logs whose
+            beginning has moved to tiered storage are in it.
+        densities: densities of some logs.
+        asked: what was asked for; the answer is about the topics with these ids.
     """
 
     marks: Marks
@@ -75,7 +75,7 @@ class Surveyed:
     asked: Places = field(default_factory=lambda: Places(()))
 
     def log(self, place: TopicPartition) -> LogState | None:
-        """What was said of one log; None where nothing was that could be acted on."""
+        """What was said of one log; None where nothing useful was said."""
         at = self.marks.places.located.get(place)
         marks = None if at is None else self.marks.said(at)
         if marks is None:
@@ -92,7 +92,7 @@ class Surveyed:
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
-    """Ask one broker for watermarks, then for samples as long as there is time.
+    """Ask one broker for watermarks, and then for samples while there is time.
 
     Raises:
         ReplicaError: the broker as a whole did not answer.
@@ -156,7 +156,7 @@ def _worth_sampling(question: Survey, backlog: Array, errors: Iterable[int]) -> 
 
 
 def density(records: memoryview, start: int) -> Density | None:
-    """Return what an offset holds in the record batches of a Fetch response, by their headers.
+    """What an offset holds in the record batches of a Fetch response, by their headers.
 
     Args:
         records: the response's records; the last batch may be truncated.
@@ -180,16 +180,16 @@ def density(records: memoryview, start: int) -> Density | None:
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
-"""Stands for the cluster as a whole, where brokers are known by their ids."""
+"""Means the cluster as a whole, where brokers are known by their ids."""
 
 
 class Catalog:
-    """The topics that are read, their partitions and replicas; refreshed in a thread of its own.
+    """The topics that are read, with their partitions and replicas; refreshed in a thread of its own.
 
     Args:
         client: asks the cluster.
-        options: which topics, how often.
-        policies: ask for each topic's cleanup policy as well.
+        options: which topics, and how often.
+        policies: whether to ask for each topic's cleanup policy as well.
     """
 
     def __init__(self, client: ReplicaClient, options: SourceOptions, *, policies: bool = False) -> None:
@@ -206,9 +206,9 @@ class Catalog:
         self._next = 0.0
 
     def topics(self) -> dict[str, TopicMetadata]:
-        """Topics by name, as last known; one that was asked for and does not exist has its ``error`` set.
+        """Topics by name, as last known; a topic that was asked for and does not exist has its ``error`` set.
 
-        Waits for the first answer only.
+        It waits for the first answer only.
 
         Raises:
             ReplicaError: no broker has answered yet.
@@ -224,15 +224,18 @@ class Catalog:
         return self._topics
 
     def remember(self, names: Iterable[str]) -> None:
-        """Topics that were read before: they are asked for by name where the cluster does not list them."""
+        """Remember topics that were read before.
+
+        They are asked for by name where the cluster does not list them.
+        """
         self._remembered = frozenset(names)
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         self._watch.close()
 
     def refresh(self) -> None:
-        """Ask again with the next call of `topics`, however young the metadata are."""
+        """Have the next call of `topics` ask again, even if the metadata are new."""
         self._next = 0.0
 
     def _load(self) -> tuple[float, dict[str, TopicMetadata]]:
@@ -281,20 +284,23 @@ class Catalog:
 
 
 def _milliseconds(text: str | None) -> int | None:
-    """Of a setting that may be any 63 bits: times are added to it, so that more than `FOREVER_MS` is told as that."""
+    """A setting that may be any 63 bits, as ms.
+
+    Times are added to it, so `FOREVER_MS` takes the place of anything larger.
+    """
     return min(int(text), FOREVER_MS) if text is not None and text.isdecimal() else None
 
 
 def check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], wanted: Iterable[int]) -> None:
-    """Check that brokers are on the cluster, or host a replica and are only away.
+    """Check that each wanted broker is on the cluster, or hosts a replica and is only away.
 
     Args:
-        client: has asked the cluster.
-        topics: that the cluster shows.
+        client: a client that has asked the cluster.
+        topics: topics that the cluster shows.
         wanted: ``topics.brokers``.
 
     Raises:
-        NotHosted: one of them is neither.
+        NotHosted: a broker is neither.
     """
     known = client.brokers()
     hosting = {b for t in topics.values() for p in t.partitions.values() for b in p.replicas}

@@ -1,6 +1,6 @@
 """A tick of progress as columns: what every replica of every partition reports, at one look.
 
-Rows are made only of what is to be recorded (`parallax.source.repeats`). Pure: no clock, no broker.
+Rows are made only for what is recorded (`parallax.source.repeats`). Pure: no clock, no broker.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
 
 
 class Layout:
-    """Which partitions there are and which replicas are asked, for as long as the cluster stays as it is.
+    """Which partitions there are and which replicas are asked, while the cluster stays the same.
 
     Args:
         replicas: by partition, the ids of its replicas.
-        facts: by partition, all else that is known of it and is no matter of a single replica.
+        facts: by partition, all else that is known of it and does not depend on a replica.
         retention_ms: by partition, ``delete.retention.ms``; None where it is not known.
         asked: ids of the brokers that are asked; None for all.
     """
@@ -60,7 +60,7 @@ class Layout:
         """bool[n, width]: whether a partition has so many replicas."""
 
     def same(self, other: Layout) -> Array:
-        """Where each partition lies in another layout: int64[n]; -1 where it is not there or something differs."""
+        """The place of each partition in another layout: int64[n]; -1 where it is missing or something differs."""
         if other is self:
             return np.arange(len(self.places))
         at: Array = self.places.among(other.places)
@@ -74,7 +74,7 @@ class Tick:
     """What was reported at one look.
 
     Attributes:
-        layout: of whom.
+        layout: the partitions and replicas.
         observed_us: int64[n, width], when each replica answered, or was given up on; microseconds since 1970 UTC.
         reachable: bool[n, width], whether it answered.
         offsets: int64[4, n, width], in the order of `OFFSETS`.
@@ -93,7 +93,7 @@ class Tick:
 
     @classmethod
     def blank(cls, layout: Layout, rows_of: Callable[[Iterable[int]], list[Row]]) -> Tick:
-        """A tick in which nobody has answered, to be written to."""
+        """A tick in which no replica has answered, to be filled in."""
         shape = len(layout.places), layout.width
         return cls(
             layout,
@@ -106,12 +106,15 @@ class Tick:
         )
 
     def at(self) -> Array:
-        """int64[n]: when the last replica of each partition answered, microseconds since 1970 UTC."""
+        """int64[n]: for each partition, when its last replica answered, in microseconds since 1970 UTC."""
         last: Array = self.observed_us.max(axis=1, initial=UNKNOWN)
         return last
 
     def in_step(self) -> Array:
-        """bool[n]: whether all replicas answered and show the same, all of it: nothing is open or on its way."""
+        """bool[n]: whether all replicas of a partition answered and show the same offsets.
+
+        Their last stable offset must also be at the log end: nothing is open or on its way.
+        """
         none = ~self.layout.is_slot
         is_like_first = (self.offsets == self.offsets[:, :, :1]).all(axis=0)
         has_ended = self.offsets[OFFSETS.index("last_stable_offset")] == self.offsets[OFFSETS.index("log_end_offset")]
@@ -119,7 +122,7 @@ class Tick:
         return alike & self.layout.is_slot.any(axis=1)
 
     def rows(self) -> list[Row]:
-        """All of them, by partition."""
+        """All rows of the tick, by partition."""
         return self.rows_of(range(len(self.layout.places)))
 
 

@@ -1,4 +1,7 @@
-"""A batch that no replica can be read at is passed over: what lies in it is unknown, and what follows is read on."""
+"""Passes over a batch at which no replica can be read.
+
+What lies in the batch is unknown. Reading goes on behind it.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,16 @@ def end_of_unreadable(
 ) -> int | None:
     """The offset behind a batch that cannot be read, if no replica can be read there.
 
-    All replicas are asked again, the reader's own as well: what was garbled on the way is not the same the second time.
-    A replica that shows a record of the range, or shows that it holds none, or does not answer, keeps the reader
-    waiting.
+    All replicas are asked again, the reader's own as well: what was garbled on the way differs the second time. The
+    reader waits for a replica that does not answer, shows a record of the range, or shows that it holds none.
 
     Args:
         client: connections to the cluster.
-        reader: who came to the batch.
-        position: where it stands.
+        reader: the reader that came to the batch.
+        position: its position.
         error: why it cannot go on.
         timeout_ms: for each request.
-        topic_id: of the topic that is read.
+        topic_id: id of the topic that is read.
 
     Returns:
         None where the reader has to wait: the batch may yet be read, or it is not known where it ends.

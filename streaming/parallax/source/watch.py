@@ -1,8 +1,8 @@
 """Asks brokers in threads of their own, so that none waits for another.
 
-A planning call gives each broker a question and waits a short while. A broker that does not answer in that time goes on
-being asked in its own thread; its answer is used by the next planning call. A broker that fails opens its circuit: it
-is left alone for a pause that doubles, and nobody waits for it until it has answered again.
+A planning call gives each broker a question and waits a short while. A broker that has not answered by then is still
+being asked in its own thread, and the next planning call uses its answer. A broker that fails opens its circuit. It is
+left alone for a pause that doubles, and nobody waits for it until it has answered again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Failure:
 
     Attributes:
         error: what went wrong; its text is one line for people.
-        since: monotonic seconds of the first failure in a row.
+        since: when the present series of failures began, in monotonic seconds.
     """
 
     error: ReplicaError
@@ -71,11 +71,11 @@ class BrokerWatch(Generic[Question, Answer]):
 
     @property
     def awaited(self) -> bool:
-        """Worth waiting for: it is being asked, and has kept nobody waiting of late."""
+        """Whether it is worth waiting for: it is being asked, and has lately kept nobody waiting."""
         return self._asking and self.failure is None and not self._waited_in_vain
 
     def submit(self, question: Question) -> None:
-        """Ask, unless it is still being asked or its circuit is open."""
+        """Ask, unless the broker is still being asked or its circuit is open."""
         with self._wake:
             if self._asking or time.monotonic() < self._retry_at:
                 return
@@ -83,16 +83,19 @@ class BrokerWatch(Generic[Question, Answer]):
             self._wake.notify()
 
     def gave_up(self) -> None:
-        """Note that a caller waited its full patience; the next one does not wait until it answers in time."""
+        """Note that a caller waited its full patience.
+
+        The next caller does not wait until this broker answers in time.
+        """
         self._waited_in_vain = self._asking
 
     def take(self) -> Answer | None:
-        """Give the latest answer, once."""
+        """The latest answer; each answer is given only once."""
         answer, self._answer = self._answer, None
         return answer
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -135,7 +138,7 @@ class BrokerWatch(Generic[Question, Answer]):
 
 
 class Brokers(Generic[Question, Answer]):
-    """All brokers' watches.
+    """The watches of all brokers.
 
     Args:
         ask: asks one broker; see ``BrokerWatch``.
@@ -150,14 +153,14 @@ class Brokers(Generic[Question, Answer]):
         self._watches: dict[int, BrokerWatch[Question, Answer]] = {}
 
     def ask(self, questions: Mapping[int, Question], patience_s: float) -> dict[int, Answer]:
-        """Ask brokers, and return the answers that are there when those worth waiting for have answered.
+        """Ask brokers, and wait for those that are worth waiting for.
 
         Args:
             questions: one for each broker.
             patience_s: the longest that this call waits, in seconds.
 
         Returns:
-            Answers by broker. One may belong to the question before, if the broker was slow.
+            The answers that have come, by broker. One may belong to the question before, if the broker was slow.
         """
         for broker, question in questions.items():
             self._watch(broker).submit(question)
@@ -175,12 +178,12 @@ class Brokers(Generic[Question, Answer]):
         return {broker: answer for broker, answer in taken.items() if answer is not None}
 
     def failures(self) -> dict[int, Failure]:
-        """The brokers whose circuit is open."""
+        """By broker whose circuit is open, its failure."""
         found = {broker: watch.failure for broker, watch in self._watches.items()}
         return {broker: failure for broker, failure in found.items() if failure is not None}
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         for watch in self._watches.values():
             watch.close()
 

@@ -1,4 +1,4 @@
-"""Scenarios: what is played on the lab's brokers, by name."""
+"""The scenarios that can be played on the lab's brokers, by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALL: Mapping[str, Write] = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """Scripts that are played in one outage of broker 2."""
+    """Scripts that are played together in one outage of broker 2."""
 
     name: str
     summary: str
@@ -51,20 +51,20 @@ class Scenario:
         hold_s: float = 3.0,
         outage: OutageKind = "kill",
     ) -> ScenarioResult:
-        """Play the scenario; returns when its state stands on the brokers and was verified on each.
+        """Play the scenario; returns when its state was verified on each broker.
 
         Args:
             cluster: three brokers, all up.
             producer: how transactions are ended, see ``parallax.lab.traffic``.
-            topic_prefix: is put before each topic's suffix; must be new to the cluster.
+            topic_prefix: put in front of each topic's suffix; must be new to the cluster.
             say: called with what happens, a line at a time.
-            await_observed: is called with (topic, offset, broker) before anything may be cleaned away, and returns once
-                a monitor has recorded that offset.
+            await_observed: called with (topic, offset, broker) before anything may be cleaned away; returns once a
+                monitor has recorded that offset.
             hold_s: seconds between the last marker and the first cleaning, where ``await_observed`` is not given.
-            outage: how broker 2 goes: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
+            outage: how broker 2 goes away: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
 
         Raises:
-            ScenarioFailed: the state does not stand; says what each broker shows.
+            ScenarioFailed: the state was not reached; the text says what each broker shows.
             LabError: brokers or producers failed on the way.
         """
         conductor = self.conductor(
@@ -108,10 +108,10 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 def scenario(name: str) -> Scenario:
-    """Give a scenario by name.
+    """A scenario by name.
 
     Raises:
-        LabError: there is none of that name; lists those there are.
+        LabError: there is none of that name; the text lists those that exist.
     """
     try:
         return SCENARIOS[name]

@@ -1,4 +1,4 @@
-"""Play scripts together through one outage of the victim, and verify on each broker what they leave behind."""
+"""Play scripts together through one outage of the victim, and verify on each broker what they leave there."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ S = TypeVar("S", Outage, Cleaning, Return)
 
 @dataclass(frozen=True)
 class ExpectedFinding:
-    """A divergence that stands on the brokers.
+    """A divergence that is now on the brokers.
 
-    ``offset`` is that of the record whose outcome or presence is wrong on ``broker``; for a frozen replica it is
-    where its last stable offset stands.
+    ``offset`` is that of the record whose outcome or presence is wrong on ``broker``. For a frozen replica it is its
+    last stable offset.
     """
 
     kind: FindingKind
@@ -123,7 +123,7 @@ class Conductor:
         """Run the scenario to its end.
 
         Raises:
-            ScenarioFailed: the state does not stand; says what each broker shows.
+            ScenarioFailed: the state was not reached; the text says what each broker shows.
             LabError: the brokers or the producers failed on the way.
         """
         started = time.monotonic()

@@ -1,6 +1,6 @@
-"""A consumer group's deletion is lost: Kafka's own compacted topic ``__consumer_offsets`` diverges as any other.
+"""A consumer group's deletion is lost: Kafka's own compacted topic ``__consumer_offsets`` diverges like any other.
 
-Clients cannot write to that topic; its records are made by committing a group's offset and by deleting the group.
+Clients cannot write to that topic. Its records are made by committing a group's offset and by deleting the group.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _FILLED = 10
 
 
 class GroupStage(Stage):
-    """The stage with a consumer group of the name ``group``, whose records lie in partition 0 of its topic."""
+    """The stage with a consumer group of the name ``group``.
+
+    The group's records lie in partition 0 of the offsets topic.
+    """
 
     def __init__(self, cluster: Cluster, consumed: str, read: Callable[[int], ReplicaView], producer: Any) -> None:
         super().__init__(OFFSETS_TOPIC, producer, producer, read)
@@ -33,12 +36,12 @@ class GroupStage(Stage):
         self.key = key_text(offset_key(self.group, consumed, 0))
 
     def commit_offset(self) -> int:
-        """Commit the group's offset and give the offset of the record that says so."""
+        """Commit the group's offset; returns the offset of the record that says so."""
         admin.commit_offsets(self._cluster, self.group, self._consumed, {0: 7})
         return self._note(self._newest(lambda value: value is not None))
 
     def delete_group(self) -> int:
-        """Delete the group and give the offset of its tombstone."""
+        """Delete the group; returns the offset of its tombstone."""
         admin.delete_group(self._cluster, self.group)
         return self._note(self._newest(lambda value: value is None))
 
@@ -53,7 +56,10 @@ class GroupStage(Stage):
 
 
 def group_offset_resurrected(stage: Stage) -> Script:
-    """The victim misses the tombstone of a deleted group's offset: the group would go on where it once was."""
+    """The victim misses the tombstone of a deleted group's offset.
+
+    If the victim leads, the group goes on where it once was.
+    """
     if not isinstance(stage, GroupStage):
         raise TypeError("this script plays on a GroupStage")
     old = stage.commit_offset()
@@ -95,7 +101,7 @@ class GroupConductor(Conductor):
 def group_of_partition(cluster: Cluster, name: str, partition: int) -> str:
     """A group's name, made from ``name``, whose records lie in a given partition of the offsets topic.
 
-    ``Utils.abs(groupId.hashCode) % partitions`` (GroupCoordinator.partitionFor).
+    The partition is ``Utils.abs(groupId.hashCode) % partitions`` (GroupCoordinator.partitionFor).
     """
     count = len(cluster.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions)
     return next(group for i in range(10_000) if _java_hash(group := f"{name}-{i}") % count == partition)

@@ -1,4 +1,7 @@
-"""The five scripts twice in one outage, on topics of equal settings: a guard holds the one half and not the other."""
+"""The five scripts twice in one outage, on topics of equal settings.
+
+A guard holds one half of the topics and not the other.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _RETENTION_MS = 20_000
 
 
 class GuardedConductor(Conductor):
-    """What is on topics that are held must not be lost; no script waits for the guard."""
+    """Plays the scripts on held topics, where nothing must be lost, and on open ones.
+
+    No script waits for the guard.
+    """
 
     def _config(self) -> dict[str, str]:
         return super()._config() | {"delete.retention.ms": str(_RETENTION_MS)}

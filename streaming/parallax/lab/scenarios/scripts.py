@@ -1,10 +1,10 @@
 """How replicas come to diverge: one script per kind.
 
-Each writes something, loses the victim (broker 2), undoes or ends what it wrote, and lets the survivors clean away the
-tombstone or the marker that says so. What the victim never gets, it cannot know.
+Each script writes something, and then broker 2, the victim, goes away. The script undoes or ends what it wrote, and
+lets the survivors clean away the tombstone or marker of that. So the victim never gets it.
 
-Kafka's rules behind it: a tombstone goes in the second pass over it, a marker in the third, once nothing of its
-transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
+Kafka's rules behind it: a tombstone is removed in the second pass over it. A marker is removed in the third, once
+nothing of its transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from parallax.model import FindingKind
 
 
 def deleted_record_resurrected(stage: Stage) -> Script:
-    """The victim misses a tombstone: a deleted record is alive on it."""
+    """The victim misses a tombstone, and still shows the deleted record."""
     old = stage.put("customer-7", "alive")
     yield Outage()
     tombstone = stage.put("customer-7", None)
@@ -46,8 +46,8 @@ def aborted_record_committed(stage: Stage) -> Script:
 def committed_record_aborted(stage: Stage) -> Script:
     """The victim misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
 
-    COMMIT goes only once all of its transaction is gone on the survivors, so what was committed is a deletion:
-    the victim takes it for rolled back, and still shows the value that it deleted.
+    A COMMIT is removed only once the survivors have removed all records of its transaction. So what was committed is a
+    deletion. The victim takes it for rolled back, and still shows the value that it deleted.
     """
     old = stage.put("order-5", "open")
     stage.begin()
@@ -66,9 +66,9 @@ def committed_record_aborted(stage: Stage) -> Script:
 
 
 def committed_put_aborted(stage: Stage) -> Script:
-    """As ``committed_record_aborted``, with a plain put that is overwritten later.
+    """Like ``committed_record_aborted``, with a plain put that is overwritten later.
 
-    No latest value differs: only the outcome of the first record does, in the victim's list of aborted transactions.
+    No latest value differs. Only the outcome of the first record does, in the victim's list of aborted transactions.
     """
     stage.begin()
     first = stage.send("price-3", "10")

@@ -17,15 +17,15 @@ SURVIVORS = (1, 3)
 
 @dataclass(frozen=True)
 class Outage:
-    """All replicas are to hold what has been written so far; then the victim goes away."""
+    """A step: all replicas are to hold what has been written so far; then the victim goes away."""
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """The survivors are to clean their logs until nothing stands at these offsets any more.
+    """A step: the survivors are to clean their logs until nothing lies at these offsets any more.
 
     ``superseded`` are the records that compaction removes in any case. ``evidence`` are the tombstones and markers,
-    which go when delete.retention.ms is over; in the healthy control it is not, and they must still be there.
+    which go when delete.retention.ms is over. In the healthy control it is not over, and they must still exist.
     """
 
     superseded: Sequence[int]
@@ -34,7 +34,7 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class Return:
-    """The victim is to come back and catch up."""
+    """A step: the victim is to come back and catch up."""
 
     wrong: Callable[[ReplicaView], bool]
     """Whether a replica shows the divergence."""
@@ -72,7 +72,7 @@ class Stage:
         self._read = read
 
     def put(self, key: str, value: str | None) -> int:
-        """Write a record outside of any transaction (None: a tombstone) and give its offset."""
+        """Write a record outside of any transaction (None: a tombstone); returns its offset."""
         return self._note(self._plain.send(self.topic, key, value))
 
     def begin(self) -> None:
@@ -80,16 +80,16 @@ class Stage:
         self._transactional.begin()
 
     def send(self, key: str, value: str | None) -> int:
-        """Write a record in the transaction and give its offset."""
+        """Write a record in the transaction; returns its offset."""
         return self._note(self._transactional.send(self.topic, key, value))
 
     def commit(self) -> int:
-        """Commit, wait for the marker on the leader and give its offset."""
+        """Commit and wait for the marker on the leader; returns its offset."""
         self._transactional.commit()
         return self._note(self._next_marker())
 
     def abort(self) -> int:
-        """Abort, wait for the marker on the leader and give its offset."""
+        """Abort and wait for the marker on the leader; returns its offset."""
         self._transactional.abort()
         return self._note(self._next_marker())
 
