@@ -12,15 +12,15 @@ KEPT = "record_offset"
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
-    """The offset of the record that a finding is about: a value that is there, else the place itself.
+    """Return the offset of the record that a finding is about: a value that is there, else the finding's own offset.
 
-    Of a deletion that a replica lacks, that is the value that the replica shows; the finding's own offset is where the
-    key was deleted. What is over is about what it was about.
+    For a deletion that a replica lacks, it is the value that the replica shows; the finding's own offset is where the
+    key was deleted. A finding that is over stays about the same record.
 
     Args:
         kind: of the finding.
         broker: the accused.
-        places: of its record, its transaction and its end marker, -1 where it has none.
+        places: offsets of its record, its transaction and its end marker; -1 where it has none.
         evidence: of its last event.
     """
     kept = evidence.get(KEPT)

@@ -1,11 +1,11 @@
-"""The newest visible record of keys on one replica, by where their records are known to lie. No IO.
+"""Find the newest visible record of keys on one replica, by where their records are known to be. No IO.
 
-A replica's log only ever loses records below its end, as long as it is the same log. So if all of [start, end) was read
-once, and a key's records were then at some offsets, they are nowhere else in that range now. What the replica shows of
-the key now is found by reading these offsets again, newest first, and what lies beyond ``end``. What lies below
-``start`` matters only where nothing visible is found above: it has to be read once.
+A log only ever loses records below its end, as long as it is the same log. Say all of ``[start, end)`` was read once,
+and a key's records were then at some offsets. Then they are nowhere else in that range now. So it is enough to read
+these offsets again, newest first, and everything beyond ``end``. What is below ``start`` matters only if nothing
+visible is found above: it has to be read once.
 
-What was known is a hint about where to look, and a proof of where not to; what is shown is always read again.
+What was known says where to look, and proves where not to. What is reported is always read again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FOREIGN = 8
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where a key's records lie in one replica's log, as far as it is known.
+    """Where a key's records are in one replica's log, as far as it is known.
 
     Attributes:
         start: in ``[start, end)`` the replica holds records of the key at no other offsets than `offsets`.
@@ -45,7 +45,10 @@ class Known:
     foreign: Sequence[int] = ()
 
     def joined(self, other: Known) -> Known:
-        """Return what both know together: of one range, if they touch each other, else of the one that ends higher."""
+        """Return what both know together.
+
+        If the ranges touch, that is one range; else it is the range that ends higher.
+        """
         if self.end <= self.start:
             return other
         if other.end <= other.start:
@@ -59,9 +62,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Where the keys' records are known to lie. Answered by a mapping of each key to its `Known`.
+    """Where the keys' records are known to be. Answered by a mapping of each key to its `Known`.
 
     Attributes:
+        keys: the keys.
         end: up to where it is wanted.
     """
 
@@ -74,8 +78,8 @@ class Stretch:
     """All records of the keys in ``[start, end)``, read as read_committed. Answered by `StretchShown`.
 
     Attributes:
-        head: nothing is known of the keys here: what is too long for one probe is not begun.
-        scan: it is worth a scan in the background then.
+        head: nothing is known of the keys here, so a stretch that is too long for one probe is not begun.
+        scan: whether it is then worth a scan in the background.
     """
 
     keys: frozenset[Key]
@@ -90,10 +94,11 @@ class StretchShown:
     """The answer to `Stretch`.
 
     Attributes:
-        reached: all that the replica shows below it was read.
-        visible: of each key, the newest record that is not aborted.
-        newest: of each key, the offset of the newest record, aborted ones too.
-        why: what keeps the rest from being read; None where it was read to the end.
+        reached: everything that the replica shows below this offset was read.
+        visible: by key, the newest record that is not aborted.
+        newest: by key, the offset of the newest record, aborted ones too.
+        key_bytes: the keys themselves, where they are read.
+        why: why the rest was not read; None where it was read to the end.
     """
 
     reached: int
@@ -167,15 +172,16 @@ class _Search:
 def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, KeysShown]:
     """Find the newest visible record of each key on one replica.
 
-    Yields `Held`, `Stretch`, `Replaced` and `Points`; the last may be answered by text as well: why no more is read.
+    Yields `Held`, `Stretch`, `Replaced` and `Points`. The answer to `Points` may be text: why no more is read.
 
     Args:
         keys: to look for.
         asked: where: from the log start up to the last stable offset.
 
     Returns:
-        What is known of each key. A key is missing where its newest record cannot be named yet, and not complete where
-        there may be one below its ``complete_from``; ``error`` then says why.
+        What is known of each key. A key is missing where its newest record cannot be named yet. It is not complete
+            where
+        there may be a record below its ``complete_from``. In both cases ``error`` says why.
     """
     start, end = asked.start, asked.end
     known: Mapping[Key, Known] = yield Held(frozenset(keys), end)

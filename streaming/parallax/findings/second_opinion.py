@@ -1,6 +1,6 @@
-"""What `parallax.judge` says of a claim, from the answers to the same probe, beside what `decide` says.
+"""What `parallax.judge` says of a claim, from the same answers that `decide` gets.
 
-In shadow: nothing follows from it but a count, and a line in the log where the two contradict each other.
+Nothing follows from it but a count, and a line in the log where the two contradict each other.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _LOGGED = 1_000
 
 
 class Says(StrEnum):
-    """The answer to a claim, whoever gives it."""
+    """The answer to a claim, by judge or decision."""
 
     WRONG = "wrong"
-    """A replica is, and is named."""
+    """A replica is wrong, and is named."""
     DIFFER = "differ"
-    """Replicas do, and nobody is named."""
+    """Replicas differ, and nobody is named."""
     ALL_WRONG = "all wrong"
     RIGHT = "right"
-    """All replicas are."""
+    """All replicas are right."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the judge says of a claim.
+    """The judge's answer to a claim.
 
     Attributes:
-        verdicts: about what the claim is about, of what replicas show now.
-        right: brokers that are right in it.
-        is_over: all replicas answered, and are right in it.
+        verdicts: on the object of the claim, about what replicas show now.
+        right: brokers that are right about it.
+        is_over: whether all replicas answered, and are right about it.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -71,7 +71,7 @@ class Opinion:
 
     @property
     def says(self) -> Says:
-        """It in a word."""
+        """The answer in a word."""
         if any(verdict.everywhere for verdict in self.verdicts):
             return Says.ALL_WRONG
         if self.accused:
@@ -82,14 +82,14 @@ class Opinion:
 
 
 def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, deletes: bool) -> Opinion:
-    """What the judge says of a claim.
+    """Return the judge's answer to a claim.
 
     Args:
         claim: what is claimed.
         answers: of the replicas, under one leader.
-        ledger: what is known beside them.
-        compacted: the topic's policy compacts.
-        deletes: records may be deleted from the head of the log.
+        ledger: what else is known.
+        compacted: whether the topic's policy compacts.
+        deletes: whether records may be deleted from the head of the log.
     """
     known, wants = ledger.part(*_component(claim, answers)), wanted([claim], tuple(answers.replicas))
     case = case_of(claim, answers, known, wants.offsets | wants.markers, compacted=compacted, deletes=deletes)
@@ -103,7 +103,7 @@ def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, 
 
 
 def _component(claim: Claim, answers: Answers) -> tuple[frozenset[Hashable], frozenset[int], frozenset[int]]:
-    """The keys, producers and offsets that a claim is about; the answers may show another producer's record."""
+    """Return the keys, producers and offsets that a claim is about; the answers may show another producer's record."""
     shown = [record for answer in answers.replicas.values() for record in answer.uncommitted.values()]
     producers = {claim.producer_id, *(record.producer_id for record in shown if is_transactional(record))}
     keys = frozenset[Hashable]({claim.key} - {None})
@@ -138,7 +138,7 @@ def _is_of_its_transaction(claim: Claim, verdict: Verdict) -> bool:
 
 
 def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
-    """What all has to hold where nothing is wrong in what a claim is about."""
+    """Return the conditions that must all hold where nothing about a claim is wrong."""
     replicas = case.partition.replicas
     match KINDS[claim.kind].family:
         case Family.KEY if claim.key is not None:
@@ -160,7 +160,7 @@ def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
 
 
 def said_by(decision: Decision) -> Says:
-    """The same of a decision."""
+    """Return the same answer for a decision."""
     if decision.verdict is Decided.CONFIRMED:
         return Says.DIFFER if decision.accused == NOBODY else Says.WRONG
     if decision.has_spread:
@@ -170,21 +170,21 @@ def said_by(decision: Decision) -> Says:
 
 
 class Agreement(StrEnum):
-    """How two answers to a claim stand to each other."""
+    """How far two answers to a claim agree."""
 
     SAME = "same"
     JUDGE = "judge_knows_more"
     DECIDED = "judge_knows_less"
     CONTRADICT = "contradict"
     FAILED = "failed"
-    """Judging raised: a fault of the program."""
+    """Judging raised an error: a fault of the program."""
 
 
 def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
-    """How the two answers to a claim stand to each other.
+    """Return how far the two answers to a claim agree.
 
-    They contradict each other where one says of a replica that it is wrong, or of some that one is, and the other that
-    it is right. Naming another replica is no contradiction: both may be wrong.
+    They contradict each other if one says that a replica is wrong, or that one of some is, and the other that it is
+    right. Naming another replica is no contradiction: both may be wrong.
     """
     ours, theirs = judged.says, said_by(decision)
     if theirs is Says.WRONG and ours is Says.WRONG:
@@ -212,7 +212,7 @@ class SecondOpinions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many claims, by `Agreement`."""
+        """Return how many claims there were, by `Agreement`."""
         with self._lock:
             return dict(self._counts)
 
@@ -229,7 +229,7 @@ class SecondOpinions:
                     self._counts[how] += 1
 
     def _beside(self, claim: Claim, answers: Answers) -> Agreement | None:
-        """How judge and decision stand to each other; None where a replica that was claimed about has gone."""
+        """Return how far judge and decision agree; None where a claim's replica is gone."""
         if answers.gone is not None or answers.pivot != NOBODY:
             return None
         claim = named(claim, answers)

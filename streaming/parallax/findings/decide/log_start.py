@@ -6,11 +6,11 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 
 
 def head_missing(case: Case) -> Decision:
-    """Compare where the logs begin: the accused against those that begin below it, and hold anything.
+    """Judge whether the accused's log begins above that of another replica that holds anything.
 
-    That the topic was only compacted is part of the claim: the comparison has seen it for as long as the logs differed.
-    It may have changed since. So nothing is confirmed, nor said to be lost on all, where the policy deletes records
-    now, or is not known: retention and DeleteRecords move log starts, on each replica at another time.
+    The claim itself says that the topic was only compacted: the comparison saw that for as long as the logs differed.
+    The policy may have changed since. If it deletes records now, or is unknown, nothing is confirmed and nothing counts
+    as lost on all. Retention and DeleteRecords move log starts, on each replica at another time.
     """
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]
@@ -30,7 +30,7 @@ def head_missing(case: Case) -> Decision:
 
 
 def _may_be_explained(case: Case) -> Decision | None:
-    """Judge logs that a cleanup policy may have let begin where they do; None where none may have."""
+    """Judge logs that may begin where they do because of a cleanup policy; None where no policy explains it."""
     policy, offset = case.answers.cleanup_policy, case.claim.offset
     if policy is None:
         return case.pending("the topic's cleanup policy is not known, which may explain where logs begin")
