@@ -8,7 +8,7 @@ from typing import Any
 from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
-"""In the evidence of an event by which the difference is not to be seen any more: what the event before was about."""
+"""Name of a part of an event's evidence, once the difference is gone: the offset that the event before was about."""
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:

@@ -33,9 +33,8 @@ class Differed:
     """What must be remembered of a difference to say, once it is gone, whether all replicas are right.
 
     Attributes:
-        newest: the highest offset at which a replica that was asked had a record of the key.
-        below: the first offset that was shown to nobody's consumers. What lies from there on was written or decided
-            later.
+        newest: no replica that was asked had a record of the key above this offset.
+        below: no consumer had been shown anything at or above this offset: it was written, or decided, later.
         epoch: for unlike records at one offset: leader epoch of the one that had replaced all others; -1 where epochs
             do not show it.
         one_key: whether the unlike records were all of one key.
@@ -331,7 +330,7 @@ class Claim:
 
     @property
     def before_end(self) -> range | None:
-        """The offsets between its record and its end marker; None if they are too many to look at."""
+        """The offsets between its record and its end marker; None if unknown, or too many to look at."""
         between = range(self.first_offset + 1, self.marker_offset)
         return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
 
@@ -360,7 +359,7 @@ class Claim:
     def lost_to(self) -> int:
         """Offset up to which the accused was read, in the leader epoch `lost_epoch`, before its log was truncated.
 
-        If that is unknown, it is one above the claim's offset, which the accused did show.
+        If unknown, it is one above the claim's offset: so far it was read at least.
         """
         text = self.recorded.shown_to.get(self.broker, "")
         return max(self.offset + 1, int(text) if text.isdigit() else 0)

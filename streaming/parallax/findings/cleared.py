@@ -69,7 +69,7 @@ class Shown:
         finding, accused = self.finding, self.finding.broker
         is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
-            # Another may hold a lower end marker, which gives the record the outcome that both show.
+            # Another replica may hold a lower end marker, by which the outcome that both show is right.
             return frozenset({accused})
         return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
 
@@ -169,7 +169,7 @@ def _own_end(shown: Shown) -> Iterable[int]:
     """
     finding = shown.finding
     own = outcomes_on(shown.sides, finding.broker)
-    own = own or _OUTCOMES & {shown.outcomes.get(finding.broker, "")}  # It was, where only a value is left.
+    own = own or _OUTCOMES & {shown.outcomes.get(finding.broker, "")}  # as recorded, if only a value is left
     if not is_direct_end(finding.offset, finding.marker_offset) or len(own) != 1:
         return ()
     (right,) = _OUTCOMES - own

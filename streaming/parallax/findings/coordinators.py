@@ -15,7 +15,7 @@ from parallax.replica.types import TransactionListing
 _STATES = "__transaction_state"
 """Kafka's topic whose leaders are the coordinators."""
 _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
-"""The states of a transaction that some partition has an end marker still to get of."""
+"""The states of a transaction whose end marker some partition still lacks."""
 
 
 def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:

@@ -27,7 +27,7 @@ from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 COVERED = 256
-"""How many other records of a transaction are asked about in one probe."""
+"""At most so many other records of a transaction are asked about in one probe."""
 COVERED_TOGETHER = 1024
 """The same, for all claims of one probe together."""
 
@@ -77,7 +77,7 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
     if not is_known or accused.error is not None:
         return False
     if claim.kind not in TRANSACTION_KINDS:
-        # Of outcomes without direction: which replica showed which of another record does not go with this one.
+        # Without direction, who showed which outcome of another record does not belong to this one.
         is_of_outcomes = claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH
         return is_of_outcomes and claim.confirmed_at_ms > 0 and claim.first_offset not in accused.committed
     is_open = accused.open_transactions is None or accused.holds_open(
@@ -126,7 +126,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     others = [(replace(c, suspect_id=claim.suspect_id, freed=claim.freed), a) for c, a in answers.rest]
     rest = [Judged(c, decide(c, a, live_only=live_only), a) for c, a in others]
     if is_gone:
-        # It is not over with its replica where all that are left are wrong as that was, or may be.
+        # It does not end with its replica if all that are left are wrong in the same way, or may be.
         rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
     if claim.broker == NOBODY:
         rest = [j for j in rest if not (j.decision.is_unsettled and _was_written_since(j))]
@@ -135,7 +135,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     if gravest is not first:
         beside = [(first.claim, replace(answers, rest=())), *(one for one in others if one[0] is not gravest.claim)]
         gravest = replace(gravest, answers=replace(gravest.answers, rest=tuple(beside)))
-    # That an index is right again says nothing of what the cleaner had taken by it.
+    # An index that is right again does not show what the cleaner had removed because of it.
     is_of_one = decision.resolution in _TRACES or claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
     is_of_one |= decision.resolution is Resolution.HEALED and _is_replaced_without_end(gravest)
     if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_of_one and not _is_below(claim, answers):

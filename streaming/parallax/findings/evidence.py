@@ -16,7 +16,7 @@ from parallax.model import NOBODY, UNKNOWN
 from parallax.sides import parsed
 
 _LAST_MS = 253_402_300_799_999
-"""The last moment that a date can be written of, milliseconds since 1970 UTC."""
+"""The last moment that can be written as a date, milliseconds since 1970 UTC."""
 
 
 def _offsets_in_names(sides: dict[str, list[int]]) -> dict[str, list[int]]:

@@ -2,7 +2,8 @@
 
 It says nothing that the evidence does not prove. A replica is called right only if `parallax.findings.cleared` clears
 it. What consumers of the leader read is known only if the leader is on a side. A copy is advised only from a replica
-that is right here, and if no other finding of the partition may be made worse by the copy.
+that is right here. No other finding of the partition may leave open whether the source is wrong where the accused is
+right.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
 
 
 ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
-"""What the table of findings knows nothing of."""
+"""What the table of findings does not know."""
 
 
 def _asked(finding: Finding) -> str:

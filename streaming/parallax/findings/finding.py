@@ -255,7 +255,7 @@ def beside(decision: Decision, before: Iterable[int], answers: Answers) -> froze
     A replica that cannot be asked now counts if it showed the same when it was asked last (``before``).
     """
     if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):
-        # Values of the key say of two replicas alone who shows what.
+        # Values of the key say who shows what for two replicas only.
         shown = showing_its_value(decision.accused, answers)
     else:
         shown = frozenset(b for side in decision.sides.values() if decision.accused in side for b in side)
@@ -352,7 +352,7 @@ def claim_of(finding: Finding) -> Claim:
     evidence = evidence_of(finding)
     recorded = evidence.get("recorded", {})
     if finding.broker == NOBODY and not recorded.get("sides"):
-        # The suspect accused somebody, and the verdict did not: who is asked last stands beside what was recorded.
+        # The suspect accused somebody, and the verdict did not: what was recorded lacks who is asked last.
         recorded = {**recorded, "sides": evidence.get("sides"), "pivot": evidence.get("pivot")}
     return Claim(
         suspect_id=finding.suspect_id,

@@ -14,7 +14,7 @@ from parallax.moments import time_text
 from parallax.runbook import HANGING, RUNBOOK, section
 
 UNSEEN_S = 900.0
-"""How long ago it was last seen before that is said: an idle replica reports at least every five minutes."""
+"""A transaction that was last seen so long ago is reported so: an idle replica reports at least every five minutes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,15 +30,14 @@ log = structlog.get_logger(__name__)
 
 _ROUND_S = 10.0
 _AGAIN_S = 60.0
-"""How often a transaction that goes on is asked about again, and the cluster whether the topics of those that are
-reported are there."""
+"""How often an ongoing transaction is asked about again, and whether the topics of reported ones still exist."""
 _SETTING = "transaction.max.timeout.ms"
 _MAX_TIMEOUT_MS = 900_000
-"""Kafka's default of it."""
+"""Kafka's default of ``transaction.max.timeout.ms``."""
 _LATE_S = 300.0
 """How much longer Kafka itself waits before it calls a transaction late (``LATE_TRANSACTION_BUFFER_MS``)."""
 _SETTING_S = 3600.0
-"""How long a broker's setting is taken to stay as it is."""
+"""How long a broker's setting is used before it is asked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ class HangingWatch:
         if is_due:
             self._looked_at, self._gone_once = now, set(gone)
         for place in list(self._reported):
-            # A broker that has just started may not know a topic yet: where nothing else says so, it is asked twice.
+            # A broker that has just started may not know a topic yet: without other evidence it is asked twice.
             if place in gone and (place in passed or (is_due and place in twice)):
                 self._event(place, Gone(gone[place]))
             elif place in shown:
@@ -199,7 +198,7 @@ class HangingWatch:
             for place in places:
                 at = long[place].offset
                 mine = [one for one in opened(place, leader, answers.get(place)) if one.start_offset <= at]
-                # The one that is reported before all others: it stands for as long as the leader holds it.
+                # The reported transaction comes before all others: it stays as long as the leader holds it open.
                 known = self._reported.get(place)
                 mine.sort(key=lambda one: (known is None or one.identity != known.one.identity, one.start_offset))
                 found += mine[:1]
@@ -220,7 +219,7 @@ class HangingWatch:
         is_certain = hangs and one.identity in self._hung_before
         self._hung_before = {known for known in self._hung_before if known[0] != one.place}
         if hangs:
-            # A coordinator may be moving, or just be ending it: it hangs where two rounds say so.
+            # A coordinator may be moving, or be about to end it: it hangs if two rounds say so.
             self._hung_before.add(one.identity)
         if hangs and not is_certain:
             self._asked_at = {key: at for key, at in self._asked_at.items() if key[0] != one.place}

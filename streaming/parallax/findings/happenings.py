@@ -22,7 +22,7 @@ class Moment(NamedTuple):
     at: datetime
 
 
-# What happened.
+# Events.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Tick:
 Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
 
 
-# What is to be done.
+# Actions.
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,20 +27,20 @@ from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, hash_halves
 
 PAGE = 4096
-"""Members that one probe asks about at most."""
+"""At most so many members are asked about by one probe."""
 SAMPLE = 256
 """Members of an incident that are looked at again at each interval, in turn."""
 _DEAR_PAGE = 256
-"""How many a page holds at most where their records are of transactions: each costs requests of its own."""
+"""At most so many transactions are on a page with their records: each costs requests of its own."""
 _WAIT_MAX_S = 60.0
 _MANY = 255
-"""How far it is counted how often a member was found gone."""
+"""Up to this it is counted how often a member was found gone."""
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
 _LOOKED_AT = (*OPEN, State.OVER, State.IN_PART, State.UNREAD)
 _NOT_SEEN = (State.SPREAD, State.UNSETTLED)
-"""The states in which nothing is to be seen any more of what was proven."""
+"""The states in which nothing shows any more what was proven."""
 NOT_PROBED = "it has not been probed yet"
 
 
@@ -510,7 +510,7 @@ class Proven(Held):
         self._fit(page, located, outcomes)
         self._note_gone(located, outcomes)
         if page.is_sample and any(outcome.gone and outcome.state is State.UNDECIDED for outcome in outcomes):
-            # The same ones have to be found gone once more.
+            # These must be found gone once more.
             asked = np.array([row for row in located if row >= 0][:1], np.int64)
             self.sampled.subtract(dict.fromkeys(self.classes(asked).tolist(), len(page.claims)))
         for i, original, found in self._in_order(located, page.originals, outcomes):
@@ -535,7 +535,7 @@ class Proven(Held):
         self._tally = None
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
-            self.round += 1  # What has become of some of them may have become of all: each is asked about.
+            self.round += 1  # What happened to some may have happened to all: ask about each.
         return left
 
     def _in_order(

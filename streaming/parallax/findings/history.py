@@ -97,7 +97,7 @@ class RecordedHistory:
     def __call__(self, topic: str, partition: int, keys: Sequence[Key]) -> KeyHistory:
         """Return what was read of each replica, and the offsets at which it showed a record of each key.
 
-        A table that cannot be read yields an empty history: the probe then reads the logs.
+        A table that cannot be read gives an empty history: the probe then reads the logs.
         """
         place = (pc.field("topic") == topic) & (pc.field("partition") == partition)
         rows = place & (pc.field("kind") == int(RowKind.RECORD))
@@ -105,7 +105,7 @@ class RecordedHistory:
         columns: Any = {name: pc.field(name) for name in ("broker", "offset", "timestamp")}
         columns["event"] = pc.field("position", "event")
         try:
-            # One snapshot: what retention drops later is in both, or in neither.
+            # One snapshot for both reads: what retention drops later is in both, or in neither.
             dataset = DeltaTable(self._uri).to_pyarrow_dataset()
             positions = dataset.to_table(columns=columns, filter=place & (pc.field("kind") == int(RowKind.POSITION)))
             found = dataset.to_table(columns=_COLUMNS, filter=rows)
@@ -134,7 +134,7 @@ class RecordedHistory:
         )
         positions = place & (pc.field("kind") == int(RowKind.POSITION))
         try:
-            # One snapshot: what retention drops later is in both, or in neither.
+            # One snapshot for both reads: what retention drops later is in both, or in neither.
             dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
             rows = rows_within(dataset.to_batches(columns=list(COLUMNS), filter=wanted), of)
             read = dataset.to_table(columns=["broker", "offset"], filter=positions)

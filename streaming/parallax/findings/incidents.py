@@ -42,11 +42,11 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 ALONE = 16
 """So many suspects, or findings, of a group are looked at one by one."""
 PAGES = 4
-"""Pages that are being asked about at a time, of all partitions; of those that accuse one broker there is one."""
+"""Pages, of all partitions, that are asked about at the same time; only one of those that accuse one broker."""
 _ABSORBED = 4096
-"""Single findings that become part of an incident with one event of it at most."""
+"""Single findings that at most become part of an incident with one event of it."""
 _FORGET_AFTER = timedelta(hours=24)
-"""For how long the members of an incident that is over are looked at, in case that they are wrong again."""
+"""How long the members of an incident that is over are looked at, in case they become wrong again."""
 _NEVER = float("inf")
 
 
@@ -159,7 +159,7 @@ class Incidents:
             is_held_back = group in self._waiting or (group in self._proven and self._proven[group].stands)
             is_held_back |= group.is_of_transactions and any(self.of_the_last_run(claim) for claim in part)
             is_held_back |= alone.get(group, 0) + len(part) > self._alone
-            # What an incident counted is looked at as such, be it few at a time: it may leave suspects on others.
+            # What an incident counted stays a member, even if there are few: it may leave suspects on others.
             if is_held_back or any(self._may_be_of_the_last_run(claim) for claim in part):
                 self._waiting_of(group).members.add(part)
             else:
@@ -341,7 +341,7 @@ class Incidents:
     def _as_counted(self, outcome: Outcome) -> Outcome:
         """Return the outcome of one that an incident may have counted before a restart.
 
-        It is undecided as that incident's kind, unless the incident has counted all its members by now.
+        If the incident counted as many as there are candidates, it counted this one, which then keeps that state.
         """
         proven = None if outcome.group is None else self._proven.get(outcome.group)
         if outcome.may_be is None or proven is None or not proven.unnamed:
@@ -486,7 +486,7 @@ class Incidents:
             event = self._event(proven, at)
             known = proven.event
             if event.stands and known is not None and known.status is FindingStatus.ACKNOWLEDGED:
-                # Single findings that it counts already become part of it; somebody knows of all that it says.
+                # Single findings that it counts still become part of it; a person knows all that it says.
                 worse = worsened(event, known)
                 events += [worse] if worse is not None else []
                 proven.writing, proven.retry_at = worse is not None, now + self._retry_s
@@ -540,7 +540,7 @@ class Incidents:
         return _NEVER
 
     def _begins(self, proven: Proven, number: int) -> bool:
-        """Whether to report a group that is no incident, or was one: as open, or as over."""
+        """Whether to report a group that is no incident, or was one: as a new incident, or as over."""
         if number > self._alone or (proven.event is not None and number > 0):
             return True
         is_many = proven.event is not None or number + proven.tally.shown > self._alone

@@ -13,7 +13,7 @@ from parallax.model import TopicPartition
 from parallax.moments import now_ms
 
 _KEYS = 10_000
-"""How many keys of one replica are remembered: those that were asked for last."""
+"""How many keys of one replica are remembered: the last ones asked for."""
 
 
 @dataclass

@@ -52,11 +52,11 @@ from parallax.sides import (
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 _ENDINGS = (Shows.OPEN, Shows.ENDED)
-"""What the sides say of a finding on a transaction, other than values of its key."""
+"""What the sides of a finding on a transaction say, other than values of its key."""
 _ENDED_WRONGLY = OUTCOME_KINDS | {FindingKind.OUTCOME_CONTRADICTS_MARKER}
-"""The kinds that say of a transaction that has ended on a replica that it shows it wrongly."""
+"""The kinds that say that a replica shows a transaction wrongly that has ended there."""
 _LONE_PROBES = 4
-"""How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
+"""How many probes a difference that rests on a lone witness waits for a suspect about its outcome."""
 _GONE_PROBES = 2
 """How many probes must say that a partition is gone: a broker that has just started may not know of it yet."""
 
@@ -195,7 +195,7 @@ class Judging:
         if decision.kind in OPEN_KINDS:
             return Outcome(State.ALONE)
         if decision.has_spread and self._incidents.had_ended(original):
-            return Outcome(State.OVER)  # It was so when that ended, too.
+            return Outcome(State.OVER)  # It was the same when that ended.
         known = self._known(original.finding_id(self.cluster_id), before)
         single = known if known is not None and known.stands else None
         counting = self._incidents.counting(original)
@@ -251,7 +251,7 @@ class Judging:
         self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
     ) -> tuple[Claim, Decision, Answers, tuple[str, ...]]:
         """Return what a probe proves, the claim and answers that it is about, and the findings that it leans on."""
-        # A suspect that goes by what is live is no finding: nothing was proven of it by then.
+        # A suspect that is judged by what is live is no finding: nothing about it was proven.
         suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
         own = suspected
         if answers.pivot != NOBODY:
@@ -263,9 +263,9 @@ class Judging:
         judged = whole(named(suspected, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         if judged.decision.resolution is Resolution.GONE:
-            claim = own  # What ends with its replica was about that one.
+            claim = own  # A finding that ends with its replica is about that replica.
         elif judged.decision.has_spread and task.finding_id is not None:
-            claim = replace(claim, broker=own.broker)  # So is a loss that has spread from it.
+            claim = replace(claim, broker=own.broker)  # A loss that has spread from it is, too.
         decision = self._twice(task, claim, _of_the_one_asked_instead(own, judged.decision, answers), answers)
         if task.finding_id is not None and decision.lacks != UNKNOWN:
             self._ledger.note_lack(task.finding_id or task.claim.suspect_id, claim.offset, decision.lacks)
@@ -315,7 +315,7 @@ class Judging:
             decision, leans_on = _said_by(counting, decision, leans_on)
             dismissed = FindingStatus.DISMISSED
             return made(claim.suspect_id, dismissed, claim, decision, answers, None, at, leans_on=leans_on)
-        # What a finding says already waits for no more proof: that one is checked again as long as it stands.
+        # A suspect that a finding covers needs no more proof: the finding is checked again until it is over.
         is_proven = decision.verdict is not Verdict.DISMISSED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
         if is_proven and known is not None and known.stands:
@@ -330,7 +330,7 @@ class Judging:
         if decision.was_shown and known is None:
             status = FindingStatus.RESOLVED
         elif not is_proven:
-            # Under an id of its own where the finding's has a meaning already: a dismissal takes nothing back.
+            # Under its own id if the finding's is in use: a dismissal takes nothing back.
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
@@ -472,8 +472,7 @@ class Judging:
             status = FindingStatus.SPREAD
             changed = (known.stands or is_left) and not (has_spread(known) and not refines(decision.kind, known.kind))
         elif decision.is_unsettled:
-            # A loss that has spread stays one, but for what held back consumers everywhere, and holds back nobody any
-            # more.
+            # A loss that has spread stays one, unless it held back consumers everywhere and holds back nobody any more.
             holds_nobody = known.status is FindingStatus.SPREAD and known.kind in OPEN_KINDS
             changed = known.status is FindingStatus.CONFIRMED or is_left or holds_nobody
             status = FindingStatus.UNSETTLED
@@ -484,7 +483,7 @@ class Judging:
             changed = True
         else:
             if _takes_back(decision, known) and has_proven_direction(known) and not _is_refuted(decision, known):
-                # What had proven the direction is gone; that it was proven has not changed.
+                # The proof of the direction is gone; the direction was proven all the same.
                 decision = replace(decision, kind=known.kind, accused=known.broker)
             changed = not known.stands or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
@@ -528,9 +527,9 @@ class Judging:
         return replace(_explained_by(decision, causes), in_part=in_part)
 
     def _reported_by(self, task: Task, claim: Claim) -> list[Mapping[Side, tuple[int, ...]]]:
-        """Return who was on which side of an open difference that accuses nobody: first, and last; none for others.
+        """Return who was on which side of a difference that accuses nobody and is not over; none for others.
 
-        For a difference that an incident counts, only the first is kept.
+        It is who was there first, and last; for a difference that an incident counts, only the first is kept.
         """
         if task.is_counted:
             return [claim.recorded.sides] if claim.broker == NOBODY else []
@@ -582,7 +581,7 @@ class Judging:
             causes |= about
             brokers |= _showing_what_is_accused(decision.sides, about)
             if not decision.is_explained_by(brokers):
-                # What a frozen replica shows of a key stands still, until that ends.
+                # What a frozen replica shows of a key does not change until the freeze ends.
                 frozen = {name: c for name, c in standing.items() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
                 brokers |= {c.broker for c in frozen.values()}
                 causes |= {name: Cause(c.broker, c.kind) for name, c in frozen.items() if decision.may_be_of(c.broker)}
@@ -594,7 +593,7 @@ class Judging:
         """Return the findings that accuse replicas about the key of a difference that accuses nobody, by their ids."""
         if claim.key is None or decision.accused != NOBODY or decision.verdict is not Verdict.CONFIRMED:
             return {}
-        # Of a record that was ended otherwise by some, only the value of its key may differ by now.
+        # If some replicas ended a record's transaction otherwise, only its key's value may still differ.
         if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and are_outcomes(decision.sides.keys()):
             return {}
         incidents = self._incidents.wrong_about(claim.place, claim.key)
@@ -683,7 +682,7 @@ class Judging:
 
 
 def _standing(known: Mapping[str, Claim], claim: Claim, before: Sequence[Finding]) -> list[tuple[str, Claim]]:
-    """Return what open findings about a claim's partition claim, counting the events of the same answers."""
+    """Return what findings about the claim's partition claim, if not over; events of the same answers count."""
     return [*known.items(), *((e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place)]
 
 
@@ -759,7 +758,7 @@ def _is_of_the_key(claim: Claim, finding: Finding) -> bool:
 
 
 def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
-    # Where the transaction's first record was held no more, a later one was taken for its start.
+    # If the transaction's first record was gone, a later one was taken for its start.
     start = claim.transaction_start_offset if claim.offset == UNKNOWN else UNKNOWN
     return claim.offset, claim.producer_id, start, claim.key
 
@@ -775,7 +774,7 @@ def _is_shown_by_all(finding: Finding) -> bool:
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
-    """Whether an open finding must be reported again, with what it says now."""
+    """Whether a finding that is not over must be reported again, with what it says now."""
     blocked = blocked_at(claim, _as_reported_before(decision, known), answers)
     if (blocked is not None) != is_blocking(known):
         return True
@@ -783,11 +782,11 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     if _takes_more_than_an_index(claim, decision, answers, known):
         return True
-    # Of a transaction, another record may be wrong still.
+    # Another record of the transaction may still be wrong.
     moved = claim.first_offset != claim_of(known).first_offset
     if decision.accused == NOBODY:
         moved |= differs_anew(claim.recorded.differed, answers)
-    # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
+    # How each replica ended it was proven once: what is shown later, of fewer and fewer records, proves no more.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
     return moved or is_elsewhere or is_exposed(decision.accused, decision, answers) != known.exposed
 
@@ -830,7 +829,7 @@ def _as_reported_before(decision: Decision, known: Finding) -> Decision:
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:
-    """Whether an open finding accuses somebody, and a verdict nobody."""
+    """Whether a finding that is not over accuses somebody, and a verdict nobody."""
     return known.stands and known.broker != NOBODY and decision.accused == NOBODY
 
 
@@ -847,7 +846,7 @@ def _is_refuted(decision: Decision, known: Finding) -> bool:
 
 
 def _says_it(known: Finding | None, claim: Claim) -> bool:
-    """Whether an open finding says what a suspect claims of the same transaction, or more."""
+    """Whether a finding that is not over says what a suspect claims of the same transaction, or more."""
     if known is None or not known.stands or claim.kind not in TRANSACTION_KINDS:
         return False
     return known.broker == claim.broker and not refines(claim.kind, known.kind)

@@ -17,13 +17,13 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 from parallax.sides import sides_differ
 
 HANDLED = 100_000
-"""Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""
+"""Suspects whose verdict is remembered. A forgotten one that is raised again is only probed again."""
 RESOLVED_FOR = timedelta(hours=24)
-"""For how long a resolved finding is looked at, in case that it comes back."""
+"""How long a resolved finding is looked at, in case it comes back."""
 ENDED = 1000
-"""Findings that are over of which it is known how they ended, for who has to tell of it."""
+"""How many findings that are over are kept with how they ended, for reports."""
 LEANING = 10_000
-"""Dismissed suspects that are judged again once the finding that they lean on ends; with more, the oldest are not."""
+"""Dismissed suspects that are judged again once the finding that they lean on ends; beyond that the oldest are not."""
 
 Key = tuple[int, int]
 """The two halves of a key's hash."""
@@ -113,7 +113,7 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether an event dismisses a suspect because of the same findings as before, all still open."""
+        """Whether an event dismisses a suspect because of the same findings as before, none of which is over."""
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
@@ -133,7 +133,7 @@ class Ledger:
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
     def standing(self, finding_id: str) -> Finding | None:
-        """Return the last event of a finding that is still looked at, open or resolved."""
+        """Return the last event of a finding that is still looked at, resolved or not."""
         return self._standing.get(finding_id)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -167,12 +167,12 @@ class Ledger:
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return the claims of open findings about transactions of a partition, by their id."""
+        """Return the claims of a partition's findings about transactions that are not over, by their id."""
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return the claims of open findings about truncated logs of a partition, by their id."""
+        """Return the claims of a partition's findings about truncated logs that are not over, by their id."""
         there = self._cuts.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
@@ -191,7 +191,7 @@ class Ledger:
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding that is still looked at, open or resolved, explains a claim on a value."""
+        """Whether a finding that is still looked at, resolved or not, explains a claim on a value."""
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
@@ -282,7 +282,7 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Return some of the claims whose dismissal leaned on an open finding: they must be judged again."""
+        """Return some of the claims whose dismissal leaned on a finding: they must be judged again."""
         freed = {name: claim for name, claim in self._leaning.get(finding_id, {}).items() if which(claim)}
         for suspect_id in freed:
             self._stand_alone(suspect_id)

@@ -21,7 +21,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id
 from parallax.sides import Shows, Side, Sides, as_document, by_broker, values
 
 _VALUES = COVERED + 1
-"""How many differences of value are left to be judged at most: of all keys of a transaction that are asked about."""
+"""At most so many differences of value are left to be judged: one for each key that is asked about."""
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
     rest = [(c, _without(a, shown)) for c, a in records]
     differing = [_differing(c, sides, a) for c, a in rest if (sides := differing_values(c, a))]
     if claim.kind in OUTCOME_KINDS:
-        # What these show of the record may be gone by the time that they can be asked, and a value with it.
+        # By the time that these can be asked, their record may be gone, and a value with it.
         differing += [_unread(c, a, broker) for c, a in records for broker in sorted(may_show) if c.key is not None]
     left = {"shown_by": sorted(shown | may_show), "differing": differing[:_VALUES]}
     return {name: said for name, said in left.items() if said}
@@ -67,7 +67,7 @@ def claims_left(finding: Finding) -> list[Claim]:
         return []
     evidence = evidence_of(finding)
     if not (evidence.get("shown_by") or evidence.get("differing")):
-        return []  # Of most nothing is left: at a start all of them are gone through.
+        return []  # Most have left nothing, and a start goes through all.
     has_healed = evidence.get("resolution") == Resolution.HEALED
     return claims_of(claim_of(finding), evidence, int(finding.decided_at.timestamp() * 1000), has_healed=has_healed)
 

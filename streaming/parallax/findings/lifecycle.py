@@ -50,19 +50,19 @@ from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
 
 _GROUP = 256
-"""Claims of one replica of one partition that are probed together at most."""
+"""At most so many claims of one replica of one partition are probed together."""
 _BACKOFF_MAX_S = 60.0
 _CALM_STANDING = 100
 """With more findings than this the interval between looks at each grows in proportion."""
 _RESOLVED_FACTOR = 10
-"""A resolved finding is looked at this many times more rarely than one that stands."""
+"""A resolved finding is looked at this many times more rarely than one that is not over."""
 _EXPLAINED_FOR = timedelta(days=30)
-"""For how long one that was explained is looked at when the job is started, however long that was down."""
+"""How long an explained finding is looked at when the job starts, however long the job was down."""
 _FAILED = "the probe failed; see the log"
 _RAISED_MEANWHILE = "it was raised again while it was being probed"
 _RAISED_AGAIN_S = 5.0
 _RAISED_AGAIN_MAX_S = 300.0
-"""A suspect that was dismissed and is raised again is probed again, after twice the time for each dismissal."""
+"""A dismissed suspect that is raised again is probed after a wait that doubles with each dismissal, up to this."""
 
 
 class Lifecycle:
@@ -160,9 +160,9 @@ class Lifecycle:
         return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
 
     def _is_raised_meanwhile(self, claim: Claim) -> bool:
-        """Whether a probe that was sent before a suspect was raised is asking about it, or about its open finding.
+        """Whether a running probe was sent before a suspect was raised, and asks about it, or about its finding.
 
-        It is no if the suspect has been taken in as such already.
+        The answer is no if the suspect, or a later one of the same id, waits for that probe already.
         """
         known = self._again.get(claim.suspect_id)
         if known is not None and known.raised_at_ms >= claim.raised_at_ms:
@@ -187,7 +187,7 @@ class Lifecycle:
         if handled.incident:
             incident = self._ledger.standing(handled.incident)
             if incident is None or not incident.stands:
-                return True  # As any other that it counted: no event says what it left.
+                return True  # Like any other member: no event says what it left.
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def look_again(self, now: Moment) -> None:
@@ -349,7 +349,7 @@ class Lifecycle:
         said = [event] if known is None else [known, event]
         if event.stands:
             if known is not None and not event.is_incident and explains_less(known, event):
-                # What a frozen replica shows stands still, also of what another has written.
+                # What a frozen replica shows does not change, even where another producer has written.
                 is_frozen = known.kind is FindingKind.READ_COMMITTED_FROZEN
                 self._incidents.free(event.place, None if is_frozen else [claim_of(known)])
         elif event.is_incident or any(one.kind in TRANSACTION_KINDS for one in said):
@@ -457,7 +457,7 @@ class Lifecycle:
                 case Unchanged(Finding() as finding):
                     self._check_again(finding, now)
                 case Finding() if self._ledger.is_repeated(said):
-                    self._ledger.add(said)  # Audits raise a suspect each time: the table and the log say it once.
+                    self._ledger.add(said)  # Each audit raises a suspect again: the table and the log say it once.
                     self._tasks.drop(task.name)
                 case Finding():
                     task.busy = True

@@ -54,7 +54,7 @@ def case_of(
         compacted=compacted,
         deletes=deletes,
     )
-    # What a cleaner had taken by the end of an answer, it took for the sake of what lies below this.
+    # What a cleaner had removed by the end of an answer was superseded by something below this offset.
     stable = max((answer.cleaned_below for answer in answers.replicas.values()), default=UNKNOWN)
     return Case(ledger, partition, looks, stable)
 
@@ -68,7 +68,7 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
         for broker, shown in known.markers.items():
             if claim.end_on(broker) in (None, end) and shown in _ENDS:
                 ledger.fact(Fact(end, claim.producer_id, end=_ENDS[shown]), broker, UNKNOWN)
-        is_own = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER  # It need not be the first one.
+        is_own = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER  # It may not be the first one.
         if not (known.end_unproven or is_own) and known.markers and claim.transaction_start_offset >= 0:
             # No end marker was lost between the transaction's first record and this one.
             ledger.seen_whole(Timely(claim.transaction_start_offset + 1, claim.marker_offset, end.epoch))

@@ -59,9 +59,9 @@ log = structlog.get_logger(__name__)
 _UNREPORTED = "suspects are kept, and no new finding is reported until it succeeds"
 
 _PROBES = 4
-"""How many probes of claims about one broker are under way at once."""
+"""How many probes of claims about one broker run at the same time."""
 _NEWS_EVERY_S = 5.0
-"""How often the table is read for events of other processes: so long at most an acknowledgement goes unheard."""
+"""How often the table is read for events of other processes; an acknowledgement may take so long to count."""
 
 
 class Asks(Protocol):
@@ -185,7 +185,7 @@ class FindingsManager:
         claims = [claim_from_row(s.as_row() if isinstance(s, Suspect) else s) for s in suspects]
         with self._lock:
             self._offered.update(claim.suspect_id for claim in claims)
-        self._inbox.put(claims)  # All at once: what is one of many is known by the others.
+        self._inbox.put(claims)  # All together: only the others show that one is part of many.
         self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
@@ -239,7 +239,7 @@ class FindingsManager:
         while not self._stop.is_set():
             try:
                 self._turn()
-            except Exception as error:  # the watchman outlives whatever one round throws
+            except Exception as error:  # the manager survives any error of one round
                 log.exception("a round of findings failed; it is tried again")
                 self._todo += self._handle(NotCommitted(f"{type(error).__name__}: {error}"))
                 self._report()
@@ -257,7 +257,7 @@ class FindingsManager:
             log.error("the findings could not be loaded; it is tried again", error=one_line(error), what=_UNREPORTED)
             self._not_loaded(str(error))
             return False
-        except Exception as error:  # as in a round: a manager that is gone would look like one with nothing to do
+        except Exception as error:  # as in a round: a dead manager would look like an idle one
             log.exception("the findings could not be loaded; it is tried again", what=_UNREPORTED)
             self._not_loaded(f"{type(error).__name__}: {error}")
             return False
@@ -265,7 +265,7 @@ class FindingsManager:
         return True
 
     def _not_loaded(self, reason: str) -> None:
-        with self._lock:  # what was taken in so far is not to be counted twice
+        with self._lock:  # otherwise what was taken in so far would count twice
             self._lifecycle = self._begun()
         self._handle(NotCommitted(reason))
         self._report()
@@ -278,7 +278,7 @@ class FindingsManager:
         self._table = self._table or FindingsTable(self._storage)
         events = self._table.load()
         self._lifecycle.cluster_id = cluster_id
-        # What an event says of a suspect has to be known before the suspect is.
+        # Events first: they say what became of suspects.
         actions = self._handle(Loaded(events))
         self._skipped_suspects = 0
         for rows in read_suspects(self._storage, decided=decided(events)):
@@ -354,7 +354,7 @@ class FindingsManager:
         try:
             numbered = self._table.append(append.events)
         except AppendedMeanwhile:
-            self._read_news()  # what was decided may not hold any more: it is probed and decided again
+            self._read_news()  # the decision may not hold any more: probe and decide again
             return NotCommitted(None)
         except FindingsTableError as error:
             log.error("findings could not be written; it is tried again", error=one_line(error), what=_UNREPORTED)

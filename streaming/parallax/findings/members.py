@@ -100,12 +100,14 @@ MEMBER = np.dtype(
         ("again", "?"),
     ]
 )
-"""A claim with what is known of it. ``round`` is when it was last asked about, ``lone`` how many probes have found it
-to hang on a lone witness, ``gone`` how many in a row have found its partition gone, ``again`` whether a probe of this
-process has proven it."""
+"""A claim with what is known of it.
+
+``round`` is when it was last asked about, ``lone`` how many probes found it to rest on a lone witness, ``gone`` how
+many in a row found its partition gone, and ``again`` whether a probe of this process has proven it.
+"""
 
 _FRESH = 4096
-"""Claims that are kept as such until rows are made of them, at most."""
+"""At most so many claims are kept as objects until rows are made of them."""
 _NUMBERS = (
     "broker",
     "offset",

@@ -78,7 +78,7 @@ class Move:
 
 
 FEWEST = 2
-"""So many replicas have to be left while one has no copy: of one alone nothing is left once its disk fails."""
+"""So many replicas must be left while one has no copy: with only one, a failing disk takes everything."""
 
 
 def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:
@@ -108,7 +108,7 @@ def copying(
         away = tuple(other for one in back for other in (instead if one == broker else (one,)))
         made.append(Move(Purpose.DROP, away, gone=(broker,), copied=instead))
         made.append(Move(Purpose.COPY, back, gone=instead, copied=(broker,)))
-    if assigned[0] in wrong:  # which may be the preferred leader again once it is right, and not before
+    if assigned[0] in wrong:  # once it is right, and not before, it may be the preferred leader again
         made.append(Move(Purpose.ORDER, tuple(assigned)))
     return tuple(made)
 

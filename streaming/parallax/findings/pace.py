@@ -12,7 +12,7 @@ from collections.abc import Callable
 from parallax.source.pace import TokenBucket
 
 _YIELD_S = 0.05
-"""How long a scan steps back for probes that wait."""
+"""How long a scan waits while probes wait."""
 
 
 class BrokerPace:

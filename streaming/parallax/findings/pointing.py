@@ -20,9 +20,9 @@ from parallax.findings.requests import Keys, KeysShown, Points, PointsShown
 from parallax.model import IsolationLevel, hash_text
 
 _STEP_MOST = 8
-"""How many of a key's known offsets are read at once at most, after 1, 2 and 4. The newest is nearly always the one."""
+"""At most so many of a key's known offsets are read together, after 1, 2 and 4. It is nearly always the newest."""
 _MOST_STEPS = 64
-"""After so many steps the older offsets of a key are left unread, and so is what lies below them."""
+"""After so many steps a key's older offsets are left unread, and so is everything below them."""
 _FOREIGN = 8
 """How many offsets are tried that only other replicas were recorded to show: a log that holds one is another log."""
 
@@ -186,7 +186,7 @@ def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, Ke
     start, end = asked.start, asked.end
     known: Mapping[Key, Known] = yield Held(frozenset(keys), end)
     searches = [_Search(key, known.get(key, Known()), asked) for key in sorted(keys)]
-    # A replica that shows less than was read of it: it was restarted a moment ago, or its log is another one.
+    # The replica shows less than was read of it: it was restarted a moment ago, or its log is another one.
     ahead = [s for s in searches if known.get(s.key, Known()).end > end]
     pointed = [s for s in searches if s not in ahead and s.known.end > max(s.known.start, start)]
     unknown = [s for s in searches if s not in ahead and s not in pointed]
@@ -199,7 +199,7 @@ def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, Ke
         why = why or left
         pointed = [s for s in pointed if s.is_over]
     if any(s.replaced for s in pointed):
-        # What was known of the other keys was of the log that is gone as well.
+        # What was known of the other keys is about the lost log as well.
         yield Replaced(frozenset(s.key for s in pointed))
         unknown += [_Search(s.key, Known(), asked) for s in pointed]
         pointed = []

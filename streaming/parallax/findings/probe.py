@@ -41,7 +41,7 @@ from parallax.replica.types import HowGone
 
 _POLICY = "cleanup.policy"
 _ASKS = 4
-"""How many probes ask one broker at once."""
+"""How many probes ask one broker at the same time."""
 
 
 class _LazyHistory:

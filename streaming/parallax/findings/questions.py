@@ -81,7 +81,7 @@ from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 _ASKED_AGAIN = 3
-"""How often the accused is asked again at most until it has passed where another replica's log ended."""
+"""At most so many times the accused is asked again until it has passed where another replica's log ended."""
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class Reading:
         if self.answer.error is not None:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
-        # What lies where the claim has a record, or a marker, shows whether the log was replaced by another one.
+        # What is there now, in place of the claim's record or marker, shows whether another log replaced this one.
         places = {claim.offset, claim.transaction_start_offset, claim.marker_offset, *_looked_at(claim)}
         offsets = {claim.offset, claim.transaction_start_offset}
         if key is not None and key.visible is not None:

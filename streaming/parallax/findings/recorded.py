@@ -66,12 +66,12 @@ def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]
     low, high = np.searchsorted(rows.producer_id, [one.producer_id, one.producer_id + 1])
     low, high = low + np.searchsorted(rows.offset[low:high], [one.start, one.end])
     keys = np.stack([rows.key_hash_hi[low:high], rows.key_hash_lo[low:high]], axis=1)
-    # Of each key the last one: the first from the end.
+    # The last record of each key is the first from the end.
     _, from_end = np.unique(keys[::-1], axis=0, return_index=True)
     last = np.sort(high - 1 - from_end)
     found = zip(*(column[last[: one.limit]].tolist() for column in rows[1:4]), strict=True)
-    # Retention drops whole dates: where a reader's position is left, so is all that it has read from there on. One
-    # that began later may have read what the cleaner had left: it has to have read the first record.
+    # Retention drops whole dates: if a reader's position is left, so is all that it has read from there on. A reader
+    # that began later may have read only what the cleaner had left, so it must have read the first record.
     brokers = rows.first_on.get((one.producer_id, one.start), ())
     is_read = any(b in read and read[b][0] <= one.start and one.end <= read[b][1] for b in brokers)
     unread = None if is_read else f"the views hold no reading of offset {one.start} any more"

@@ -40,9 +40,9 @@ POINT_BYTES = 1 << 14
 """Fetch size for reading single offsets: a batch is served whole even where it is larger."""
 STRETCH_BYTES = 1 << 20
 _NEAR_BYTES = 4 << 20
-"""So much at the end of a log is read rather than looked up in the views."""
+"""If no more bytes than this are left to the end of a log, they are read rather than looked up in the views."""
 _GAP = 256
-"""Offsets asked for that lie no farther apart than this are read in one range, if there is not too much in between."""
+"""Wanted offsets no farther apart than this are read in one range, if there is not too much in between."""
 
 
 class Around(Protocol):
@@ -250,7 +250,7 @@ class ReplicaProbe:
         if self._around.was_replaced(self._broker, place, since_ms):
             return False
         if index.is_empty or index.epoch < 0:
-            return True  # what the views recorded alone: theirs to notice
+            return True  # known only from the views, whose readers notice a new log
         return holds(self._around, self._broker, place, index.read_to, index.epoch)
 
     def _is_near(self, known: Collection[Known], end: int) -> bool:

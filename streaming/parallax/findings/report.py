@@ -44,9 +44,9 @@ class Facts:
 
 NO_FACTS = Facts()
 OnRecord = Callable[[Finding], Facts]
-"""What else is on record beside a finding."""
+"""What else is on record about a finding."""
 _ID_CHARACTERS = 8
-"""Characters of an id in a list: enough for `parallax findings acknowledge`, as a rule."""
+"""Characters of an id in a list: usually enough for `parallax findings acknowledge`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Wanted:
 
 
 ALL_OPEN = Wanted()
-"""The findings that stand."""
+"""The findings that are not over."""
 
 
 def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
@@ -262,7 +262,7 @@ REPAIRS = "On record about repairs"
 
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
-"""Above the events of a finding that does not stand any more: those before the last were told while it stood."""
+"""Heads the events of a finding that is over: all but the last were written before it ended."""
 LOOK = "See the record on each broker"
 TO_DO = "What to do"
 

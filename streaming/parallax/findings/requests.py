@@ -82,7 +82,7 @@ class Wants:
         return TopicPartition(self.topic, self.partition)
 
 
-# What is asked of the cluster.
+# Questions to the cluster.
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Policy:
 Question = Where | Coordinators | Ask | Transactions | Recreated | Policy
 
 
-# What is asked of one replica. Answering may raise; then the replica has not answered at all.
+# Questions to one replica. Answering may raise; then the replica has not answered at all.
 
 
 @dataclass(frozen=True, slots=True)

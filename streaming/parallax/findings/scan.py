@@ -149,7 +149,7 @@ class LogScans:
                     if self._wait(backoff(failed, _RETRY_S, _RETRY_MAX_S, self._draw)):
                         failed = _TRIES
                         break
-                except Exception as error:  # a thread that died would look like a scan that is under way
+                except Exception as error:  # a dead thread would look like a running scan
                     failed = _TRIES
                     self._errors[broker] = f"{type(error).__name__}: {error}"
                     log.exception("a scan failed, by a fault of Parallax; it is tried again", **_about(replica))

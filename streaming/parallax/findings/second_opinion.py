@@ -32,9 +32,9 @@ from parallax.model import NOBODY, Rule, broker_label
 log = structlog.get_logger(__name__)
 
 _OF_A_PROBE = 16
-"""So many claims of a probe have a second opinion; a page has a thousand."""
+"""So many claims of a probe get a second opinion; a page has a thousand."""
 _LOGGED = 1_000
-"""Of so many suspects it is remembered that a contradiction was logged."""
+"""How many suspects are remembered whose contradiction was logged."""
 
 
 class Says(StrEnum):
@@ -147,7 +147,7 @@ def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
             group = case.transactions.of.get(claim.first_offset)
             yield group is not None and Outcomes(case).shows_its_end(group, claim.first_offset) >= replicas
             yield not any(v.past and _is_about(claim, v) for v in judgement.verdicts)
-            # What a replica makes of a record that it was not asked for is another matter, though the end be the same.
+            # A replica's outcome of a record that it was not asked for may differ, even if the end marker is the same.
             records = [case.facts[offset].place for offset in group.offsets] if group is not None else []
             yield all(p in look.facts or look.lacks(p) for look in case.looks.values() for p in records)
         case Family.CONTENT:
@@ -197,7 +197,7 @@ def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
         return Agreement.DECIDED if ours is Says.UNKNOWN else Agreement.JUDGE
     if ours is Says.RIGHT or (theirs is Says.RIGHT and claim.broker in {NOBODY, *judged.accused}):
         return Agreement.CONTRADICT
-    # What is left differs in how many are named.
+    # The rest differs in how many replicas are named.
     known = (Says.RIGHT, Says.DIFFER, Says.WRONG, Says.ALL_WRONG)
     return Agreement.JUDGE if known.index(ours) > known.index(theirs) else Agreement.DECIDED
 

@@ -1,6 +1,7 @@
 """What to do about a finding, in order: in words, and as lines to run.
 
-A copy is advised only from a replica that is right here. It must not spread what another finding leaves open.
+A copy is advised only from a replica that is right here. No other finding of the partition may leave open whether the
+source is wrong where the accused is right.
 """
 
 from __future__ import annotations

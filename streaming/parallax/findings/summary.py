@@ -231,7 +231,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
 
 _MISLED = "consumers that had read it before were misled, and later ones were not."
 _HELD_BACK = "consumers in read_committed had got nothing beyond it there, and no wrong value by that."
-"""The same of a transaction that was open: a freeze shows nobody anything."""
+"""What misled readers is replaced by, for a transaction that was open: a freeze shows nobody anything."""
 _RESOLVED = {
     Resolution.HEALED: "Healed: {reason}.",
     Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown "
@@ -329,12 +329,12 @@ def _others(decision: Decision, answers: Answers) -> str:
     if decision.kind in OUTCOME_KINDS and Side(Shows.OPEN) in decision.sides:
         return "by what was read"
     if decision.kind in OUTCOME_KINDS and decision.sides and OUTCOMES.isdisjoint(side.shows for side in decision.sides):
-        # Values of the key differ: they say nothing of how any replica has ended the transaction.
+        # Values of the key differ: they do not say how any replica has ended the transaction.
         return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
         return f"on {_broker_words(decision.witnesses)}"
     if decision.kind in OUTCOME_KINDS:
-        return "by what was read"  # a coordinator says of its producer's last transaction alone how it ended
+        return "by what was read"  # a coordinator only knows how its producer's last transaction ended
     coordinator = answers.coordinator
     return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
 

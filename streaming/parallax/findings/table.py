@@ -80,22 +80,22 @@ SCHEMA = TABLE.schema
 
 _MAY_BE_EMPTY = frozenset({"key", "evidence"})
 _OF_A_SUSPECT = ("suspect_id", "rule", "kind", "topic", "partition", "broker", "raised_at")
-"""Columns without which a suspect says nothing."""
+"""Columns without which a suspect is of no use."""
 _BACKTRACE = re.compile(r"\n\s*0: .*\Z", re.DOTALL)
 """Ends an error of delta-rs where a debugging variable of Rust is set."""
 _POSITIONS = "positions"
-"""A column of the table `SUSPECTS`, for people: no claim is made of it."""
+"""A column of the table `SUSPECTS` for people; claims do not use it."""
 _TOGETHER = 4096
-"""Rows of it that are read at a time."""
+"""Rows of that table that are read at a time."""
 _APP_ID = "parallax-findings"
 _KEEP_UP_EVERY = 128
-"""Appends, and files, after which the table's files are put together."""
+"""Appends, and files, after which the table's files are merged."""
 _KEPT_HOURS = 7 * 24
-"""How long files that were put together stay."""
+"""How long merged files stay."""
 
 
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
-"""What reading and writing a table fail with: a store that does not answer, a log or a file that is damaged."""
+"""Errors of reading and writing a table: a store that does not answer, a damaged log or file."""
 
 
 class FindingsTableError(Exception):

@@ -46,7 +46,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The task's name, of which there is only one task."""
+        """The name of the task; no two tasks share one."""
         return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
 
     @property

@@ -43,10 +43,10 @@ PAST = {
 """The present-tense words of the reasons in `parallax.findings.decide`."""
 
 _MODALS = ("can", "cannot", "could", "may", "might", "must", "shall", "should", "will", "would")
-"""What stands before a verb that keeps its form: ``can show`` is ``could show``."""
+"""Words before a verb that keeps its form: ``can show`` is ``could show``."""
 _INFINITIVE = "".join(rf"(?<!\b{word} )" for word in ("not", "never", "to", *_MODALS))
 _NAME = r"(?<![\w.-])({words})(?![\w.-])(?! does not exist| was deleted)"
-"""A word by itself, and neither a topic nor a part of one."""
+"""A whole word that is neither a topic nor a part of one."""
 _PRESENT = re.compile(_INFINITIVE + _NAME.format(words="|".join(PAST)) + "(?! marker)")
 
 

@@ -27,7 +27,7 @@ from parallax.views.unused import remove_unused
 log = structlog.get_logger(__name__)
 
 FILES = 128
-"""So many files of the table are put together, whether or not rows go."""
+"""So many files of the table are merged, even if no rows are dropped."""
 _KEPT_HOURS = 2
 
 

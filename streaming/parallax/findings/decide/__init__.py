@@ -59,13 +59,13 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     """
     claim = named(claim, answers)
     if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:
-        # Another producer's transaction is meant now than the one that the coordinator was asked about.
+        # The claim is about another producer's transaction now than the coordinator was asked about.
         answers = replace(answers, coordinator=None)
     if answers.gone is not None:
         over = Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
         if answers.pivot == NOBODY:
             return over
-        # The replica is gone, and all that are left may have been copied from it before that.
+        # The replica is gone, and all that are left may have been copied from it.
         left = decide(claim, replace(answers, gone=None), live_only=live_only)
         are_away = any(answer.error is not None for answer in answers.replicas.values())
         if left.verdict is Verdict.CONFIRMED and are_away:

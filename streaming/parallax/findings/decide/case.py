@@ -96,8 +96,9 @@ class Decision:
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
         """Whether the leader, too, shows its consumers what the accused shows.
 
-        If the accused is `NOBODY`, the question is whether the leader is on any side. A frozen leader is on no side, so
-        for it the answer is no. A leader shares a truncated log or a lost log head if it lacks the same.
+        If the accused is `NOBODY`, the question is whether the leader is on any side. A frozen leader is on no side,
+        but it shares a deleted value that it shows. A leader shares a truncated log or a lost log head if it lacks the
+        same.
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
             return True
@@ -283,8 +284,8 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
     """Return the brokers by what they show of the key; None where they cannot be compared.
 
-    A replica that has not come as far as the accused cannot contradict it, and is left out. The others must have come
-    equally far, there must be one, and their keys must be known as a whole.
+    A replica that has not come as far as the accused cannot contradict it, and is left out. At least one other must be
+    left, all must have come equally far, and the whole key must be known of each.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]

@@ -23,7 +23,7 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     shown = answer.committed.get(claim.first_offset)
     if shown is not None and shown.outcome in (COMMITTED, ABORTED):
         known = UNKNOWN not in (shown.producer_id, claim.producer_id)
-        # Another producer's record lies there where the log was replaced by another one.
+        # If another log replaced this one, another producer's record may be there.
         return None if known and shown.producer_id != claim.producer_id else shown.outcome
     if shown is None and lists_as_aborted(claim, answer, claim.transaction_start_offset):
         return ABORTED
@@ -53,7 +53,7 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
             truth.pop(answer.broker, None)
             continue
         if answer.last_stable_offset <= claim.first_offset or has_lost_its_end(claim, answer):
-            # An outcome is for good: what it showed was of a log that was truncated, or it cannot show it yet.
+            # Outcomes never change: what it showed belongs to a truncated log, or it cannot show it yet.
             truth.pop(answer.broker, None)
         if (marker := end_shown(claim, answer)) is not None:
             truth[answer.broker] = ended_by(marker.type)

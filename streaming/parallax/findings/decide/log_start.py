@@ -41,7 +41,7 @@ def _may_be_explained(case: Case) -> Decision | None:
             return case.unproven(reason, Resolution.DELETED)
         return case.pending("the topic's cleanup policy deletes records now, which may explain where logs begin")
     if case.claim.ended and case.accused.log_start_offset > offset:
-        # It had been put right. What has moved the start since, a policy that was set for a while or another loss, the
-        # comparison has to say: of this finding nothing proves it.
+        # It had been repaired. A policy that was set for a while, or another loss, has moved the start since. The
+        # comparison has to say which: it is no proof of this finding.
         return case.pending(f"the log of broker {case.accused.broker} begins above what it had lost and got back")
     return None

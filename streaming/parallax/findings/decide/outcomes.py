@@ -38,13 +38,13 @@ def ended(case: Case) -> Decision:
     truth = outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if against and own == recorded_end(claim):
-        # Whatever the others had shown: its log may have been replaced since by one that has the end marker.
+        # Whatever the others had shown, its log may have been replaced by one that has the end marker.
         return rightly_shown(case, f"offset {claim.first_offset} is {own} on broker {accused.broker}")
     if against:
         gone = (
             "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
         )
-        # What a finding names others with is what they show now: their logs may be others than those that were read.
+        # A finding names others by what they show now: their logs may have been replaced since they were read.
         now = ended_now(case)
         named = {b: outcome for b, outcome in truth.items() if not case.live_only or b in now}
         witnesses = [b for b in against if b in named]
@@ -55,7 +55,7 @@ def ended(case: Case) -> Decision:
             sides=by_outcome(named | {accused.broker: own}),
         )
         if claim.kind in OPEN_KINDS and not _end_is_known(case, other_outcome(own)):
-            # That it had held the transaction open says nothing of how that ended: it may have been put right since.
+            # That it held the transaction open does not show how that ended: it may have been repaired since.
             return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
         return decision
     if truth:
@@ -145,7 +145,7 @@ def _outcome_without_record(case: Case) -> Decision:
     if (healed := repaired(case)) is not None:
         return case.dismissed(healed)
     if case.live_only and case.absent and claim.key is not None and case.accused.log_start_offset <= claim.first_offset:
-        # It may be one of these that shows another value of the key.
+        # One of these may show another value of the key.
         return case.pending(f"the values of the key were not compared with {names(case.absent)}")
     return case.not_held(gone, claim.first_offset)
 
@@ -162,7 +162,7 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     - The accused had committed the transaction and was repaired since, and another shows the transaction's own value.
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
-    # That an end marker is missing proves no outcome: the key may differ by what was written since.
+    # A missing end marker proves no outcome: the key may differ because of what was written since.
     has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
     is_proven = case.live_only and not case.claim.freed and has_outcome
     end = max(case.claim.marker_offset, case.end_read)
@@ -171,7 +171,7 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     if differing is None or (recorded is None and not is_proven):
         return None
     if not is_proven:
-        # What differs may be the outcome on another replica, and the comparison be about to say so.
+        # The outcome may differ on another replica, and the comparison may be about to say so.
         difference = case.differs(_by_value(case), differing.reason, FindingKind.VISIBILITY_MISMATCH)
         return replace(difference, lone_witness=True)
     kind = kind_of(recorded) if recorded is not None else case.claim.kind
@@ -219,7 +219,7 @@ def _was_shown(case: Case, now: str) -> Decision | None:
     if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
         return None
     if has_lost_its_end(claim, case.accused):
-        return None  # It had ended it in a log that was truncated: that one may have been right.
+        return None  # It had ended it in a truncated log, which may have been right.
     truth = outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if not against:
@@ -243,10 +243,10 @@ def unlike_outcomes(case: Case) -> Decision:
     live = live_outcomes(case)
     stands = len(set(live.values())) > 1
     if own is None and stands:
-        # The one that was asked last holds the record no more; two others differ about it still.
+        # The replica that was asked last no longer holds the record; two others still differ about it.
         unlike = f"{broker_list(sorted(live))} do not show offset {claim.offset} alike"
         return case.differs(by_outcome(live), unlike)
-    # The record may be gone where it had the other outcome, and a value with it.
+    # On the replica with the other outcome the record may be gone, and a value with it.
     if (own is None or not stands) and (differing := latest_differs(case)) is not None:
         return case.differs(_by_value(case), differing.reason)
     if own is None:
@@ -277,7 +277,7 @@ def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
         return own, truth
     if own is None and accused.log_start_offset <= claim.offset and not has_lost_its_end(claim, accused):
         own = claim.recorded.outcomes.get(accused.broker)
-    # It is not known of a replica that cannot be asked whether its log is still the one that was read.
+    # Of a replica that cannot be asked nobody knows whether its log is still the one that was read.
     absent = {a.broker for a in case.absent}
     return own, {b: outcome for b, outcome in outcomes_of_others(case).items() if b not in absent}
 

@@ -46,7 +46,7 @@ def contradiction(case: Case) -> Decision:
             sides=by_outcome(live_outcomes(case)),
         )
     if claim.confirmed_at_ms and own == claim.recorded.outcomes.get(accused.broker):
-        # Its cleaner goes by the same index: it takes an ABORT of which that knows nothing, and leaves the records.
+        # Its cleaner uses the same index: it removes an ABORT that the index lacks, and leaves the records.
         return case.confirmed(
             f"broker {accused.broker} shows offset {claim.offset} as {own} still, though its end marker is cleaned",
             sides=by_outcome(live_outcomes(case)),
@@ -74,7 +74,7 @@ def contradicted_before(case: Case) -> Decision:
         if sides is not None and len(sides) == 1:
             return case.dismissed(f"{reason}; in that the transaction goes on", Resolution.UNPROVEN)
         if accused.log_end_offset <= claim.first_offset:
-            # There is nothing that it could still decide. A value that it lacks shows once it gives its consumers any.
+            # Nothing is left to decide. A value that it lacks shows once it gives its consumers any.
             return case.dismissed(f"{reason}; that ends below the record", Resolution.UNPROVEN)
         return case.pending(
             f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"
@@ -84,7 +84,7 @@ def contradicted_before(case: Case) -> Decision:
         if old := [a for a in case.others if end_shown(claim, a) is not None]:
             return case.pending(f"{reason}; {names(old)} may have to truncate it yet")
         return _without_direction(case, by_outcome(shown), reason)
-    # Who shows a value lacks none that the cleaner may have taken, whatever one shows that is away.
+    # A replica that shows a value lacks none that the cleaner may have removed, whatever an absent one shows.
     lacking = _lacking(case) if accused.live is None else None
     if lacking is not None and lacking.verdict is Verdict.CONFIRMED:
         return _without_direction(case, lacking.sides, f"{reason}; {lacking.reason}")
@@ -98,11 +98,11 @@ def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
 def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
     """Whether the keys must be read to say what became of a finding.
 
-    They are needed in these cases:
+    They are needed in two cases:
 
-    - a replica contradicted its end marker, and its record is gone, is shown as the marker says, or the marker was cut;
-    - of a wrong outcome the accused shows the right one: a copy of it may have been cleaned, or still be wrong
-      elsewhere.
+    - A replica contradicted its end marker, and its record is gone, is shown as the marker says, or the marker was cut.
+    - The accused shows the right outcome again. A copy of it may have lost the record to the cleaner, or still show the
+      transaction's other records wrongly.
 
     The cleaner uses the index of aborted transactions. While that was wrong, it may have removed older values in favor
     of an aborted record, or it may have removed committed records. Repairing the index does not bring them back.

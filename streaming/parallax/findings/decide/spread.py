@@ -20,10 +20,10 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
 
 WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
-"""What an accused shows that is wrong, by the kind of the finding."""
+"""The wrong outcome that an accused shows, by the kind of the finding."""
 
 _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
-"""The kinds of a record that is shown and should not be; the others are of one that is not shown and should be."""
+"""The kinds of a record that is shown and should not be; all others are of a record that should be shown."""
 
 _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 
@@ -47,7 +47,7 @@ def open_everywhere(
             producer
         writes again: the ended transaction is then part of the one that is ongoing.
     """
-    # Where it is the only one, the others were given up, and with them who had ended it.
+    # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
         return None
     if not has_ended and (not _was_found(case) or case.claim.renamed or case.end_replaced):
@@ -95,7 +95,7 @@ def agreed(case: Case, own: str) -> Decision:
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
     if case.end_replaced:
-        # What was proven by the end marker is proven of no log any more: this is no loss that has spread.
+        # The end marker proves nothing about any log any more: this is no loss that has spread.
         return case.unproven(f"{reason}; the end marker at offset {case.end_read} was truncated", Resolution.UNPROVEN)
     if case.live_only and true_outcome(claim) is None:
         # How the transaction ended was never read: the others may have been copied from the accused.
@@ -151,7 +151,7 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     if claim.kind in TRANSACTION_KINDS and decision.resolution in _ENDED:
         return decision
     if claim.kind in OPEN_KINDS and decision.is_unsettled:
-        return decision  # It holds nobody back any more, and nobody knows how it ought to have ended.
+        return decision  # It holds nobody back any more, and nobody knows how it should have ended.
     return _of_one_that_had_spread(case, decision, wrong)
 
 

@@ -42,7 +42,7 @@ def transaction(case: Case) -> Decision:
     if accused.open_transactions is None:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
     if not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in (accused, *case.others)):
-        # One that is open below is another transaction, or has lost the record that the claim is about.
+        # A transaction that is open below is another one, or has lost the claim's record.
         return case.dismissed(f"every log was truncated to offset {claim.first_offset} or below", Resolution.UNPROVEN)
     held = _held(claim, accused)
     if held is not None:
@@ -105,7 +105,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
     if unsure and decision.verdict is Verdict.DISMISSED:
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
     if decision.verdict is Verdict.CONFIRMED and decision.kind in OPEN_KINDS and is_gone:
-        # Who shows the marker has ended the transaction in that log, and is no witness of another one.
+        # A replica that shows the marker has ended the transaction in the old log: it is no witness for this one.
         others = [a for a in case.others if not isinstance(a.at(mark), MarkerShown)]
         return transaction(replace(case_without, others=others))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in OPEN_KINDS:

@@ -52,7 +52,7 @@ def latest_value(case: Case) -> Decision:
     if decision.verdict is Verdict.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
         return replace(decision, lone_witness=True)
     if decision.verdict is Verdict.PENDING and claim.broker == NOBODY:
-        # What they show while it is undecided may be what another finding has proven wrong.
+        # Until it is decided they may show what another finding has proven wrong.
         return replace(decision, sides={side: tuple(brokers) for side, brokers in values_shown(case).items()})
     return decision
 
@@ -250,7 +250,7 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     if sure and rests_on(case) is Belongs.YES:
         return _shows_an_older_value(case, reason, accused)
     if case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and case.claim.is_surely_committed:
-        # Whether the newer value was committed or not: the tombstone that was read lies between the two.
+        # It does not matter whether the newer value was committed: the tombstone that was read lies between the two.
         return _resurrected(case, live, None)
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
 
@@ -287,7 +287,7 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
     stands = shown is not None and case.logs.counts(shown.place, accused.broker)
     sure = recorded or (shown is not None and stands and (shown.is_plain or _is_claimed(claim, shown)))
-    # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
+    # If a log was replaced at the tombstone, that may belong to the lost log, and the value may be right.
     if sure and rests_on(case) is Belongs.YES:
         return case.confirmed(
             reason, FindingKind.DELETED_RECORD_RESURRECTED, accused=accused.broker, sides=values_shown(case)
@@ -312,7 +312,7 @@ def _accused_lacks(case: Case) -> Decision:
     if key is None or not (key.complete or (not resurrected and key.complete_from <= claim.offset)):
         return case.pending(accused.key_error or f"the log of broker {accused.broker} was not read to its beginning")
     if resurrected:
-        # Where its log begins above the tombstone now, a newer value may have gone with what lay below.
+        # If its log begins above the tombstone now, a newer value may have been deleted with what was below.
         is_below = accused.log_start_offset > claim.offset
         resolution = Resolution.DELETED if is_below else Resolution.HEALED
         return case.dismissed(f"broker {accused.broker} shows no live value of the key", resolution)
