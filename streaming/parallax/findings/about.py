@@ -31,9 +31,9 @@ def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidenc
 
 
 def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) -> int | None:
-    """The offset of the key's value where a tombstone is the matter, which the cleaner may have removed everywhere.
+    """Return the value's offset where the finding is about a tombstone, which the cleaner may have removed everywhere.
 
-    The accused's value; where nobody is accused, the newest one that a replica showed.
+    It is the accused's value; where nobody is accused, the newest one that a replica showed.
     """
     if kind is not FindingKind.DELETED_RECORD_RESURRECTED:
         return None

@@ -29,7 +29,7 @@ _REASON_CHARACTERS = 500
 
 
 class AcknowledgeError(Exception):
-    """A finding cannot be acknowledged; one line that says why and what to do."""
+    """A finding cannot be acknowledged; one line says why and what to do."""
 
 
 def acknowledge(

@@ -51,7 +51,7 @@ class RecordShown:
 
     @property
     def fingerprint(self) -> str:
-        """Return what two replicas that hold one offset must agree on (I1)."""
+        """Return the content as text, on which two replicas that hold the same offset must agree (I1)."""
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
         return ":".join(map(str, fields))
 
@@ -175,7 +175,7 @@ class ReplicaAnswer:
 
     @property
     def cleaned_below(self) -> int:
-        """The offset below which everything lies that superseded or deleted what its cleaner has removed."""
+        """An offset: all that the replica's cleaner has removed was superseded or deleted below it."""
         return max(self.stable_after, self.last_stable_offset)
 
     @property
@@ -209,7 +209,7 @@ class ReplicaAnswer:
         return transaction.start_offset <= self.last_stable_offset < self.high_watermark
 
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
-        """Whether `open_transaction` finds such a transaction."""
+        """Whether the replica lists this transaction as open; see `open_transaction`."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
@@ -239,7 +239,7 @@ class CoordinatorAnswer:
 
     @property
     def is_not_listed(self) -> bool:
-        """Whether it is `not_listed`."""
+        """Whether no coordinator lists the producer (`not_listed`)."""
         return self.error == _NOT_LISTED
 
     @property

@@ -521,7 +521,7 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
         row: columns as docs/reference/tables.md has them; ``raised_at`` a datetime with a zone, or milliseconds.
 
     Raises:
-        ValueError: ``kind`` or ``rule`` is none that this version knows.
+        ValueError: this version does not know its ``kind`` or ``rule``.
     """
     raised = row.get("raised_at")
     return Claim(

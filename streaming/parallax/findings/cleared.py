@@ -145,14 +145,14 @@ def _no_value(shown: Shown) -> Iterable[int]:
 
 
 def _is_held_back(shown: Shown, broker: int) -> bool:
-    """Whether another replica has decided what this one holds undecided: it may show a newer value there one day."""
+    """Whether another replica has decided what this one has not: a newer value may show there one day."""
     own = shown.replicas.get(broker, {})
     stable, mark = own.get("last_stable_offset", UNKNOWN), own.get("high_watermark", UNKNOWN)
     return any(stable < answer.get("last_stable_offset", UNKNOWN) <= mark for answer in shown.replicas.values())
 
 
 def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:
-    """Whether a replica that shows no value was read far enough down to say so."""
+    """Whether a replica that shows no value was read far enough down to prove that."""
     key = (answer or {}).get("key") or {}
     return bool(key.get("visible") or key.get("complete", True))
 

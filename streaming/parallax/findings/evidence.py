@@ -20,7 +20,7 @@ _LAST_MS = 253_402_300_799_999
 
 
 def _offsets_in_names(sides: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Refuse a side that says it shows something at an offset, and names none."""
+    """Refuse a side whose name says that it shows something at an offset, and gives no offset."""
     parsed(sides)
     return sides
 

@@ -75,7 +75,7 @@ class Grounds:
 
     @property
     def finding(self) -> Finding:
-        """The finding itself."""
+        """The finding that is explained."""
         return self.shown.finding
 
     @property
@@ -86,7 +86,7 @@ class Grounds:
 
     @property
     def consumers(self) -> str:
-        """What consumers meet, as a verb with its object."""
+        """What consumers see, as a verb with its object."""
         return KINDS[self.finding.kind].consumers
 
     @property
@@ -159,12 +159,12 @@ def _leads(shown: Shown, right: Collection[int]) -> Leads:
 
 
 def in_words(brokers: Collection[int]) -> str:
-    """``broker 1``, or ``brokers 1, 2 and 3``."""
+    """Return brokers in words: ``broker 1``, or ``brokers 1, 2 and 3``."""
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {_listed(brokers, 'and')}"
 
 
 def one_of(brokers: Collection[int]) -> str:
-    """``broker 1``, or ``broker 1, 2 or 3``."""
+    """Return brokers as a choice: ``broker 1``, or ``broker 1, 2 or 3``."""
     return f"broker {_listed(brokers, 'or')}"
 
 

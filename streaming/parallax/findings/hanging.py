@@ -1,4 +1,4 @@
-"""Hanging transactions: open on a leader, and no coordinator will ever end them (find-hanging of KIP-664)."""
+"""Hanging transactions: open on a leader, while no coordinator will ever end them (find-hanging of KIP-664)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Told:
 
     @property
     def silent(self) -> str:
-        """Why some said nothing; empty where all answered."""
+        """Why some coordinators said nothing; empty where all answered."""
         return "; ".join(self.unanswered.values())
 
 

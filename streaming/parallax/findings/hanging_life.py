@@ -58,7 +58,7 @@ class Hanging:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the foremost replica that answers has shown.
+    """What the replica that has come furthest, of those that answer, has shown.
 
     Attributes:
         stable: its last stable offset.
@@ -83,14 +83,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The topic is gone, and how, as one phrase."""
+    """The topic is gone; ``how`` says in a phrase how that is known."""
 
     how: str
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """It is over, and why, as one phrase."""
+    """The hanging transaction is over; ``why`` says it in a phrase."""
 
     why: str
 

@@ -106,7 +106,7 @@ class HangingWatch:
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
 
     def now(self) -> float:
-        """Seconds since 1970 UTC, by its clock."""
+        """Return the time in seconds since 1970 UTC, by its clock."""
         return self._clock()
 
     @property
@@ -142,7 +142,7 @@ class HangingWatch:
         return self.reported
 
     def _take_in(self, stands: Mapping[TopicPartition, Standstill], now: float) -> None:
-        """Take in what replicas have shown of what is reported, and what the cluster says of its topics."""
+        """Take in what replicas have shown of reported transactions, and what the cluster says of their topics."""
         shown = {place: stands[place].shown for place in self._reported if place in stands}
         passed = {p for p, seen in shown.items() if isinstance(after(self._reported[p], seen), Over)}
         is_due = abs(now - self._looked_at) >= _AGAIN_S

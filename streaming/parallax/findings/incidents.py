@@ -274,7 +274,7 @@ class Incidents:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Suspect again what findings of a partition explained: the given claims that are over, or all."""
+        """Suspect again what some claims of a partition that are over had explained; without any, all of it."""
         for group, waiting in self._waiting.items():
             if group.place == place:
                 waiting.free(over)
@@ -703,7 +703,7 @@ class Incidents:
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether an incident of transactions that was over before a restart had a verdict on a suspect."""
+        """Whether an incident that was over before a restart had given a suspect on a transaction its verdict."""
         return any(
             0 < claim.shown_at_ms <= self._over_until(group)
             for group in (*self._forgotten, *self._proven)

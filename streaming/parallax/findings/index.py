@@ -39,7 +39,7 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """Return what is known of the keys."""
+        """Return for some keys where they are, as far as that is known."""
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
             for key in found:
@@ -77,12 +77,12 @@ class ReplicaIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it knows nothing."""
+        """Whether nothing is known."""
         return not self._keys
 
 
 class Indexes:
-    """The index of each replica."""
+    """The index of each replica, made when it is first asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The keys of Kafka's own topics in words, where the keys may be read at all (``read.payload``)."""
+"""What the keys of Kafka's own topics mean, where keys may be read at all (``read.payload``)."""
 
 from __future__ import annotations
 

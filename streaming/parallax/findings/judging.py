@@ -1,4 +1,4 @@
-"""What follows from the answers to a probe: an event of the findings table, or a reason to ask again. No IO."""
+"""Turn the answers to a probe into an event of the findings table, or a reason to ask again. No IO."""
 
 from __future__ import annotations
 

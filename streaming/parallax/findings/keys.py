@@ -86,7 +86,7 @@ class KeyScan:
         self.key_bytes: dict[Key, bytes] = {}
 
     def add(self, chunk: Any) -> None:
-        """Take in one chunk."""
+        """Take in the next chunk of the log."""
         columns = chunk.columns
         hits = np.isin(columns.key_hash_lo, self._lows) & (columns.kind == RowKind.RECORD)
         for row in np.flatnonzero(hits).tolist():

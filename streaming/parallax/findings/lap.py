@@ -120,7 +120,7 @@ class Lap:
         return min(1.0, max(0.0, passed / (self.end - self.start)))
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, JSON-able."""
+        """Return the whole state of the scan in a JSON-able form."""
         return {
             "version": _VERSION,
             "topic_id": self.topic_id,
@@ -135,10 +135,10 @@ class Lap:
 
     @classmethod
     def parse(cls, document: Any) -> Lap:
-        """Make it from what `as_json` gave.
+        """Make a scan from what `as_json` gave.
 
         Raises:
-            ValueError: it is of another version, or not whole.
+            ValueError: it is of another version, or incomplete.
         """
         try:
             if document["version"] != _VERSION:

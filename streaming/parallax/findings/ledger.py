@@ -75,8 +75,8 @@ class Ledger:
     def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
         """Take an event in; returns the claims that must be judged because of it.
 
-        Their dismissal leaned on it, and it may not explain them any more. Or it has ended, and they are about other
-        replicas that show the same.
+        Some were dismissed because of this finding, which may not explain them any more. Others are left by this
+        finding, which is over: they are about other replicas that show the same.
 
         Args:
             event: of the table.

@@ -89,10 +89,10 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """Return the suspects that are left by one that an incident may have counted before a restart.
+    """Return the suspects that a suspect leaves when it is over, if an incident may have counted it before a restart.
 
-    Nothing proves any more that it did. A finding on an outcome says by its kind what the true outcome was. Here what
-    was recorded has to prove it once more for each of the other replicas.
+    Nothing proves any more that it was counted. A finding on an outcome says by its kind what the true outcome was.
+    Here what was recorded has to prove it once more for each of the other replicas.
 
     Args:
         claim: as it was suspected.

@@ -202,10 +202,10 @@ class Lifecycle:
                 self._unseen[finding.finding_id] = ""
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return the findings that are not over and of which not everything has been checked since `look_again`.
+        """Return the findings that are not over and not fully checked since `look_again`.
 
         Returns:
-            By id, why, and for an incident of how many; empty text before any answer.
+            By id: why nobody could decide it, or how much of an incident is not checked. Empty text before any answer.
         """
         if not self._looks_again:
             return {}
@@ -225,7 +225,7 @@ class Lifecycle:
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
-        """Return what has been committed."""
+        """Return the state of the findings as committed, for metrics."""
         pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():

@@ -72,7 +72,7 @@ class Asks(Protocol):
         """Bytes of records that were read so far, by broker."""
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask about claims that accuse one replica of one partition."""
+        """Ask about claims that accuse one replica of one partition; the answers come in their order."""
 
     def close(self) -> None:
         """Stop what is being asked."""
@@ -226,7 +226,8 @@ class FindingsManager:
         """Return the findings that are not over and not fully checked since `look_again`; from any thread.
 
         Returns:
-            By id, why nobody could decide, or for an incident of how many; empty text until the replicas have answered.
+            By id: why nobody could decide it, or how much of an incident is not checked. Empty text until the replicas
+            have answered.
         """
         with self._lock:
             return self._lifecycle.not_seen_again()
@@ -386,7 +387,7 @@ class FindingsManager:
             self._report()
 
     def _probe(self, probe: Probe) -> None:
-        """Runs in the pool; the answer goes back through the inbox."""
+        """Run a probe in the pool; the answers go back through the inbox."""
         answers: list[Answers] | None = None
         try:
             answers = self._prober.probe(probe.claims)

@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
 
 class State(IntEnum):
-    """The state of a member."""
+    """The state of a member: a claim that an incident counts, or may come to count."""
 
     NEW = 0
     """It has not been asked about."""
@@ -123,7 +123,7 @@ _NUMBERS = (
 
 
 class Members:
-    """Claims about one partition, by their suspect ids; each id once.
+    """The members of a group: claims about one partition, by their suspect ids; each id once.
 
     Args:
         place: the partition.
@@ -331,7 +331,7 @@ class About(Protocol):
 
     @property
     def offset(self) -> int:
-        """The record concerned."""
+        """The offset of the record concerned."""
 
     @property
     def producer_id(self) -> int:

@@ -1,4 +1,4 @@
-"""Which finding a user means by an id, or by the beginning of one."""
+"""Find the finding that a user means by an id, or by the beginning of one."""
 
 from __future__ import annotations
 

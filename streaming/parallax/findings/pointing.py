@@ -110,7 +110,7 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The log is not the one that `Held` described: forget it. Answered by None."""
+    """The log is not the one that `Held` described, so what is known of it must be forgotten. Answered by None."""
 
     keys: frozenset[Key]
 
@@ -138,7 +138,7 @@ class _Search:
         """Offsets were wanted, and not read."""
 
     def next(self) -> list[int]:
-        """Offsets to read next: of those that may be newer than what was found."""
+        """Return the offsets to read next: of those that may be newer than what was found."""
         above = -1 if self.visible is None else self.visible.offset
         self._left = [o for o in self._left if o > above]
         step = min(_STEP_MOST, 1 << min(self._steps, 8))
@@ -180,8 +180,7 @@ def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, Ke
 
     Returns:
         What is known of each key. A key is missing where its newest record cannot be named yet. It is not complete
-            where
-        there may be a record below its ``complete_from``. In both cases ``error`` says why.
+        where there may be a record below its ``complete_from``. In both cases ``error`` says why.
     """
     start, end = asked.start, asked.end
     known: Mapping[Key, Known] = yield Held(frozenset(keys), end)

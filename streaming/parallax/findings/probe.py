@@ -45,7 +45,7 @@ _ASKS = 4
 
 
 class _LazyHistory:
-    """The recorded offsets of the keys, looked up at most once, when the first replica is asked for them."""
+    """Looks up the recorded offsets of the keys at most once, when the first replica is asked for them."""
 
     def __init__(self, look_up: Callable[[], KeyHistory]) -> None:
         self._look_up = look_up
@@ -158,7 +158,7 @@ class Prober:
         return self._history(wants.topic, wants.partition, sorted(wants.keys))
 
     def _where(self, where: Where) -> Whereabouts:
-        """Where a partition is."""
+        """Return where a partition is."""
         topic, partition = where.topic, where.partition
         try:
             found = self.client.metadata([topic], timeout_ms=self.settings.probe_timeout_ms).get(topic)
@@ -222,7 +222,7 @@ class Prober:
         return self._topic_ids.get(topic, "")
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
-        """Whether the views' readers have noticed since a time that a replica's log is another one."""
+        """Whether the views' readers have noticed, since a time, that another log replaced a replica's log."""
         return self._recorded is not None and self._recorded.was_recreated(Recreated(*place, broker, since_ms))
 
     # What scans read by.

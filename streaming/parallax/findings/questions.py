@@ -201,7 +201,7 @@ def _further_beside(claim: Claim, answers: Answers) -> int | None:
 def _asked(
     asked: Sequence[Claim], where: Whereabouts, asked_at_ms: int
 ) -> Generator[Question, Any, dict[str, Answers]]:
-    """Ask about claims that have their object; the answers by suspect id."""
+    """Ask about claims whose object exists; returns the answers by suspect id."""
     first = asked[0]
     producers = sorted({c.producer_id for c in asked if c.kind in TRANSACTION_KINDS and c.producer_id != UNKNOWN})
     coordinators: Mapping[int, CoordinatorAnswer] = {}
@@ -327,7 +327,10 @@ def _epochs_shown(readings: Iterable[Reading]) -> set[int]:
 
 
 def _is_short_of(claim: Claim, answers: _Readings) -> bool:
-    """Whether the accused holds a transaction open and may merely be behind: no end marker says where it should be."""
+    """Whether the accused may merely be behind.
+
+    It holds a transaction open, and no end marker shows how far it should have come.
+    """
     if claim.kind not in TRANSACTION_KINDS or claim.marker_offset != UNKNOWN:
         return False
     accused = answers[claim.pivot].answer
@@ -395,7 +398,7 @@ def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
-    """Return what to ask each replica for the sake of claims on one partition."""
+    """Return what to ask each replica about claims on one partition."""
     with_producer = [c for c in claims if c.producer_id != UNKNOWN]
     return Wants(
         topic=claims[0].topic,

@@ -60,7 +60,7 @@ class Around(Protocol):
         """Return the id of a topic by the last metadata; empty where it is not known."""
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
-        """Whether the views' readers have noticed since a time that a replica's log is another one."""
+        """Whether the views' readers have noticed, since a time, that another log replaced a replica's log."""
 
 
 def chunks(

@@ -68,7 +68,7 @@ class Wanted:
     since: datetime | None = None
 
     def holds(self, finding: Finding) -> bool:
-        """Whether a finding is one of them."""
+        """Whether a finding is one of those asked for."""
         stands = finding.status in self.statuses if self.statuses else self.everything or finding.stands
         return (
             stands
@@ -170,7 +170,7 @@ def _print_json(document: object, stream: TextIO) -> None:
 
 
 def _indented(text: str, width: int) -> str:
-    """A paragraph, set in by four; words and names stay whole, however long they are."""
+    """Return a paragraph, indented by four; words and names stay whole, however long they are."""
     return textwrap.fill(
         text, width, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )

@@ -13,9 +13,14 @@ from parallax.model import IsolationLevel, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """A partition by the cluster's metadata.
+    """What the cluster's metadata says of a partition.
 
     Attributes:
+        replicas: the brokers that hold it, in the order of assignment.
+        isr: those of them that are in sync.
+        leader: node id; -1 where there is none.
+        topic_id: of its topic; empty where it is not known.
+        leader_epoch: the epoch in which it leads; -1 where it is not known.
         gone: why the partition does not exist; None where it does.
         error: why the cluster did not say; the other fields then mean nothing.
     """
@@ -87,7 +92,7 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where the partition is. Answered by `Whereabouts`."""
+    """Ask where the partition is. Answered by `Whereabouts`."""
 
     topic: str
     partition: int

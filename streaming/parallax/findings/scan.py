@@ -41,7 +41,7 @@ Replica = tuple[int, TopicPartition]
 
 
 class Reads(Protocol):
-    """Reads a replica for a scan."""
+    """What a scan needs of a replica: chunks of its log, and whether that is the same."""
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
         """Return chunks of a log as read_committed; raises `LogTruncated` where its epoch differs."""

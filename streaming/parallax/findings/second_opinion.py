@@ -203,7 +203,7 @@ def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
 
 
 class SecondOpinions:
-    """The second opinions on the claims that a process probes, by the answers alone; from any thread."""
+    """The judge's opinions on the claims that a process probes, from the probes' answers alone; from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -217,7 +217,7 @@ class SecondOpinions:
             return dict(self._counts)
 
     def hear(self, claims: Sequence[Claim], answers: Sequence[Answers]) -> None:
-        """Judge the claims of a probe; never raises."""
+        """Judge the claims of a probe and count how far judge and decision agree; never raises."""
         for claim, said in list(zip(claims, answers, strict=False))[:_OF_A_PROBE]:
             try:
                 how = self._beside(claim, said)

@@ -1,4 +1,4 @@
-"""What each broker answered about a finding, side by side."""
+"""Show what each broker answered about a finding, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finding in one plain English sentence or two, for the person on call."""
+"""Describe a finding in a plain English sentence or two, for the person on call."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ _BLOCKED = (
 
 
 def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
-    """Return where read_committed consumers of the accused are held back; None where they are not.
+    """Return where read_committed consumers of the accused are held back by the claim's transaction; else None.
 
-    It is about a finding on an outcome, and by the claim's transaction: its end marker was truncated after the accused
-    had shown the outcome. Another transaction has a finding of its own.
+    That happens in a finding on an outcome: the end marker was truncated after the accused had shown the outcome.
+    Another transaction has a finding of its own.
     """
     answer = answers.replicas.get(decision.accused)
     if decision.kind not in OUTCOME_KINDS or answer is None or answer.error is not None:

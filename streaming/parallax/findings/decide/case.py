@@ -157,7 +157,7 @@ class Case:
 
     @property
     def logs(self) -> Logs:
-        """The logs of all that answered."""
+        """The logs of all replicas that answered, for questions about lineage."""
         return self.answers.logs((self.accused, *self.others), is_whole=not self.absent)
 
     @property
@@ -239,7 +239,7 @@ class Case:
 
 
 def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
-    """The first offset that a replica does not show to its consumers."""
+    """Return the first offset that a replica does not show to its consumers of an isolation level."""
     is_committed = isolation is IsolationLevel.READ_COMMITTED
     return answer.last_stable_offset if is_committed else answer.high_watermark
 
@@ -302,10 +302,10 @@ def names(answers: Sequence[ReplicaAnswer]) -> str:
 
 
 def verb(subjects: Sequence[ReplicaAnswer | int], plural: str) -> str:
-    """A verb as it goes with its subjects: ``shows`` with one, ``show`` with several."""
+    """Return a verb in the form for its subjects: ``shows`` with one, ``show`` with several."""
     return plural if len(subjects) > 1 else f"{plural}s"
 
 
 def broker_list(brokers: Sequence[int]) -> str:
-    """Brokers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
+    """Return brokers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return ("broker " if len(brokers) == 1 else "brokers ") + " and ".join(str(b) for b in brokers)

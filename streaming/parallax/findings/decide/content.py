@@ -1,4 +1,4 @@
-"""One offset, one record (I1)."""
+"""Judge what replicas hold at one offset: it must be the same on all (I1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The record that one replica holds at an offset; ``text`` differs where the records do."""
+    """The record or end marker that one replica holds at an offset; ``text`` differs where the contents do."""
 
     broker: int
     text: str
@@ -21,7 +21,7 @@ class Held:
 
 
 def record_at_offset(case: Case) -> Decision:
-    """Judge a claim that replicas hold unlike records, or end markers, at one offset."""
+    """Judge a claim that replicas hold different records, or end markers, at one offset."""
     claim, asked_last = case.claim, case.accused
     held = [h for a in (asked_last, *case.others) if (h := held_at(a, claim.offset)) is not None]
     sides = by_broker({each.broker: Side(Shows.CONTENT, content=each.text) for each in held})

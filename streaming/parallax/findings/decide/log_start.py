@@ -1,4 +1,4 @@
-"""A log that begins above that of another replica, where no policy deletes records."""
+"""Judge a log that begins above another replica's, where no policy deletes records."""
 
 from __future__ import annotations
 

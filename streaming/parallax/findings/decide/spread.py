@@ -43,9 +43,8 @@ def open_everywhere(
 
     Returns:
         None where another replica does not hold it open, where none answers, or where nothing says that it has ended. A
-        finding that has spread accuses nobody again only because a replica does not answer. It is not over if the
-            producer
-        writes again: the ended transaction is then part of the one that is ongoing.
+        finding that has spread does not accuse somebody again only because a replica does not answer. It is not over if
+        the producer writes again: the ended transaction is then part of the one that is ongoing.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):

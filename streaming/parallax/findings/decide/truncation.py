@@ -1,4 +1,4 @@
-"""A log that was truncated below what it had shown."""
+"""Judge a log that was truncated below what it had shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The latest value of a key (I3), and records without a key that are missing."""
+"""Judge the latest value of a key (I3), and missing records without a key."""
 
 from __future__ import annotations
 
