@@ -63,7 +63,7 @@ class HadEnded:
     Attributes:
         start: where its log began.
         to: every transaction that begins below this offset had ended.
-        below: the end markers of those transactions lie below this offset.
+        below: the end markers of all those transactions lie below this offset.
         epoch: leader epoch of the last batch that it held there.
         broker: whose log it was.
     """
@@ -394,7 +394,7 @@ class Claim:
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """Return a suspect that another replica shows what a finding on this claim, now over, was about.
+        """Return a suspect: another replica shows what a finding on this claim was about, which is over.
 
         Args:
             broker: the other replica.

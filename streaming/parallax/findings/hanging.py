@@ -14,7 +14,7 @@ from parallax.shell import Shell
 
 
 class Standing(StrEnum):
-    """What becomes of an open transaction, by its coordinator's answer."""
+    """What will become of an open transaction, by its coordinator's answer."""
 
     GOES_ON = "goes on"
     """Its coordinator will end it."""
@@ -45,7 +45,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of an open transaction, and why, as one phrase.
+    """What will become of an open transaction, and why.
 
     Attributes:
         standing: what becomes of it.

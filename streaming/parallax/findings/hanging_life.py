@@ -126,7 +126,7 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
 
 
 def headline(hanging: Hanging) -> str:
-    """Say what it is in a few words."""
+    """Say in a few words whether the transaction hangs, or is only open for too long."""
     return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
 
 

@@ -315,7 +315,7 @@ class Proven(Held):
 
     @property
     def tally(self) -> Tally:
-        """What is proven and still wrong."""
+        """The counts of what is proven and still wrong."""
         if self._tally is None:
             self._tally = counted(self.group, self.members)
         return self._tally
@@ -377,12 +377,12 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Take in that the table holds a later event than what is known of the members."""
+        """Take in that the table holds a later event: what is known of the members may be outdated."""
         self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
         self._tally = None
 
     def restore(self, named: Sequence[Claim], state: State) -> None:
-        """Take in the members that the last event names, in the state that it gives them."""
+        """Take in the members that the incident's last event names, in the state that it gives them."""
         at = [self.members.find(claim.suspect_id) for claim in named]
         known = np.array([row for row in at if row >= 0], np.int64)
         states = self.members.rows["state"]

@@ -444,7 +444,7 @@ class Incidents:
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
-        """Hand back those that have turned out to be few, to be probed one by one.
+        """Hand back held claims whose group turned out to be small, to be probed one by one.
 
         Args:
             alone: how many of each group are being probed one by one.

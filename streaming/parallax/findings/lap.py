@@ -56,7 +56,7 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Look for keys from the current log start up to an offset at least."""
+        """Look for keys, from the current log start up to at least an offset."""
         self.start = max(self.start, start)
         self.position = max(self.position, start)
         self.end = max(self.end, end)

@@ -51,7 +51,7 @@ class Handled:
 
 
 class Ledger:
-    """Takes every event in order, and answers what is open and what had a verdict."""
+    """Takes every event in order, and answers what is not over and what had a verdict."""
 
     def __init__(self) -> None:
         self.stand = 0

@@ -45,8 +45,8 @@ class Whereabouts:
         """Return the replica that is asked last.
 
         It is the claim's own pivot, as long as that is a replica, or if no other can be wrong as well. A claim about
-        all replicas does not end with one of them. Then a replica that can be asked takes its place: one that was on
-        its side comes first, then one on another side, then a later one.
+        all replicas does not end with one of them: another takes its place. A replica in sync comes first. Then comes
+        one that was on its side, then one that was on another side, then the rest.
         """
         own, sides = claim.pivot, claim.recorded.sides.values()
         is_standing = self.gone is None and claim.is_of(self.topic_id)

@@ -82,8 +82,8 @@ def latest_differs(
 def gone_everywhere(case: Case, now: str) -> Decision | None:
     """Judge a finding whose accused lacked a value that nobody shows any more, without a newer record of the key.
 
-    It is not over. The replicas that showed the value may have been copied from one that had lost it. Or a tombstone
-    came, and was cleaned on all, before anybody looked.
+    Such a finding is not over. The replicas that showed the value may have been copied from one that had lost it. Or a
+    tombstone came, and was cleaned on all, before anybody looked.
 
     Args:
         case: the claim about the record; it was compared with all that showed a value.

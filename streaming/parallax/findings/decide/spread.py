@@ -111,9 +111,8 @@ def agreed(case: Case, own: str) -> Decision:
 def rightly_shown(case: Case, reason: str) -> Decision:
     """Judge an accused that shows the right outcome: healed if it shows the end marker that it lacked.
 
-    Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and
-    with it wrongly a later transaction. A replica that has lost its index of aborted transactions shows all as
-    committed.
+    Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and a
+    later transaction wrongly. A replica that has lost its index of aborted transactions shows all as committed.
     """
     is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
