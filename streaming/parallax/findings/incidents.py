@@ -274,7 +274,7 @@ class Incidents:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Suspect again what some claims of a partition that are over had explained; without any, all of it."""
+        """Suspect again, in a partition, what the claims in ``over`` may have explained; everything if it is None."""
         for group, waiting in self._waiting.items():
             if group.place == place:
                 waiting.free(over)

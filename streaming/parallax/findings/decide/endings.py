@@ -70,7 +70,7 @@ def recorded_end(claim: Claim) -> str | None:
 
 
 def ended_by(marker: str) -> str:
-    """Return the outcome that an end marker (``COMMIT``, ``ABORT``) gives: ``commit`` or ``abort``."""
+    """Return the outcome, committed or aborted, for an end marker's type: ``commit`` or ``abort``."""
     return COMMITTED if marker == "commit" else ABORTED
 
 

@@ -101,8 +101,8 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
     They are needed in two cases:
 
     - A replica contradicted its end marker, and its record is gone, is shown as the marker says, or the marker was cut.
-    - The accused shows the right outcome again. A copy of it may have lost the record to the cleaner, or still show the
-      transaction's other records wrongly.
+    - The accused shows the right outcome again. But another replica may be a copy of its wrong log: its record may be
+      cleaned, or it may still show the transaction's other records wrongly.
 
     The cleaner uses the index of aborted transactions. While that was wrong, it may have removed older values in favor
     of an aborted record, or it may have removed committed records. Repairing the index does not bring them back.

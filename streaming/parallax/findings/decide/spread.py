@@ -135,7 +135,7 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     """Judge a finding that a decision would end: it has not ended while every replica is wrong.
 
     A finding that has spread ends only when no replica is wrong any more. Each replica then holds what was written
-    since: a newer record of the key, or a later log start. Or a record that should not be shown is not shown.
+    since: a newer record of the key, or a later log start. Or the record should not be shown, and no replica shows it.
     """
     claim = replace(case.claim, kind=decision.kind)
     if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:
