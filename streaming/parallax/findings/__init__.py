@@ -1,1 +1,1 @@
-"""From suspect to finding: live probes, evidence, lifecycle, the findings table."""
+"""From suspect to finding: probes of the brokers, evidence, the life of a finding, and the findings table."""

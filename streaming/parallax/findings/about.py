@@ -8,19 +8,19 @@ from typing import Any
 from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
-"""In the evidence of an event by which the difference is not to be seen any more: what the event before was about."""
+"""Name of a part of an event's evidence, once the difference is gone: the offset that the event before was about."""
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
-    """The offset of the record that a finding is about: a value that is there, else the place itself.
+    """Return the offset of the record that a finding is about: a value that is there, else the finding's own offset.
 
-    Of a deletion that a replica lacks, that is the value that the replica shows; the finding's own offset is where the
-    key was deleted. What is over is about what it was about.
+    For a deletion that a replica lacks, it is the value that the replica shows; the finding's own offset is where the
+    key was deleted. A finding that is over stays about the same record.
 
     Args:
         kind: of the finding.
         broker: the accused.
-        places: of its record, its transaction and its end marker, -1 where it has none.
+        places: offsets of its record, its transaction and its end marker; -1 where it has none.
         evidence: of its last event.
     """
     kept = evidence.get(KEPT)
@@ -31,9 +31,9 @@ def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidenc
 
 
 def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) -> int | None:
-    """The offset of the key's value where a tombstone is the matter, which the cleaner may have removed everywhere.
+    """Return the value's offset where the finding is about a tombstone, which the cleaner may have removed everywhere.
 
-    The accused's value; where nobody is accused, the newest one that a replica showed.
+    It is the accused's value; where nobody is accused, the newest one that a replica showed.
     """
     if kind is not FindingKind.DELETED_RECORD_RESURRECTED:
         return None

@@ -1,8 +1,8 @@
-"""What ``parallax findings acknowledge`` does: records that a person knows of findings and wants no more alarm.
+"""``parallax findings acknowledge``: record that a person knows of findings and wants no more alarms.
 
-It appends an event of each to the findings table, in one commit, beside the job that may be running
-(`parallax.findings.table` says how two processes share it). The job's manager reads them within seconds: a finding
-stands, and is told as acknowledged until it is over or worse (`parallax.findings.acknowledgement`).
+It appends one event for each finding to the findings table, in one commit, even while a job runs
+(`parallax.findings.table` explains how two processes share it). The job's manager reads the events within seconds. The
+finding stays acknowledged until it is over or gets worse (`parallax.findings.acknowledgement`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _REASON_CHARACTERS = 500
 
 
 class AcknowledgeError(Exception):
-    """A finding cannot be acknowledged; one line that says why and what to do."""
+    """A finding cannot be acknowledged; one line says why and what to do."""
 
 
 def acknowledge(
     storage: str, wanted: str, reason: str, *, by: str | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> Finding:
-    """Record that a finding is acknowledged; `acknowledge_all` has what it takes and raises."""
+    """Record that one finding is acknowledged; arguments and errors are those of `acknowledge_all`."""
     (event,) = acknowledge_all(storage, [wanted], reason, by=by, sleep=sleep)
     return event
 
@@ -52,13 +52,13 @@ def acknowledge_all(
 
     Args:
         storage: ``storage.path`` of the job.
-        wanted: the id of each, or the beginning of it where no other finding's id begins so.
+        wanted: the id of each finding, or the beginning of its id if that is unique.
         reason: why; kept in the event's summary and evidence.
         by: who; the user of this process by default.
         sleep: waits some seconds before the event is appended again; for tests.
 
     Returns:
-        The events as they were appended, one of each finding, in the order that they were named in.
+        The events as they were appended, one for each finding, in the order of ``wanted``.
 
     Raises:
         AcknowledgeError: no reason, or a finding that is resolved or acknowledged already.
@@ -85,7 +85,7 @@ def acknowledge_all(
 
 
 def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Finding:
-    """The event by which a finding is acknowledged."""
+    """Return the event that acknowledges a finding."""
     evidence = evidence_of(finding)
     evidence["acknowledgement"] = {"reason": reason, "by": by, "at": at.isoformat()}
     return replace(
@@ -98,7 +98,7 @@ def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Findin
 
 
 def _found(standing: Mapping[str, Finding], wanted: str) -> Finding:
-    """The finding that an id or the beginning of one names, if it can be acknowledged."""
+    """Return the finding that an id, or the beginning of one, names, if it can be acknowledged."""
     finding = named(standing, wanted)
     if finding.status is FindingStatus.RESOLVED:
         raise AcknowledgeError(f"finding {finding.finding_id} is resolved already: {finding.summary}")

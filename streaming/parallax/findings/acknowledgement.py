@@ -1,7 +1,7 @@
-"""What an acknowledgement says, and how long it holds: until the finding becomes worse than what was acknowledged.
+"""What an acknowledgement says, and how long it holds: until the finding becomes worse than it was.
 
-An acknowledged finding stands and asks for nobody. What counts as worse is `Extent.worse_than`, for a single finding
-and for an incident alike; everything else that changes about an acknowledged finding is no news.
+An acknowledged finding is still true, but alarms nobody. `Extent.worse_than` says what counts as worse, for a single
+finding and for an incident. Any other change of an acknowledged finding is no news.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parallax.sides import OUTCOMES
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Who wants no more alarm about a finding, and why.
+    """Who wants no more alarms about a finding, and why.
 
     Attributes:
         by: who said so.
@@ -33,12 +33,12 @@ class Acknowledgement:
 
 
 def in_words(by: str, reason: str) -> str:
-    """Who has acknowledged a finding, and why, in one sentence; its summary ends with it."""
+    """Return who has acknowledged a finding, and why, in one sentence; its summary ends with it."""
     return f"Acknowledged by {by}: {ended(reason)}"
 
 
 def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
-    """The acknowledgement that holds for a finding; None where none does."""
+    """Return the acknowledgement that holds for a finding; None where none does."""
     if finding.status is not FindingStatus.ACKNOWLEDGED:
         return None
     said = evidence_of(finding).get("acknowledgement") or {}
@@ -55,9 +55,9 @@ class Extent:
         status: confirmed, spread to all replicas, or unsettled.
         accused: the broker; `NOBODY` without direction.
         is_exposed: consumers see it.
-        is_blocking: consumers in read_committed are held back as well.
-        alike: who shows a transaction's outcome as the accused does; empty of other kinds.
-        count: the keys, or transactions, of an incident; 1 of a single finding.
+        is_blocking: read_committed consumers are held back as well.
+        alike: the brokers that show a transaction's outcome as the accused does; empty for other kinds.
+        count: the keys, or transactions, of an incident; 1 for a single finding.
     """
 
     kind: FindingKind
@@ -70,7 +70,7 @@ class Extent:
 
     @classmethod
     def of(cls, finding: Finding) -> Extent:
-        """The extent of a finding that stands, acknowledged or not."""
+        """Return the extent of a finding that is not over, acknowledged or not."""
         return cls(
             kind=finding.kind,
             status=status_of(finding),
@@ -82,9 +82,9 @@ class Extent:
         )
 
     def worse_than(self, known: Extent) -> list[str]:
-        """In what it is worse than what is known, each in a few words; empty where it is not.
+        """Return in what it is worse than a known extent, each point in a few words; empty if not worse.
 
-        That the replicas agree by now, maybe on what is wrong, is no worse than that they differ.
+        Replicas that agree again, perhaps on a wrong value, are no worse than replicas that differ.
         """
         more = sorted(self.alike - known.alike) if known.alike else []
         has_spread = self.status is FindingStatus.SPREAD
@@ -104,10 +104,10 @@ class Extent:
 
 
 def worsened(event: Finding, known: Finding) -> Finding | None:
-    """The event by which an acknowledged finding asks for somebody again; None while the acknowledgement holds.
+    """Return the event by which an acknowledged finding needs a person again; None while the acknowledgement holds.
 
     Args:
-        event: what the finding has become, as it stands.
+        event: the finding as it is now.
         known: the finding as it was acknowledged.
     """
     said = acknowledgement_of(known)
@@ -118,14 +118,17 @@ def worsened(event: Finding, known: Finding) -> Finding | None:
 
 
 def status_of(finding: Finding) -> FindingStatus:
-    """The status of a finding that stands, whether or not it was acknowledged since."""
+    """Return the status of a finding that is not over, as if nobody had acknowledged it."""
     if has_spread(finding):
         return FindingStatus.SPREAD
     return FindingStatus.UNSETTLED if is_unsettled(finding) else FindingStatus.CONFIRMED
 
 
 def _alike(finding: Finding) -> frozenset[int]:
-    """Who shows the same outcome of a transaction as the accused; of values, each replica has a finding of its own."""
+    """Return who shows the same outcome of a transaction as the accused.
+
+    For values each replica has a finding of its own.
+    """
     sides = sides_of(finding) if finding.kind in TRANSACTION_KINDS else {}
     own = (on for side, on in sides.items() if side.shows in OUTCOMES and finding.broker in on)
     return frozenset().union(*own)

@@ -1,4 +1,4 @@
-"""What each replica answered to a probe: plain values, turned into JSON they are a finding's evidence."""
+"""What each replica answered to a probe, as plain values; as JSON they are a finding's evidence."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class RecordShown:
     """One record as one replica shows it.
 
     Attributes:
-        outcome: ``none`` (not transactional), ``committed``, ``aborted`` (a read_committed consumer is denied it).
+        outcome: ``none`` (not transactional), ``committed``, or ``aborted`` (hidden from a read_committed consumer).
         key_hash: 32 hexadecimal digits; empty where the key is null.
         content_hash: 16 hexadecimal digits over value and headers.
-        value_size: bytes; -1 is a tombstone.
+        value_size: bytes; -1 for a tombstone.
         timestamp: milliseconds since 1970 UTC.
     """
 
@@ -41,23 +41,23 @@ class RecordShown:
 
     @property
     def place(self) -> Place:
-        """Where it lies."""
+        """The record's offset with its leader epoch."""
         return Place(self.offset, self.leader_epoch)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it belongs to no transaction, so that nothing but being written made it visible."""
+        """Whether it belongs to no transaction, so that it was visible as soon as it was written."""
         return self.outcome not in (COMMITTED, ABORTED)
 
     @property
     def fingerprint(self) -> str:
-        """Return what two replicas that hold one offset must agree on (I1)."""
+        """Return the content as text, on which two replicas that hold the same offset must agree (I1)."""
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
         return ":".join(map(str, fields))
 
 
 def value_shown(live: RecordShown | None) -> Side:
-    """The side of a replica by the live value that it shows of a key; None: it shows none."""
+    """Return a replica's side by the live value of a key that it shows; None means none."""
     return Side(Shows.NO_VALUE) if live is None else Side(Shows.VALUE, live.offset)
 
 
@@ -88,9 +88,9 @@ class KeyShown:
 
     Attributes:
         visible: the newest record that is not aborted; None where none is shown.
-        complete: nothing newer than ``visible`` was overlooked, and None means none.
-        newest_offset: of any record of the key, aborted ones too; -1 where none.
-        complete_from: no record of the key at or above this offset was overlooked, even where it is not complete.
+        complete: whether nothing newer than ``visible`` was overlooked, and None means that there is none.
+        newest_offset: of any record of the key, aborted ones too; -1 where there is none.
+        complete_from: no record of the key at or above this offset was overlooked, even if the key is not complete.
     """
 
     visible: RecordShown | None
@@ -100,7 +100,7 @@ class KeyShown:
 
     @property
     def live(self) -> RecordShown | None:
-        """The visible record, unless it is a tombstone: a tombstone and nothing at all are the same to a reader."""
+        """The visible record, unless it is a tombstone: to a reader that is no value."""
         return self.visible if self.visible is not None and self.visible.value_size >= 0 else None
 
 
@@ -110,21 +110,21 @@ class ReplicaAnswer:
 
     Attributes:
         error: why it did not answer; the other fields then mean nothing.
-        log_end_after: the log end offset, asked once more after the open transactions; -1 where it was not.
-        stable_after: the last stable offset, asked once more after the keys; -1 where it was not.
-        committed: records at the offsets asked for, as a read_committed consumer decides them, by offset.
-        asked: the offsets of which ``committed`` was asked: one that is in here and not in there is not held.
+        log_end_after: the log end offset, asked once more after the open transactions; -1 if not asked.
+        stable_after: the last stable offset, asked once more after the keys; -1 if not asked.
+        committed: records at the offsets asked for, by offset, as a read_committed consumer sees them.
+        asked: the offsets for which ``committed`` was asked. The replica does not hold those that ``committed`` lacks.
         uncommitted: the same, as a read_uncommitted consumer reads them.
-        asked_uncommitted: the offsets of which ``uncommitted`` was asked.
+        asked_uncommitted: the offsets for which ``uncommitted`` was asked.
         markers: end markers at the offsets asked for.
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
         open_transactions: None where it could not say (see ``open_error``).
         key: None where no key was asked for, or its newest record cannot be named.
         key_error: why the key is not there, or not complete; None where it is.
-        epoch_ends: by the leader epochs asked for: up to where its log is of that epoch or an older one; None where it
-            knows neither that epoch nor a newer one.
-        epochs_known: of the leader epochs asked for, those that its log knows itself: it has held records of them.
-        epochs_at: by the offsets asked for, the leader epoch of the first batch that its log has left there or above.
+        epoch_ends: by leader epoch asked for: the offset up to which its log is of that epoch or an older one; None
+            where it knows neither that epoch nor a newer one.
+        epochs_known: the leader epochs asked for that its log knows itself, because it has held records of them.
+        epochs_at: by offset asked for: the leader epoch of the first batch that its log still has there or above.
     """
 
     broker: int
@@ -151,7 +151,7 @@ class ReplicaAnswer:
 
     @property
     def log(self) -> Log:
-        """What it says of its log's leader epochs."""
+        """What the replica says of its log's leader epochs."""
         held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
         shown = None if self.key is None else self.key.visible
         return Log(
@@ -159,38 +159,38 @@ class ReplicaAnswer:
         )
 
     def at(self, offset: int) -> RecordShown | MarkerShown | None:
-        """What it holds at an offset that it was asked for: a record, or an end marker."""
+        """Return what it holds at an offset that it was asked for: record, end marker, or None."""
         marker = next((one for one in self.markers if one.offset == offset), None)
         return marker or self.uncommitted.get(offset)
 
     @property
     def is_empty(self) -> bool:
-        """Whether its log holds nothing: where that begins says nothing of what it held, or was to hold."""
+        """Whether its log holds nothing; then its log start shows neither past nor future content."""
         return 0 <= self.log_end_offset <= self.log_start_offset
 
     @property
     def ended_below(self) -> int:
-        """The end markers of the transactions that are not listed as open lie below this offset."""
+        """The offset below which all transactions that it does not list as open have their end markers."""
         return max(self.log_end_after, self.log_end_offset)
 
     @property
     def cleaned_below(self) -> int:
-        """What its cleaner had taken when it was asked for its keys was superseded or deleted below this offset."""
+        """An offset: all that the replica's cleaner has removed was superseded or deleted below it."""
         return max(self.stable_after, self.last_stable_offset)
 
     @property
     def live(self) -> RecordShown | None:
-        """The key's value that it shows; None where it shows none, or does not say."""
+        """The live value of the key; None where the replica shows none, or does not say."""
         return None if self.key is None else self.key.live
 
     def open_transaction(
         self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
     ) -> OpenTransaction | None:
-        """The transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.
+        """Return the transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.
 
-        Replicas need not agree on where it starts: what is listed is the first batch that the replica got, and its
-        first records may have been cleaned before. One that is listed from a lower offset on and is still open covers
-        ``start_offset``; one from a higher offset is the same if it starts below the end marker.
+        Replicas may list different starts. Each lists the first batch that it got, and the first records may have been
+        cleaned before. A listed transaction that starts lower and is still open covers ``start_offset``. One that
+        starts higher is the same if it starts below the end marker.
         """
         for listed in self.open_transactions or ():
             same = listed.start_offset <= start_offset or listed.start_offset < marker_offset
@@ -199,17 +199,17 @@ class ReplicaAnswer:
         return None
 
     def is_held_by(self, transaction: OpenTransaction) -> bool:
-        """Whether it is this open transaction that the replica's last stable offset stands at.
+        """Whether this open transaction is what holds back the replica's last stable offset.
 
-        It stands at the first offset of the first open transaction; where the cleaner has taken that record, at the
-        next that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
+        The last stable offset is the first offset of the first open transaction. If the cleaner has removed that
+        record, it is the next offset that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
         """
         if any(t.start_offset < transaction.start_offset for t in self.open_transactions or ()):
             return False
         return transaction.start_offset <= self.last_stable_offset < self.high_watermark
 
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
-        """Whether `open_transaction` finds it."""
+        """Whether the replica lists this transaction as open; see `open_transaction`."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
@@ -219,8 +219,8 @@ class CoordinatorAnswer:
 
     Attributes:
         state: Kafka's name (``Ongoing``, ``PrepareCommit``, ``CompleteAbort`` ...); ``unknown`` where it lists none.
-        elsewhere: the transaction has no part in the partition in question: none of its records, or its end marker
-            has been written there already.
+        elsewhere: the transaction has no part in this partition: it has no record there, or its end marker has been
+            written there already.
     """
 
     producer_id: int
@@ -231,32 +231,32 @@ class CoordinatorAnswer:
 
     @classmethod
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
-        """The answer where all coordinators answered and none lists the producer.
+        """Return the answer for a producer that no coordinator lists, although all have answered.
 
-        Kafka leaves out what may not be described, without an error (KafkaApis.handleListTransactionsRequest).
+        Kafka leaves out what the client may not describe, without an error (KafkaApis.handleListTransactionsRequest).
         """
         return cls(producer_id, error=_NOT_LISTED)
 
     @property
     def is_not_listed(self) -> bool:
-        """Whether it is `not_listed`."""
+        """Whether no coordinator lists the producer (`not_listed`)."""
         return self.error == _NOT_LISTED
 
     @property
     def is_ending(self) -> bool:
-        """The markers are being written: wait."""
+        """Whether the end markers are being written, so that a probe has to wait."""
         return self.state in {"PrepareCommit", "PrepareAbort"} and not self.elsewhere
 
     @property
     def is_ongoing(self) -> bool:
-        """The producer's last transaction goes on; those before it have ended."""
+        """Whether the producer's last transaction is ongoing; those before it have ended."""
         return self.state == "Ongoing" and not self.elsewhere
 
     @property
     def has_ended(self) -> bool:
-        """The producer's last transaction here, and so every one before it, has been ended on all its partitions.
+        """Whether the producer's last transaction here has ended on all its partitions, and so every earlier one.
 
-        A coordinator begins no transaction, and gives a producer no new epoch, before it has ended the one before
+        A coordinator ends a transaction before it begins the next one, or gives the producer a new epoch
         (``TransactionMetadata.prepareTransitionTo``).
         """
         return self.elsewhere or self.state in {"CompleteCommit", "CompleteAbort"}
@@ -264,26 +264,26 @@ class CoordinatorAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All that one probe of one claim learnt.
+    """All that one probe of one claim found.
 
     Attributes:
-        replicas: by broker id; every replica of the partition is in it, with its error where it did not answer.
+        replicas: by broker id: every replica of the partition, with its error where it did not answer.
         leader: node id; -1 where there is none.
-        leader_epoch: that it leads in; -1 where it is not known.
+        leader_epoch: the epoch in which it leads; -1 where it is not known.
         isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
-        gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands. Where others
-            were asked all the same, they may be wrong by now as it was: see `pivot`.
+        gone: why the claim has lost its object (topic deleted, replica moved away); None where it still has one. Other
+            replicas may have been asked all the same, since they may be wrong in the same way: see `pivot`.
         key: the key's bytes, where the payload setting lets them be read.
-        rest: the same about the other records of the transaction, each with its claim (`parallax.findings.effect`).
-        pivot: the replica that was asked last in the place of the claim's, which holds no replica any more or, where
-            nobody is accused, is behind another that shows the same; `NOBODY` where that one was.
-            See `Claim.asked_last`.
-        recreated: the accused's readers noticed since the finding was confirmed that its log is another one.
-        cleanup_policy: the topic's setting ``cleanup.policy`` after the replicas had answered; None where nobody asked
-            for it, or it is not known.
+        rest: answers about the other records of the transaction, each with its claim (`parallax.findings.effect`).
+        pivot: the replica that was asked last instead of the claim's pivot; `NOBODY` where the claim's own was. The
+            claim's holds no replica any more. Or, if nobody is accused, it is behind another that shows the same. See
+            `Claim.asked_last`.
+        recreated: whether the accused's readers have noticed a new log since the finding was confirmed.
+        cleanup_policy: the topic's ``cleanup.policy`` after the replicas had answered; None where nobody asked for it,
+            or it is not known.
         rest_unknown: what is not known of the transaction's other records; None where all were asked about.
-        rest_left_out: how many of them were not asked about, for they are too many for one probe.
+        rest_left_out: how many of them were not asked about, because they are too many for one probe.
     """
 
     replicas: Mapping[int, ReplicaAnswer]
@@ -303,14 +303,15 @@ class Answers:
     leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
-        """The logs of some that answered; ``is_whole``: nobody is away."""
+        """Return the logs of these answers; ``is_whole``: no replica is absent."""
         return Logs({answer.broker: answer.log for answer in of}, self.leader, frozenset(self.isr), is_whole)
 
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
-        """Whether the leader lacks what a truncated log lost of a leader epoch: that ends there in its log, or below.
+        """Whether the leader lacks what a truncated log has lost of a leader epoch.
 
-        Or the truncated log is in sync, and of a newer epoch from there on, as the leader's is then. The leader itself
-        may not know where that began, if it copied a log whose first records of the epoch had been cleaned.
+        It lacks it if that epoch ends at the same offset or below in the leader's log. It lacks it too if the truncated
+        log is in sync and of a newer epoch from there on, as the leader's then is. The leader itself may not know where
+        that epoch began. Its log may be a copy in which the first records of the epoch had been cleaned.
         """
         answered = [answer for answer in self.replicas.values() if answer.error is None]
         logs = self.logs(answered, is_whole=len(answered) == len(self.replicas))
@@ -322,21 +323,21 @@ class Answers:
         return logs.leader_lacks(place) or (truncated in logs.in_sync and own.of(place) is Belongs.NO)
 
     def leader_begins_as_late(self, as_broker: int) -> bool:
-        """Whether the leader's log begins where another replica's does, or above; or holds nothing."""
+        """Whether the leader's log is empty, or begins where another replica's does or above."""
         leading, other = (self.replicas.get(b) for b in (self.leader, as_broker))
         if leading is None or other is None or leading.error is not None or other.error is not None:
             return False
         return leading.is_empty or leading.log_start_offset >= other.log_start_offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
-        """Whether the leader shows the very value of the key that another replica shows; a frozen one may."""
+        """Whether the leader shows the same value of the key as another replica; a frozen leader may."""
         leading, other = (self.replicas.get(b) for b in (self.leader, broker))
         if leading is None or other is None or leading.live is None or other.live is None:
             return False
         return leading.live.offset == other.live.offset
 
     def evidence(self) -> dict[str, Any]:
-        """JSON-able form, for the ``evidence`` column: the values as answered, nothing judged."""
+        """Return a JSON-able form for the ``evidence`` column: the values as answered, nothing judged."""
         policy = {} if self.cleanup_policy is None else {"cleanup_policy": self.cleanup_policy}
         return policy | {
             "asked_at_ms": self.asked_at_ms,

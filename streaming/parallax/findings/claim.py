@@ -1,6 +1,6 @@
-"""What a suspect claims of a replica, in the form that the probe and the decision work on.
+"""What a suspect claims of a replica, in the form for probe and decision.
 
-A claim is made from a row of the ``suspects`` table, or from the last event of a finding that is checked again.
+A claim is made from a row of the ``suspects`` table, or from a finding's last event when it is checked again.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MAX_BETWEEN = 64
 
 
 def is_direct_end(offset: int, marker: int) -> bool:
-    """Whether an end marker lies directly behind a record: there is no room for a lower one between the two."""
+    """Whether an end marker lies directly behind a record, without room for a lower one in between."""
     return 0 <= offset == marker - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Differed:
-    """What has to be known of a difference once it is not to be seen any more, to tell whether all are right then.
+    """What must be remembered of a difference to say, once it is gone, whether all replicas are right.
 
     Attributes:
         newest: no replica that was asked had a record of the key above this offset.
-        below: what lies from this offset on was shown to nobody's consumers then: it was written, or decided, later.
-        epoch: of unlike records at one offset, the leader epoch of the one that had replaced all others; -1 where the
-            epochs do not tell.
-        one_key: the unlike records were all of one key.
+        below: no consumer had been shown anything at or above this offset: it was written, or decided, later.
+        epoch: for unlike records at one offset: leader epoch of the one that had replaced all others; -1 where epochs
+            do not show it.
+        one_key: whether the unlike records were all of one key.
     """
 
     newest: int
@@ -47,7 +47,7 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Read what `Recorded.as_json` has written; None where it is something else."""
+        """Read what `Recorded.as_json` has written; None for anything else."""
         if not isinstance(part, dict):
             return None
         newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
@@ -58,12 +58,12 @@ class Differed:
 
 @dataclass(frozen=True, slots=True)
 class HadEnded:
-    """Up to where a replica was read to hold the end of every transaction (`parallax.compare.rules.progress.Ended`).
+    """How far a replica was read to hold the end of every transaction (`parallax.compare.rules.progress.Ended`).
 
     Attributes:
         start: where its log began.
         to: every transaction that begins below this offset had ended.
-        below: with an end marker below this one.
+        below: the end markers of all those transactions lie below this offset.
         epoch: leader epoch of the last batch that it held there.
         broker: whose log it was.
     """
@@ -76,49 +76,49 @@ class HadEnded:
 
     @classmethod
     def parse(cls, part: Any) -> HadEnded | None:
-        """Read what an observation, or `Recorded.as_json`, says; None where it is something else."""
+        """Read what an observation, or `Recorded.as_json`, says; None for anything else."""
         numbers = [part.get(f.name) for f in fields(cls)] if isinstance(part, dict) else [None]
         return cls(*numbers) if all(isinstance(n, int) for n in numbers) else None
 
     @property
     def last(self) -> int:
-        """The last offset of which it says in which log that was."""
+        """The last offset whose log is known by its leader epoch."""
         return self.below - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The observations in the views, by broker id: kept because compaction may have removed the records since.
+    """What the views had recorded, by broker id; it is kept because compaction may have removed the records since.
 
     Attributes:
         outcomes: ``committed`` or ``aborted``, as that broker decided the record at the claim's offset.
         markers: ``commit`` or ``abort``, the end marker that the broker showed for the transaction.
         records: the content fingerprint that the broker showed at the claim's offset.
         epochs: the leader epoch in which the broker was read up to where its log was truncated.
-        topics: of a suspect of an earlier version, `topic_id` by broker.
+        topics: for a suspect of an earlier version: `topic_id` by broker.
         ends: the end marker by which the broker ended the transaction, as ``offset:leader epoch``.
         shown_to: the offset up to which the broker was read before its log was truncated.
-        sides: of a difference without direction, who shows what: by what they show, the brokers.
-        pivot: of a difference without direction, the broker that is asked last, which accuses nobody.
+        sides: for a difference without direction: the brokers by what they show.
+        pivot: for a difference without direction: the broker that is asked last, which accuses nobody.
         topic_id: the code of the topic's id when it was read (`parallax.compare.observations.topic_id_code`); empty
             where it was not known.
-        leader_epoch: the leader epoch of what proves the claim: of the end marker at its marker offset, or of the
-            record at its offset; -1 where it is not known.
-        end_epoch: of a claim about a record, the leader epoch of the end marker at its marker offset, where that is
-            part of the proof; else -1.
-        compared_from: below it nothing was compared, for retention had deleted up to there on some replica; 0 where
+        leader_epoch: leader epoch of what proves the claim: the end marker at its marker offset, or the record at its
+            offset; -1 where it is not known.
+        end_epoch: for a claim about a record whose end marker is part of the proof: leader epoch of that marker; else
+            -1.
+        compared_from: nothing was compared below, because retention had deleted up to there on some replica; 0 where
             nothing had been deleted.
-        uncompacted: nothing was ever compacted from the transaction's first record on.
-        end_unproven: an end marker below the claim's may have been cleaned everywhere before anybody was read: the
-            claim's is an upper bound of where the transaction ended, and may be of a later one.
-        differed: of a finding about what replicas show of a key or an offset, what was known when they differed last.
-        had_ended: of a transaction that every replica holds open, what one of them had been read to hold before.
-        keys: of a transaction, further keys that it has written, as `Claim.key_text` has them; not all of many.
-        lacks: of a finding on an outcome, offset of the value that its replica was proven to lack by that; -1 if none.
-        beside: of a finding, the brokers besides its own that showed the same when they were asked last.
+        uncompacted: whether nothing was ever compacted from the transaction's first record on.
+        end_unproven: a lower end marker may have been cleaned everywhere before anybody was read. The transaction ended
+            at the claim's marker or below, and the marker may be of a later transaction.
+        differed: for a finding about a key or an offset: what was known when the replicas last differed.
+        had_ended: for a transaction that every replica holds open: what one of them had been read to hold before.
+        keys: for a transaction: further keys that it has written, in the form of `Claim.key_text`; only some of many.
+        lacks: for a finding on an outcome: offset of the value that its replica was proven to lack by it; -1 if none.
+        ``beside``: for a finding: the other brokers that showed the same as its own when they were last asked.
         was_accused: brokers that were accused of the same before, and were not proven to have healed.
-        shown_from: since when what was recorded may have been shown, where that is not when it was raised, milliseconds
-            since 1970 UTC; 1 of what the tables hold, which may be of any time; -1 where it is when it was raised.
+        shown_from: the earliest time at which a replica may have shown what was recorded, in milliseconds since 1970
+            UTC. It is 1 for what was read from the tables, which may be of any time. It is -1 for the time of raising.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Recorded:
     def parse(cls, text: str) -> Recorded:
         """Read the ``observations`` of a suspect or the ``recorded`` part of a finding's evidence.
 
-        Whatever is not understood is left out: an observation that cannot be read is no evidence.
+        It leaves out what it does not understand: an observation that cannot be read is no evidence.
         """
         try:
             document = json.loads(text) if text else {}
@@ -183,7 +183,7 @@ class Recorded:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The same, JSON-able: broker ids as text where they are names of fields."""
+        """Return a JSON-able form; broker ids that are names of fields become text."""
         found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
         if self.sides:
             found |= {"sides": as_document(self.sides), "pivot": self.pivot}
@@ -251,23 +251,23 @@ class Claim:
 
     Attributes:
         offset: the record concerned; -1 where the claim is about a transaction only.
-        transaction_start_offset: first offset of the transaction on the accused; -1 where none.
-        broker: the accused; `NOBODY` of a difference without direction.
-        marker_offset: the end marker that the accused lacks; -1 where unknown. Of a transactional tombstone, the COMMIT
-            directly behind it: only such a one was surely committed.
-        key_hash_hi: high half of the key's hash; both halves 0 where there is no key.
+        transaction_start_offset: first offset of the transaction on the accused; -1 where there is none.
+        broker: the accused; `NOBODY` for a difference without direction.
+        marker_offset: the end marker that the accused lacks; -1 where unknown. For a transactional tombstone it is the
+            COMMIT directly behind it: only such a tombstone was surely committed.
+        key_hash_hi: high half of the key's hash; both halves are 0 where there is no key.
         raised_at_ms: when the comparison raised it, milliseconds since 1970 UTC.
-        spread: it is of a finding that all replicas have come to share: no other side is left.
-        all_compared: False of a finding that accuses a replica while another's side was not known, or was a third one:
-            what stands against the accused was not proven right.
-        confirmed_at_ms: of a finding, when its last event was decided, milliseconds since 1970 UTC; 0 of a suspect.
-        renamed: it was about another transaction, and is about the one that holds the accused back now.
-        deleted_at: another replica is found to show a value of the key that was deleted at this offset or above: values
-            below it bear no witness; -1 where none is found.
-        ended: it is of a finding that is resolved.
-        freed: of a suspect, a finding had explained it, or was the same, and has ended: only what is shown live proves
-            it now.
-        left: of a suspect, another that is over has left it: no reader has raised it.
+        spread: whether it is of a finding that has spread: no other side is left.
+        all_compared: False for a finding that accuses a replica while another's side was unknown, or was a third one.
+            Then nothing proves that the others are right.
+        confirmed_at_ms: for a finding: when its last event was decided, milliseconds since 1970 UTC; 0 for a suspect.
+        renamed: it was about another transaction, and is now about the one that holds the accused back.
+        deleted_at: another replica shows a value of the key that was deleted at this offset or above, so values below
+            it prove nothing; -1 where no replica does.
+        ended: whether it is of a finding that is resolved.
+        freed: for a suspect: a finding had explained it, or was the same, and has ended. Only what is shown now proves
+            it.
+        left: for a suspect: a finding that is over has left it, and no reader has raised it.
     """
 
     suspect_id: str
@@ -295,7 +295,7 @@ class Claim:
 
     @property
     def cause(self) -> str:
-        """Return what makes it the same divergence tomorrow; the kind is left out (docs/contribute/theory.md)."""
+        """What makes it the same divergence tomorrow; the kind is left out (docs/contribute/theory.md)."""
         return Accusation(
             rule=self.rule,
             kind=self.kind,
@@ -310,7 +310,7 @@ class Claim:
 
     @property
     def shown_at_ms(self) -> int:
-        """Since when what it goes by may have been shown, as `raised_at_ms`."""
+        """The earliest time at which its evidence may have been shown, in the unit of `raised_at_ms`."""
         return self.raised_at_ms if self.recorded.shown_from == UNKNOWN else self.recorded.shown_from
 
     @property
@@ -330,7 +330,7 @@ class Claim:
 
     @property
     def before_end(self) -> range | None:
-        """The offsets between its record and its end marker, where few enough to look at; else None."""
+        """The offsets between its record and its end marker; None if unknown, or too many to look at."""
         between = range(self.first_offset + 1, self.marker_offset)
         return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
 
@@ -341,17 +341,17 @@ class Claim:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key of which it says that a replica shows a wrong value; None where it says that of none."""
+        """The key whose value it says a replica shows wrongly; None where it accuses nobody of that."""
         return self.key if self.kind in KEY_KINDS and self.broker != NOBODY else None
 
     @property
     def key_text(self) -> str:
-        """The key's hash as records that are shown have it; empty where the record has no key."""
+        """The key's hash in the form that shown records have; empty where the record has no key."""
         return "" if self.key is None else hash_text(*self.key)
 
     @property
     def lost_epoch(self) -> int:
-        """Leader epoch in which the accused was read before its log was truncated; -1 where it is not known."""
+        """Leader epoch in which the accused was read before its log was truncated; -1 if unknown."""
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
 
@@ -359,44 +359,47 @@ class Claim:
     def lost_to(self) -> int:
         """Offset up to which the accused was read, in the leader epoch `lost_epoch`, before its log was truncated.
 
-        One behind the claim's offset where nothing else is known: so far at least.
+        If unknown, it is one above the claim's offset: so far it was read at least.
         """
         text = self.recorded.shown_to.get(self.broker, "")
         return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
-        """Whether it can be about the topic of this id; one that was re-created under the name is another."""
+        """Whether it can be about the topic of this id; a topic re-created under the name is another."""
         read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
         now = topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
 
     @property
     def is_about_all(self) -> bool:
-        """Whether it is about the replicas together, and no single one: it accuses nobody, or all share it."""
+        """Whether it is about all replicas together: it accuses nobody, or all share the loss."""
         return self.broker == NOBODY or self.spread
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether all may be wrong by now as its replica was found to be, so that they are asked when that is gone.
+        """Whether all replicas may be wrong in the same way, so that they are asked when the accused is gone.
 
-        Not where another's showing alone says what is wrong, as of unlike records and of a log that was truncated.
+        It is False for unlike records and for a truncated log. There another replica's answer alone says what is wrong.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
         return self.is_about_all or (is_finding and self.kind in _SPREADING)
 
     def asked_last(self, broker: int) -> Claim:
-        """The claim with another replica to be asked last, of one that is, or may be, about them all."""
+        """Return the claim with another replica to be asked last.
+
+        The claim must be, or may be, about all replicas.
+        """
         if self.broker == NOBODY:
             return replace(self, recorded=replace(self.recorded, pivot=broker))
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """A suspect: that another replica shows what a finding on this claim's was about, which is over.
+        """Return a suspect: another replica shows what a finding on this claim was about, which is over.
 
         Args:
-            broker: the other.
+            broker: the other replica.
             at_ms: when it was seen, milliseconds since 1970 UTC.
-            has_healed: its own replica has been proven to be right.
+            has_healed: whether its own replica has been proven right.
         """
         accused = {*self.recorded.was_accused, *(() if has_healed else (self.broker,))} - {broker}
         outcomes, markers, ends = (
@@ -427,7 +430,10 @@ class Claim:
         )
 
     def rule_of(self, kind: FindingKind) -> Rule:
-        """The rule that a finding of a kind about it breaks: a transaction without direction is one of outcomes."""
+        """Return the rule that a finding of this kind breaks.
+
+        A transaction without direction breaks the rule of outcomes.
+        """
         if kind is self.kind:
             return self.rule
         is_outcome = kind is FindingKind.VISIBILITY_MISMATCH and self.kind in TRANSACTION_KINDS
@@ -435,10 +441,10 @@ class Claim:
 
     @property
     def proofs(self) -> tuple[Place, ...]:
-        """The places of all that was recorded and that together proves the claim, as far as known.
+        """The places of everything recorded that together proves the claim, as far as known.
 
-        The end marker that the accused lacks, or the record that it lacks or has superseded; with its end marker, if
-        that is what makes a deletion sure.
+        That is the end marker that the accused lacks, or the record that it lacks or has superseded. If an end marker
+        is what makes a deletion sure, it is part of the proof.
         """
         known = self.recorded
         if self.kind in TRANSACTION_KINDS:
@@ -450,7 +456,7 @@ class Claim:
         return tuple(place for place in places if min(place) >= 0)
 
     def end_on(self, broker: int) -> Place | None:
-        """The place of the end marker that gave the outcome which a broker showed; None if not known."""
+        """Return the place of the end marker that gave the outcome which a broker showed, if known."""
         offset, _, epoch = self.recorded.ends.get(broker, "").partition(":")
         return Place(int(offset), int(epoch)) if offset.isdigit() and epoch.isdigit() else None
 
@@ -465,7 +471,7 @@ class Claim:
         return self.first_offset if self.transaction_start_offset == UNKNOWN else self.transaction_start_offset
 
     def finding_id(self, cluster_id: str) -> str:
-        """32 hexadecimal digits: the same for the same cause on the same replica, across kinds and restarts."""
+        """Return 32 hexadecimal digits: the same for one cause on one replica, across kinds and restarts."""
         return id_of(cluster_id, self.topic, self.partition, self.broker, self.cause)
 
 
@@ -473,7 +479,7 @@ _SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}
 
 
 def is_of_another_topic(one: Claim, other: Claim) -> bool:
-    """Whether two claims on partitions of one name are about topics of different ids."""
+    """Whether two claims on partitions of the same name are about topics with different ids."""
     ids = one.recorded.topic_id, other.recorded.topic_id
     return all(ids) and ids[0] != ids[1]
 
@@ -481,16 +487,19 @@ def is_of_another_topic(one: Claim, other: Claim) -> bool:
 def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) -> bool:
     """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
 
-    By the producer on any replica of the partition: a record that one replica shows against the truth seems to be
-    missing on the others. By a key that it has written on the same replica, or on one that the claim names without
-    accusing it: not where a record's outcome differs, which is a matter of its own transaction alone. Only where the
-    record lies before the end marker that was missed: what was written after it has a cause of its own. Where that
-    marker is not known, a later record may be of another transaction of the producer: then only on the same replica.
+    It explains a record of its producer on any replica of the partition. If one replica wrongly shows a record, the
+    record seems to be missing on the others. It also explains a key that the transaction has written, on the same
+    replica, or on one that the claim names without accusing it. A key explains no unlike outcome: that is a matter of
+    its own transaction.
+
+    The record must lie before the missed end marker, since what was written later has a cause of its own. If that
+    marker is not known, a later record may be of another transaction of the producer. Then it must be on the same
+    replica.
 
     Args:
         transaction: the claim on an outcome, or on a transaction that is open.
         claim: on a key's value, or on an outcome without direction.
-        by_value: what differs are values of the key, as it was found; by the claim's rule if not given.
+        by_value: whether values of the key were found to differ; by the claim's rule if not given.
     """
     if transaction.place != claim.place or transaction.kind not in TRANSACTION_KINDS:
         return False
@@ -512,7 +521,7 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
         row: columns as docs/reference/tables.md has them; ``raised_at`` a datetime with a zone, or milliseconds.
 
     Raises:
-        ValueError: ``kind`` or ``rule`` is none that this version knows.
+        ValueError: this version does not know its ``kind`` or ``rule``.
     """
     raised = row.get("raised_at")
     return Claim(

@@ -1,7 +1,7 @@
-"""Which replicas the evidence of a finding proves to be right: by kind of proof, as `parallax.kinds.KINDS` has it.
+"""Which replicas a finding's evidence proves right: by kind of proof, as in `parallax.kinds.KINDS`.
 
-That a replica is proven wrong proves of no other that it is right: it may be wrong as well, and otherwise. So a replica
-is cleared only by what proves the finding, and only if it answered: what one holds that did not is not known.
+Proof that one replica is wrong proves no other right: another may be wrong as well, in another way. So only what proves
+the finding clears a replica, and only if that replica answered.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ class Shown:
     """The evidence of a finding, as far as it says who shows what.
 
     Attributes:
+        finding: its last event.
         leader: node id; `NOBODY` where it is not known.
-        sides: by what they show, the brokers.
+        sides: the brokers by what they show.
         assigned: the replicas in the order of their assignment, the preferred leader first; by id where the event does
             not say.
         replicas: what each broker answered.
         markers: by broker, the end marker that it was recorded to show.
         outcomes: by broker, the outcome that it was recorded to show.
-        was_accused: the brokers that were accused of the same before, and may be wrong still.
+        was_accused: the brokers that were accused of the same before, and may still be wrong.
     """
 
     finding: Finding
@@ -64,17 +65,20 @@ class Shown:
 
     @property
     def alike(self) -> frozenset[int]:
-        """The accused, and those that show what it shows, so far as what proves it wrong proves that of them too."""
+        """The accused, and the replicas that show the same, if the proof against it holds for them too."""
         finding, accused = self.finding, self.finding.broker
         is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
-            # Another may hold a lower end marker, which gives the record the outcome that both show.
+            # Another replica may hold a lower end marker, by which the outcome that both show is right.
             return frozenset({accused})
         return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
 
     @property
     def showing(self) -> frozenset[int]:
-        """The accused, and those that show now what it shows: an outcome may be of a log that was replaced since."""
+        """The accused, and the replicas that show the same now.
+
+        An outcome counts only if the replica shows it now: a recorded one may be of a log that was replaced since.
+        """
         said = outcomes_on(self.sides, self.finding.broker)
         others = (self.alike & self.answered) - {self.finding.broker}
         shown = frozenset(broker for broker in others if not said or _live_outcomes(self, broker))
@@ -82,7 +86,7 @@ class Shown:
 
     @property
     def against(self) -> list[frozenset[int]]:
-        """The sides that show otherwise than the accused."""
+        """The sides that show something else than the accused."""
         return against(self.sides, self.finding.broker)
 
     @property
@@ -96,13 +100,16 @@ def _by_broker(part: Mapping[str, Any] | None) -> dict[int, Any]:
 
 
 def _in_order(assigned: Iterable[int], replicas: Iterable[int]) -> tuple[int, ...]:
-    """All replicas that were asked, those first of which an order is known."""
+    """Return all replicas that were asked, with those first whose order is known."""
     asked = sorted(replicas)
     return tuple(dict.fromkeys([*(broker for broker in assigned if broker in asked), *asked]))
 
 
 def cleared(shown: Shown) -> list[int]:
-    """The brokers that the proof of a finding shows to be right; none where it accuses nobody, or all are wrong."""
+    """Return the brokers that a finding's proof shows to be right.
+
+    None are where it accuses nobody, where it has spread, or where it is unsettled.
+    """
     finding = shown.finding
     if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):
         return []
@@ -112,7 +119,7 @@ def cleared(shown: Shown) -> list[int]:
 
 
 def _reaches(shown: Shown, broker: int) -> bool:
-    """Whether a log reaches down to what a finding about a transaction names: what lies below may be lost there."""
+    """Whether a log reaches down to what a finding about a transaction names; what lies below may be lost there."""
     finding = shown.finding
     start = shown.replicas.get(broker, {}).get("log_start_offset", UNKNOWN)
     named = finding.offset if finding.transaction_start_offset == UNKNOWN else finding.transaction_start_offset
@@ -125,7 +132,10 @@ def _nobody(shown: Shown) -> Iterable[int]:
 
 
 def _no_value(shown: Shown) -> Iterable[int]:
-    """A newer value may have replaced the tombstone: then those that show none may have lost it."""
+    """Return who shows no value; nobody if a newer value may have replaced the tombstone.
+
+    Then those that show no value may have lost the newer one.
+    """
     offsets = values(shown.sides.keys())
     own = [offset for side, offset in offsets.items() if shown.finding.broker in shown.sides[side]]
     if not own or max(offsets.values()) > own[0]:
@@ -135,14 +145,14 @@ def _no_value(shown: Shown) -> Iterable[int]:
 
 
 def _is_held_back(shown: Shown, broker: int) -> bool:
-    """Whether another replica has decided what this one holds undecided: it may show a newer value there one day."""
+    """Whether another replica has decided what this one has not: a newer value may show there one day."""
     own = shown.replicas.get(broker, {})
     stable, mark = own.get("last_stable_offset", UNKNOWN), own.get("high_watermark", UNKNOWN)
     return any(stable < answer.get("last_stable_offset", UNKNOWN) <= mark for answer in shown.replicas.values())
 
 
 def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:
-    """Whether a replica that shows no value was read far enough down to say so."""
+    """Whether a replica that shows no value was read far enough down to prove that."""
     key = (answer or {}).get("key") or {}
     return bool(key.get("visible") or key.get("complete", True))
 
@@ -152,10 +162,14 @@ def _other_outcome(shown: Shown) -> Iterable[int]:
 
 
 def _own_end(shown: Shown) -> Iterable[int]:
-    """The lower end marker that was the true one may be cleaned: its index is wrong all the same, and so may all be."""
+    """Return who shows the other outcome than the accused, if its end marker lies directly behind the record.
+
+    Elsewhere the lower end marker that truly ended the transaction may be cleaned. Then the accused's index is still
+    wrong, but all replicas may be.
+    """
     finding = shown.finding
     own = outcomes_on(shown.sides, finding.broker)
-    own = own or _OUTCOMES & {shown.outcomes.get(finding.broker, "")}  # It was, where only a value is left.
+    own = own or _OUTCOMES & {shown.outcomes.get(finding.broker, "")}  # as recorded, if only a value is left
     if not is_direct_end(finding.offset, finding.marker_offset) or len(own) != 1:
         return ()
     (right,) = _OUTCOMES - own
@@ -163,7 +177,7 @@ def _own_end(shown: Shown) -> Iterable[int]:
 
 
 def shows_against_its_end(shown: Shown) -> bool:
-    """Whether the accused shows a record otherwise than the end marker says that its log holds still."""
+    """Whether the accused contradicts an end marker that its log still holds."""
     broker = shown.finding.broker
     live = shown.replicas.get(broker, {}).get("markers", ())
     place = (shown.finding.marker_offset, shown.finding.producer_id)
@@ -178,10 +192,10 @@ def _ended_as(shown: Shown, outcome: str) -> Iterable[int]:
 
 
 def _shows_an_end(shown: Shown, broker: int) -> bool:
-    """Whether a replica shows now how the transaction ended: what was read of it may be of a log that was replaced.
+    """Whether a replica shows now how the transaction ended; recorded answers may be of a log that was replaced.
 
-    A cleaner leaves the end marker as long as a record of its transaction is there. So one that shows the true outcome
-    and not the end marker has it by chance: it missed that marker, and its index of aborted transactions is lost.
+    A cleaner keeps the end marker as long as a record of its transaction is there. So a replica that shows the right
+    outcome without the end marker has it by chance: it missed that marker and lost its index of aborted transactions.
     """
     if shown.finding.marker_offset == UNKNOWN:
         return bool(_live_outcomes(shown, broker))
@@ -189,10 +203,11 @@ def _shows_an_end(shown: Shown, broker: int) -> bool:
 
 
 def proven_end(shown: Shown) -> str | None:
-    """How a transaction ended that the accused holds open: ``commit`` or ``abort``; None where nothing proves it.
+    """Return how a transaction ended that the accused holds open: ``commit`` or ``abort``; None without proof.
 
-    By the end marker that lies directly behind its first record, if all that were read to have one there agree, and no
-    replica has ended it otherwise. Further up it may be of a later transaction: the one that was missed may be cleaned.
+    The proof is the end marker directly behind its first record. All that were read to have a marker there must agree,
+    and no replica may have ended the transaction otherwise. A marker further up may be of a later transaction, and the
+    one that was missed may be cleaned.
     """
     finding = shown.finding
     if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
@@ -206,7 +221,10 @@ def proven_end(shown: Shown) -> str | None:
 
 
 def _direct_end(shown: Shown) -> Iterable[int]:
-    """However many ended it alike: they may have missed the same marker, or have been copied from one that did."""
+    """Return who ended the transaction as an end marker directly behind its first record says.
+
+    Many that ended it alike prove nothing: they may have missed the same marker, or be copies of one that did.
+    """
     finding, ended = shown.finding, shown.sides.get(Side(Shows.ENDED), ())
     if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
         return ()
@@ -235,12 +253,12 @@ CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
 
 
 def _endings(shown: Shown, broker: int) -> frozenset[str]:
-    """How a replica has ended the transaction; more than one where what is known contradicts itself."""
+    """Return how a replica has ended the transaction; more than one outcome where the evidence contradicts itself."""
     return outcomes_of(shown, broker) | _by_marker(shown, broker)
 
 
 def holds_open(shown: Shown, broker: int) -> bool:
-    """Whether a replica lists the transaction of the finding as open, and not a later one of the same producer."""
+    """Whether a replica lists the finding's transaction as open, and not a later one of its producer."""
     finding = shown.finding
     listed = shown.replicas.get(broker, {}).get("open_transactions") or ()
     end = max(finding.transaction_start_offset + 1, finding.marker_offset)
@@ -248,7 +266,7 @@ def holds_open(shown: Shown, broker: int) -> bool:
 
 
 def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
-    """The outcome by the records that a replica shows, or by its list of what was aborted; else as it was recorded."""
+    """Return the outcomes that a replica's records or list of aborted transactions show; else the recorded one."""
     found = outcomes_on(shown.sides, broker) | _live_outcomes(shown, broker)
     return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}
 
@@ -268,13 +286,13 @@ def _live_outcomes(shown: Shown, broker: int) -> set[str]:
 
 
 def _live_markers(shown: Shown, broker: int) -> set[str]:
-    """The types of the end markers that a replica shows at the finding's place."""
+    """Return the types of the end markers that a replica shows at the finding's place."""
     place = (shown.finding.marker_offset, shown.finding.producer_id)
     live = shown.replicas.get(broker, {}).get("markers", ())
     return {marker["type"] for marker in live if (marker["offset"], marker["producer_id"]) == place}
 
 
 def _by_marker(shown: Shown, broker: int) -> frozenset[str]:
-    """The outcome by the end marker that a replica shows, else by the one that it was recorded to show."""
+    """Return the outcome by the end marker that a replica shows, else by the one that it was recorded to show."""
     types = _live_markers(shown, broker) or {shown.markers.get(broker, "")}
     return frozenset(_BY_MARKER[each] for each in types if each in _BY_MARKER)

@@ -1,4 +1,4 @@
-"""What transaction coordinators say of producers: their transactions, and which partitions these end in (KIP-664)."""
+"""Ask transaction coordinators about producers: their transactions, and in which partitions these are (KIP-664)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from parallax.replica.types import TransactionListing
 _STATES = "__transaction_state"
 """Kafka's topic whose leaders are the coordinators."""
 _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
-"""The states of a transaction that some partition has an end marker still to get of."""
+"""The states of a transaction whose end marker some partition still lacks."""
 
 
 def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:
-    """Ask every coordinator about producers; what is not said is reported, not guessed.
+    """Ask every coordinator about producers; a coordinator that does not answer is reported, not guessed at.
 
     Args:
         client: asks the brokers.
@@ -39,7 +39,7 @@ def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> 
 def _described(
     client: ReplicaClient, listed: Sequence[TransactionListing], timeout_ms: int
 ) -> list[TransactionListing]:
-    """Those that are under way, with their partitions; a coordinator that does not say leaves it at the listing."""
+    """Return ongoing transactions with their partitions; without them where the coordinator does not say."""
     asked: dict[int, list[str]] = {}
     for one in listed:
         if one.state in _UNDER_WAY:
@@ -53,9 +53,9 @@ def _described(
 
 
 def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
-    """Ask what becomes of open transactions: coordinators first, and then once more who holds them open.
+    """Ask what becomes of open transactions: first the coordinators, then again the leaders that hold them open.
 
-    A coordinator may have ended one in between.
+    A coordinator may have ended a transaction in between.
 
     Args:
         client: asks the brokers.
@@ -84,7 +84,7 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
 
 
 def _coordinators(client: ReplicaClient, timeout_ms: int) -> Mapping[int, int] | None:
-    """The leader of each partition of the coordinators' topic; None where that cannot be known."""
+    """Return the leader of each partition of the coordinators' topic; None where that cannot be known."""
     try:
         topic = client.metadata([_STATES], timeout_ms=timeout_ms).get(_STATES)
     except ReplicaError:
@@ -95,10 +95,10 @@ def _coordinators(client: ReplicaClient, timeout_ms: int) -> Mapping[int, int] |
 def _that_matter(
     unanswered: Mapping[int, str], before: Mapping[int, int] | None, after: Mapping[int, int] | None
 ) -> Mapping[int, str]:
-    """Why what coordinators have told is not all: every partition of their topic has to have been asked of its leader.
+    """Return why the coordinators' answers are incomplete: the leader of every partition of their topic must answer.
 
-    A broker that is away is not even asked where the client has never seen it: so that nobody failed to answer does
-    not say that all have. And where a partition moves meanwhile, neither its old nor its new leader may list it.
+    The client does not even ask an absent broker that it has never seen. So all may seem to have answered when they
+    have not. If a partition moves meanwhile, neither its old nor its new leader may list a transaction.
 
     Args:
         unanswered: by broker that said nothing, why.
@@ -124,7 +124,7 @@ def _may_describe(client: ReplicaClient, timeout_ms: int) -> bool | None:
 
 
 def _still_open(client: ReplicaClient, lost: Iterable[Open], timeout_ms: int) -> dict[Open, bool]:
-    """Whether each is open yet; those whose leader does not say are left out."""
+    """Return whether each is still open; those whose leader does not say are left out."""
     by_leader: dict[int, list[Open]] = {}
     for one in lost:
         by_leader.setdefault(one.leader, []).append(one)

@@ -1,10 +1,13 @@
-"""The whole effect of what a finding is about: every record of its transaction, and every replica that is wrong by now.
+"""The whole effect of a finding: every record of its transaction, and every replica that is wrong by now.
 
-One end marker that is lost turns each record of its transaction. The record that a finding names may be overwritten and
-compacted away while another of them misleads consumers for good. So where the accused no longer holds the record that a
-claim names, the prober asks about the other records of the transaction as well, as the views recorded them, and a
-finding ends only when none of them is wrong. Nor does one on an index that was wrong while a value is lacking that the
-cleaner may have taken by it. Pure functions; `parallax.findings.probe` does the asking.
+One lost end marker changes the outcome of each record of its transaction. The record that a finding names may be
+overwritten and compacted away while another one misleads consumers for good.
+
+- If the accused no longer holds the named record, the prober asks about the transaction's other recorded records.
+- A finding ends only when none of them is wrong.
+- A finding about a wrong index stays open while the accused lacks a value that the cleaner may have removed.
+
+These are pure functions; `parallax.findings.probe` does the asking.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 COVERED = 256
-"""How many other records of a transaction are asked about in one probe."""
+"""At most so many other records of a transaction are asked about in one probe."""
 COVERED_TOGETHER = 1024
 """The same, for all claims of one probe together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A decision, with the claim and the answers that it is about: those of one record of the transaction."""
+    """A decision, with the claim and answers about the one record that it is about."""
 
     claim: Claim
     decision: Decision
@@ -39,10 +42,10 @@ class Judged:
 
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
-    """Add the end markers that the others show now to what was recorded of the replicas: they may be gone tomorrow.
+    """Return what was recorded of the replicas, with the end markers that the others show now.
 
-    One of another leader epoch is another one, of a log in which it has taken that one's place. Of the one that its
-    own replica contradicts, the leader epoch: that tells whether it was truncated.
+    They may be gone tomorrow. A marker of another leader epoch does not count: it belongs to a log that has replaced
+    this one. For a contradicted marker the leader epoch is kept, which later shows whether the marker was truncated.
     """
     found = {a.broker: end for a in answers.replicas.values() if (end := end_shown(claim, a)) is not None}
     shown = {broker: end.type for broker, end in found.items() if broker != claim.pivot}
@@ -52,11 +55,11 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 
 
 def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
-    """Whose transactions' other records have to be asked about, by the suspect id of the claim.
+    """Return the transactions whose other records must be asked about, by the claim's suspect id.
 
     The accused's own answer is enough as long as it holds the record that the claim names, or holds the transaction
-    open: a transaction has one outcome. But where its index was wrong, its cleaner may have gone by that. Where its end
-    marker is not known, nobody can say which records are its own.
+    open: a transaction has one outcome. But if its index was wrong, its cleaner may have used that. If the end marker
+    is unknown, nobody can say which records belong to the transaction.
 
     Args:
         claims: of one probe.
@@ -74,7 +77,7 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
     if not is_known or accused.error is not None:
         return False
     if claim.kind not in TRANSACTION_KINDS:
-        # Of outcomes without direction: which replica showed which of another record does not go with this one.
+        # Without direction, who showed which outcome of another record does not belong to this one.
         is_of_outcomes = claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH
         return is_of_outcomes and claim.confirmed_at_ms > 0 and claim.first_offset not in accused.committed
     is_open = accused.open_transactions is None or accused.holds_open(
@@ -85,9 +88,9 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
-    """A claim on each other record of the transaction; each with a suspect id of its own.
+    """Return a claim on each other record of the transaction, each with its own suspect id.
 
-    On the own record too of a finding that does not name its key: the key's value has yet to be asked for.
+    The own record of a finding that names no key is included: its key has yet to be read.
     """
     return [
         replace(
@@ -104,17 +107,17 @@ def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
 
 
 def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
-    """Judge a claim with all that it covers.
+    """Judge a claim with all the records that it covers.
 
     Args:
         claim: what is claimed of which replica.
-        answers: what the replicas said to the probe; the ``rest`` of it is about the transaction's other records.
+        answers: the replicas' answers to the probe; their ``rest`` is about the transaction's other records.
         live_only: see `parallax.findings.decide.decide`.
 
     Returns:
-        The gravest decision, with the record that it is about: one that is wrong still, else one where all replicas are
-        wrong, else one that cannot be judged yet, else how it ended. What was said of the other records stays beside
-        its answers.
+        The gravest decision, with the record that it is about. A record that is still wrong comes first, then one where
+        all replicas are wrong, then one that cannot be judged yet, then one that is over. Its answers keep what was
+        said of the other records.
     """
     first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
     is_gone = first.decision.resolution is Resolution.GONE
@@ -123,7 +126,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     others = [(replace(c, suspect_id=claim.suspect_id, freed=claim.freed), a) for c, a in answers.rest]
     rest = [Judged(c, decide(c, a, live_only=live_only), a) for c, a in others]
     if is_gone:
-        # It is not over with its replica where all that are left are wrong as that was, or may be.
+        # It does not end with its replica if all that are left are wrong in the same way, or may be.
         rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
     if claim.broker == NOBODY:
         rest = [j for j in rest if not (j.decision.is_unsettled and _was_written_since(j))]
@@ -132,7 +135,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     if gravest is not first:
         beside = [(first.claim, replace(answers, rest=())), *(one for one in others if one[0] is not gravest.claim)]
         gravest = replace(gravest, answers=replace(gravest.answers, rest=tuple(beside)))
-    # That an index is right again says nothing of what the cleaner had taken by it.
+    # An index that is right again does not show what the cleaner had removed because of it.
     is_of_one = decision.resolution in _TRACES or claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
     is_of_one |= decision.resolution is Resolution.HEALED and _is_replaced_without_end(gravest)
     if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_of_one and not _is_below(claim, answers):
@@ -151,7 +154,7 @@ def _was_written_since(judged: Judged) -> bool:
 
 
 def _is_replaced_without_end(judged: Judged) -> bool:
-    """Whether a finding has healed by its key alone: another log shows for that what the others do."""
+    """Whether a finding has healed by its key alone: another log shows the same value as the others."""
     claim, accused = judged.claim, judged.answers.replicas.get(judged.claim.pivot)
     if claim.kind not in TRANSACTION_KINDS or accused is None:
         return False
@@ -196,7 +199,7 @@ def _rank(decision: Decision) -> int:
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:
-    """Return what cannot be said of a transaction's other records; None where all of them are asked about."""
+    """Return what is not known of a transaction's other records; None where all of them are asked about."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
     left = recorded.left_out

@@ -1,8 +1,8 @@
-"""The form of an event's evidence, as far as anything reads it: checked once, where events are read from the table.
+"""The form of an event's evidence, as far as anything reads it: checked once, when events are read from the table.
 
-What `parallax.findings.answers` and `parallax.findings.finding` write has this form. Whatever an event may lack, since
-earlier versions did not write it, has a default here; what is there must be of the right type, so that no reader of an
-event has to look again. Parts that nothing reads may have any form.
+`parallax.findings.answers` and `parallax.findings.finding` write this form. What earlier versions did not write has a
+default here. What is present must have the right type, so that no reader has to check again. Parts that nothing reads
+may have any form.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from parallax.model import NOBODY, UNKNOWN
 from parallax.sides import parsed
 
 _LAST_MS = 253_402_300_799_999
-"""The last moment that a date can be written of, milliseconds since 1970 UTC."""
+"""The last moment that can be written as a date, milliseconds since 1970 UTC."""
 
 
 def _offsets_in_names(sides: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Refuse a side that says it shows something at an offset, and names none."""
+    """Refuse a side whose name says that it shows something at an offset, and gives no offset."""
     parsed(sides)
     return sides
 
@@ -30,7 +30,7 @@ _Sides = Annotated[dict[str, list[int]], AfterValidator(_offsets_in_names)]
 
 
 class _Part(BaseModel):
-    """A part of the document: nothing is converted, and what is not named here is not looked at."""
+    """A part of the document: nothing is converted, and unknown names are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -124,7 +124,7 @@ class _Evidence(_Part):
 
 
 def check_form(evidence: Mapping[str, Any]) -> None:
-    """Check that evidence has the form that everything that reads it relies on.
+    """Check that evidence has the form on which all its readers rely.
 
     Raises:
         ValueError: it is JSON of another form than events have.

@@ -1,8 +1,9 @@
-"""A finding in plain words, for whoever has to act: what happened, what consumers see, who is right, what to run.
+"""A finding in plain words: what happened, what consumers see, who is right, what to run.
 
-Says nothing that the evidence does not prove: a replica is called right only where `parallax.findings.cleared` clears
-it, and what consumers of the leader read is known only where the leader stands on a side. A copy is advised only from a
-replica that is right in this and makes nothing wrong that another finding of the partition may be right about.
+It says nothing that the evidence does not prove. A replica is called right only if `parallax.findings.cleared` clears
+it. What consumers of the leader read is known only if the leader is on a side. A copy is advised only from a replica
+that is right here. No other finding of the partition may leave open whether the source is wrong where the accused is
+right.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Explanation:
         happened: what the replicas show.
         asked: when they were asked.
         now: what consumers see now.
-        after: what they see after another replica was elected leader.
-        right: which replicas the evidence proves to be right, and which it says nothing of.
-        look: the command that shows what the finding is about on each broker.
+        after: what they see after another replica is elected leader.
+        right: which replicas the evidence proves right, and about which it says nothing.
+        look: the command that shows, on each broker, what the finding is about.
         steps: what to do, in order.
         away: assignment without the accused, as kafka-reassign-partitions.sh reads it; None where it is no repair.
         back: the assignment of all replicas, one that is right first; None where none is known.
@@ -57,7 +58,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
 
     Args:
         finding: its last event.
-        others: the last events of other findings; those that stand about the same partition count.
+        others: the last events of other findings; those about the same partition that are not over count.
         shell: how printed commands name the cluster and the job.
     """
     known = grounds_of(finding, others, shell)
@@ -78,7 +79,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
 
 
 ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
-"""What the table of findings knows nothing of."""
+"""What the table of findings does not know."""
 
 
 def _asked(finding: Finding) -> str:
@@ -134,7 +135,7 @@ def _now(known: Grounds) -> str:
 
 
 def _of_the_leader(known: Grounds) -> str:
-    """What consumers of a leader meet that does not show what the accused shows."""
+    """Say what consumers of the leader meet if it does not show what the accused shows."""
     if known.leads is Leads.RIGHT:
         return "consumers that read from the leader do not meet it."
     if known.is_leader_undisputed:
@@ -189,7 +190,7 @@ def _right(known: Grounds) -> str:
 
 
 def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
-    """Where the runbook, at an address or a path, says what to do about a finding."""
+    """Return where the runbook, at an address or a path, says what to do about a finding."""
     if has_spread(finding):
         name = "ParallaxLossComplete"
     elif is_unsettled(finding):

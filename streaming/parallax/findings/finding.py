@@ -1,4 +1,4 @@
-"""One event in the life of a finding: how it is put together, what it claims, and what the events add up to."""
+"""One event in the life of a finding: how it is built, and what it claims."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Finding:
     Attributes:
         sequence: position in the log of events, from 1; set when the event is appended.
         evidence: JSON: what each broker answered to the probe, and what had been recorded of it.
-        broker: the accused; `NOBODY` of a difference without direction.
-        suspect_id: of the suspect that has led to it; empty of an incident.
-        exposed: consumers see it: the accused leads, or one that shows the same, or, without direction, one of the
-            sides; or all replicas share it.
+        broker: the accused; `NOBODY` for a difference without direction.
+        suspect_id: of the suspect that has led to it; empty for an incident.
+        exposed: whether consumers see it. The accused leads, or a replica that shows the same, or, without direction,
+            one of the sides; or the loss has spread.
     """
 
     finding_id: str
@@ -68,31 +68,31 @@ class Finding:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key of which it says that a replica shows a wrong value; None where it says that of none."""
+        """The key whose value it says a replica shows wrongly; None where it accuses nobody of that."""
         is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
         return (self.key_hash_hi, self.key_hash_lo) if is_accusing else None
 
     @property
     def is_incident(self) -> bool:
-        """It is about many keys (`parallax.findings.incident`): no single suspect has led to it."""
+        """Whether it is about many keys (`parallax.findings.incident`), so that no single suspect has led to it."""
         return not self.suspect_id
 
     @property
     def is_open(self) -> bool:
-        """Somebody has to act: it has neither been seen to be gone nor been acknowledged."""
+        """Whether somebody has to act: it is neither over nor acknowledged."""
         return self.status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED)
 
     @property
     def stands(self) -> bool:
-        """The divergence has not been seen to be gone, whether it was acknowledged or not."""
+        """Whether the divergence is not over, acknowledged or not."""
         return self.is_open or self.status is FindingStatus.ACKNOWLEDGED
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Finding:
-        """Make an event of a row as pyarrow gives it.
+        """Make an event from a row in pyarrow's form.
 
         Raises:
-            ValueError: a word in it is none that this version knows.
+            ValueError: it has a word that this version does not know.
         """
         values = {f.name: row[f.name] for f in fields(cls)}
         values["status"] = FindingStatus(row["status"])
@@ -115,19 +115,19 @@ def made(
     left: Mapping[str, Any] | None = None,
     repaired: str = "",
 ) -> Finding:
-    """Put an event together.
+    """Build an event.
 
     Args:
         finding_id: of the finding, or of the suspect where a dismissal takes nothing back.
         status: what the event says.
         claim: what was judged.
         decision: the verdict.
-        answers: what it was judged by; they become the evidence.
+        answers: the answers that it was judged by; they become the evidence.
         known: the finding's last event, if there is one.
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
         left: what a finding that has ended leaves to be judged (`parallax.findings.left`).
-        repaired: of one that has ended, what is on record of its repair (`parallax.findings.summary.resolved`).
+        repaired: for one that has ended: the record of its repair (`parallax.findings.summary.resolved`).
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -185,7 +185,7 @@ def made(
 
 
 def _of_the_end(decision: Decision) -> dict[str, Any]:
-    """The evidence of a finding that is resolved, besides what the replicas answered."""
+    """Return the evidence of a resolved finding, in addition to the replicas' answers."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     if decision.in_part:
         said["explained_in_part"] = True
@@ -196,9 +196,9 @@ def _of_the_end(decision: Decision) -> dict[str, Any]:
 
 
 def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Claim:
-    """The claim on a value as one on the tombstone that is shown, where that is what proves it.
+    """Return the claim on a value as one on the tombstone that is shown, where that proves it.
 
-    Checked again, a finding that a deleted record is back goes by its offset as by that of the tombstone.
+    When a finding that a deleted record is back is checked again, its offset is taken as the tombstone's.
     """
     accused = answers.replicas.get(decision.accused)
     turned = decision.kind is FindingKind.DELETED_RECORD_RESURRECTED is not claim.kind
@@ -221,9 +221,9 @@ def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Cla
 
 
 def _of_the_cut(claim: Claim, answers: Answers) -> Claim:
-    """The claim on a truncated log, at the place where the leader epoch that was read ends in it now.
+    """Return the claim on a truncated log, at the offset where the leader epoch that was read ends now.
 
-    Where its reader noticed it by the log's end, that had grown by then, or the log was truncated again since.
+    The reader may have noticed it only by the log's end, which had grown by then. Or the log was truncated again since.
     """
     accused = answers.replicas.get(claim.broker)
     end = None if accused is None else accused.epoch_ends.get(claim.lost_epoch)
@@ -231,7 +231,7 @@ def _of_the_cut(claim: Claim, answers: Answers) -> Claim:
 
 
 def _recorded(claim: Claim, decision: Decision, answers: Answers, status: FindingStatus) -> Recorded:
-    """What is known of the replicas from now on: of a difference without direction also where each stood first."""
+    """Return what is remembered of the replicas from now on; without direction also where each stood first."""
     recorded = remembered(claim, answers)
     if status is FindingStatus.CONFIRMED or (status is FindingStatus.UNSETTLED and recorded.differed is None):
         recorded = replace(recorded, differed=differed(claim, answers))
@@ -250,9 +250,12 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
 
 
 def beside(decision: Decision, before: Iterable[int], answers: Answers) -> frozenset[int]:
-    """Who else shows what the accused does, or did when it was asked last (``before``), and cannot be asked now."""
+    """Return who else shows what the accused shows.
+
+    A replica that cannot be asked now counts if it showed the same when it was asked last (``before``).
+    """
     if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):
-        # Values of the key say of two replicas alone who shows what.
+        # Values of the key say who shows what for two replicas only.
         shown = showing_its_value(decision.accused, answers)
     else:
         shown = frozenset(b for side in decision.sides.values() if decision.accused in side for b in side)
@@ -269,33 +272,33 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
     """Whether consumers see what the accused shows, on it or on a leader that shows the same.
 
-    Without direction, whether they see what one of the sides shows.
+    Without direction: whether they see what one of the sides shows.
     """
     return answers.leader == accused != NOBODY or decision.is_shared_by_leader(accused, answers)
 
 
 def evidence_of(finding: Finding) -> dict[str, Any]:
-    """The evidence of an event as a document; empty where it has none."""
+    """Return the evidence of an event as a document; empty where it has none."""
     document: dict[str, Any] = json.loads(finding.evidence or "{}")
     return document
 
 
 def has_spread(finding: Finding) -> bool:
-    """Whether all replicas had come to share what a finding is about, when it was last looked at."""
+    """Whether all replicas shared a finding's loss when they were last asked."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
     return finding.status is FindingStatus.SPREAD
 
 
 def is_unsettled(finding: Finding) -> bool:
-    """Whether what a finding is about was not to be seen any more when it was last looked at, and nothing proven."""
+    """Whether the replicas agreed again when they were last asked, and nothing proved that they are right."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.AGREED)
     return finding.status is FindingStatus.UNSETTLED
 
 
 def has_proven_direction(finding: Finding) -> bool:
-    """Whether a finding that accuses somebody does so by proof: its evidence says who shows what.
+    """Whether a finding accuses somebody by proof: its evidence says who shows what.
 
     Events of versions that accused by majority have no sides.
     """
@@ -303,7 +306,7 @@ def has_proven_direction(finding: Finding) -> bool:
 
 
 def has_compared_all(finding: Finding) -> bool:
-    """Whether every replica was seen to stand on one of two sides when, or since, a finding accused one of them."""
+    """Whether every replica was on one of two sides when a finding accused one, or since."""
     return _has_compared_all(evidence_of(finding))
 
 
@@ -314,22 +317,22 @@ def _has_compared_all(evidence: Mapping[str, Any]) -> bool:
 
 
 def is_blocking(finding: Finding) -> bool:
-    """Whether a finding on an outcome says that consumers of the accused in read_committed are held back as well."""
+    """Whether a finding on an outcome says that the accused's read_committed consumers are held back too."""
     return evidence_of(finding).get("blocked_at") is not None
 
 
 def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
-    """Who showed what when an event was decided: by what they showed, the brokers; empty where it does not say."""
+    """Return the brokers by what they showed when an event was decided; empty where unknown."""
     return parsed(evidence_of(finding).get("sides"))
 
 
 def was_only_shown(finding: Finding) -> bool:
-    """Whether a finding was over when it was reported: it was proven by what was recorded, and nothing shows it."""
+    """Whether a finding was over when it was reported: recorded answers prove it, and nothing shows it."""
     return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
 
 
 def is_gone(finding: Finding) -> bool:
-    """Whether a finding was resolved because the topic, the partition or the replica is gone: it does not come back."""
+    """Whether a finding was resolved because its topic, partition or replica is gone for good."""
     return finding.status is FindingStatus.RESOLVED and evidence_of(finding).get("resolution") == Resolution.GONE
 
 
@@ -340,16 +343,16 @@ def was_explained(finding: Finding) -> bool:
 
 
 def was_explained_in_part(finding: Finding) -> bool:
-    """Whether others explained what was left of a resolved finding, and not all that it had reported."""
+    """Whether others explained what was left of a resolved finding, but not everything that it had reported."""
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 
 def claim_of(finding: Finding) -> Claim:
-    """The claim that a finding makes, to be checked again."""
+    """Return the claim that a finding makes, to be checked again."""
     evidence = evidence_of(finding)
     recorded = evidence.get("recorded", {})
     if finding.broker == NOBODY and not recorded.get("sides"):
-        # The suspect accused somebody, and the verdict did not: who is asked last stands beside what was recorded.
+        # The suspect accused somebody, and the verdict did not: what was recorded lacks who is asked last.
         recorded = {**recorded, "sides": evidence.get("sides"), "pivot": evidence.get("pivot")}
     return Claim(
         suspect_id=finding.suspect_id,
@@ -374,15 +377,15 @@ def claim_of(finding: Finding) -> Claim:
 
 
 def asked_at(finding: Finding) -> datetime:
-    """When the replicas were asked for what an event says of them; when it was decided where it does not say."""
+    """Return when the replicas were asked for an event; when it was decided if that is unknown."""
     asked: int = evidence_of(finding).get("asked_at_ms") or 0
     return from_milliseconds(asked) if asked > 0 else finding.decided_at
 
 
 def asked_ms(finding: Finding) -> int:
-    """When the replicas were asked for a verdict that nothing stands of, milliseconds since 1970 UTC.
+    """Return when the replicas were asked for a verdict that ended something, milliseconds since 1970 UTC.
 
-    Of one that stands, or became part of an incident without a probe, when it was decided.
+    If the finding is not over, or is part of an incident without a probe, return when it was decided.
     """
     decided = int(finding.decided_at.timestamp() * 1000)
     if finding.stands:
@@ -393,7 +396,7 @@ def asked_ms(finding: Finding) -> int:
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:
-    """The ids of the findings because of which a suspect was dismissed; none where it was for its own sake."""
+    """Return the ids of the findings because of which a suspect was dismissed; else none."""
     if finding.status is not FindingStatus.DISMISSED:
         return ()
     found = evidence_of(finding).get("leans_on")
@@ -402,9 +405,9 @@ def leans_on(finding: Finding) -> tuple[str, ...]:
 
 
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
-    """Return what stands: the last event of each id, in order of appearance.
+    """Return the last event of each id, in order of appearance.
 
-    A dismissed suspect counts only where nothing was ever confirmed under its id: a second suspect of a cause that is
+    A dismissed suspect counts only if nothing was ever confirmed under its id. A second suspect of a cause that is
     already a finding is dismissed as reported, and that takes nothing back.
     """
     standing: dict[str, Finding] = {}
@@ -416,5 +419,5 @@ def current(events: Iterable[Finding]) -> dict[str, Finding]:
 
 
 def from_milliseconds(value: int) -> datetime:
-    """A point in time of milliseconds since 1970 UTC."""
+    """Return the point in time for milliseconds since 1970 UTC."""
     return datetime.fromtimestamp(value / 1000, UTC)

@@ -1,4 +1,4 @@
-"""What an explanation goes by: who is right in a finding, who may be copied, and whom consumers read from."""
+"""What an explanation is based on: who is right, who may be copied, and whom consumers read from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 class Leads(Enum):
-    """Where the leader stands, of a finding that accuses somebody."""
+    """Where the leader is, for a finding that accuses somebody."""
 
     ACCUSED = auto()
     """It is the accused."""
@@ -27,21 +27,22 @@ class Leads(Enum):
     RIGHT = auto()
     """It is proven right."""
     UNPROVEN = auto()
-    """Nothing is proven of it."""
+    """Nothing is proven about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """All that an explanation goes by.
+    """All that an explanation is based on.
 
     Attributes:
-        leads: where the leader stands.
+        shown: the evidence of the finding.
+        leads: where the leader is.
         right: the replicas that the finding proves right.
-        sources: those of them of which no other finding of the partition leaves open whether the accused is right
-            where they are wrong.
-        beside: the other findings that do.
-        candidates: where none is proven right of a transaction that the accused holds open: those that have ended it,
-            each of which may be copied where it is found right.
+        sources: those of them that may be copied. No other finding of the partition leaves open whether the accused is
+            right where they are wrong.
+        ``beside``: the other findings that do.
+        candidates: for a transaction that the accused holds open, where none is proven right: the replicas that have
+            ended it. Each may be copied if it is found right.
         is_leader_accused: another finding of the partition accuses the leader, or leaves open whom it accuses.
         shell: how commands name the cluster and the job.
     """
@@ -62,9 +63,10 @@ class Grounds:
 
     @property
     def if_right(self) -> Repair | None:
-        """How the accused gets a new copy where the broker that is to lead is found right; None where none may be.
+        """How the accused gets a new copy if the broker that is to lead is found right.
 
-        The leader, if it is one of those: then nobody has to be elected.
+        None where no replica may be copied. The leader is preferred if it is one of those: then nobody has to be
+        elected.
         """
         if not self.candidates:
             return None
@@ -73,25 +75,25 @@ class Grounds:
 
     @property
     def finding(self) -> Finding:
-        """The finding itself."""
+        """The finding that is explained."""
         return self.shown.finding
 
     @property
     def is_leader_undisputed(self) -> bool:
-        """Whether all that differ from the accused show what the leader shows, and no other finding accuses it."""
+        """Whether every replica on the other side shows what the leader shows, and no other finding accuses it."""
         against = self.shown.against
         return len(against) == 1 and self.shown.leader in against[0] and not self.is_leader_accused
 
     @property
     def consumers(self) -> str:
-        """What consumers meet, as a verb with its object."""
+        """What consumers see, as a verb with its object."""
         return KINDS[self.finding.kind].consumers
 
     @property
     def is_of_the_index(self) -> bool:
-        """Whether it is the index of aborted transactions alone that is wrong: the log holds what it is rebuilt from.
+        """Whether only the index of aborted transactions is wrong, and the log holds what it is rebuilt from.
 
-        Of an incident it is not known of each transaction that it counts.
+        For an incident this is not known of each transaction that it counts.
         """
         finding = self.finding
         if finding.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
@@ -100,7 +102,7 @@ class Grounds:
 
     @property
     def silent(self) -> frozenset[int]:
-        """Of a finding that all share: those that did not answer, or show nothing of it."""
+        """For a finding that has spread: the replicas that did not answer, or show nothing about it."""
         sharing = self.shown.answered
         if self.finding.kind in OUTCOME_KINDS:
             sharing = frozenset(broker for broker in sharing if outcomes_of(self.shown, broker))
@@ -110,9 +112,9 @@ class Grounds:
 
 
 def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Grounds:
-    """The grounds for one finding, by its last event and those of others.
+    """Return the grounds for one finding, by its last event and those of others.
 
-    A new copy makes the accused what its source is: so the source must not be wrong where the accused is right.
+    A new copy makes the accused like its source. So the source must not be wrong where the accused is right.
     """
     shown = Shown.of(finding)
     right = cleared(shown)
@@ -134,7 +136,7 @@ def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Gro
 
 
 def _may_be_right(shown: Shown) -> frozenset[int]:
-    """Those that have ended a transaction which the accused holds open: whether as it did is not proven."""
+    """Return who has ended a transaction that the accused holds open; it is not proven that they ended it rightly."""
     finding = shown.finding
     if finding.kind not in OPEN_KINDS or finding.broker == NOBODY or finding.is_incident or has_spread(finding):
         return frozenset()
@@ -142,7 +144,10 @@ def _may_be_right(shown: Shown) -> frozenset[int]:
 
 
 def _leads(shown: Shown, right: Collection[int]) -> Leads:
-    """An incident's evidence does not name the leader: whether consumers meet it says enough."""
+    """Return where the leader is.
+
+    An incident's evidence does not name the leader; whether consumers see the divergence says enough.
+    """
     finding = shown.finding
     if shown.leader in (finding.broker, NOBODY) and finding.exposed:
         return Leads.ACCUSED
@@ -154,12 +159,12 @@ def _leads(shown: Shown, right: Collection[int]) -> Leads:
 
 
 def in_words(brokers: Collection[int]) -> str:
-    """``broker 1``, or ``brokers 1, 2 and 3``."""
+    """Return brokers in words: ``broker 1``, or ``brokers 1, 2 and 3``."""
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {_listed(brokers, 'and')}"
 
 
 def one_of(brokers: Collection[int]) -> str:
-    """``broker 1``, or ``broker 1, 2 or 3``."""
+    """Return brokers as a choice: ``broker 1``, or ``broker 1, 2 or 3``."""
     return f"broker {_listed(brokers, 'or')}"
 
 
@@ -169,7 +174,7 @@ def _listed(brokers: Collection[int], last: str) -> str:
 
 
 def are(brokers: Collection[int], one: str, many: str) -> str:
-    """Brokers at the beginning of a sentence, with their verb."""
+    """Return brokers for the beginning of a sentence, with their verb."""
     return f"{in_words(brokers).capitalize()} {one if len(brokers) == 1 else many}"
 
 

@@ -1,4 +1,4 @@
-"""Hanging transactions: open on a leader, and no coordinator will ever end them (find-hanging of KIP-664)."""
+"""Hanging transactions: open on a leader, while no coordinator will ever end them (find-hanging of KIP-664)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from parallax.shell import Shell
 
 
 class Standing(StrEnum):
-    """What becomes of an open transaction, by what its coordinator says."""
+    """What will become of an open transaction, by its coordinator's answer."""
 
     GOES_ON = "goes on"
     """Its coordinator will end it."""
     HANGS = "hangs"
     """No coordinator will end it."""
     HIDDEN = "hidden"
-    """No coordinator lists it, and DESCRIBE on transactional ids is not granted in general: one may know it."""
+    """No coordinator lists it. One may still know it, since DESCRIBE on transactional ids is not granted in general."""
     UNKNOWN = "unknown"
     """A coordinator, or the leader, did not answer."""
 
@@ -39,13 +39,13 @@ class Open:
 
     @property
     def identity(self) -> tuple[TopicPartition, int, int]:
-        """What makes it the same one at a later look."""
+        """What identifies it at a later look."""
         return self.place, self.producer_id, self.start_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of an open transaction, and why, as one phrase.
+    """What will become of an open transaction, and why.
 
     Attributes:
         standing: what becomes of it.
@@ -63,7 +63,7 @@ class Told:
     """What all coordinators together said.
 
     Attributes:
-        transactions: of the producers asked about; where one is there twice, the later one has its partitions.
+        transactions: of the producers asked about; where one is listed twice, the later entry has its partitions.
         unanswered: by broker that said nothing, why; by -1, why nobody could be asked.
     """
 
@@ -72,12 +72,12 @@ class Told:
 
     @property
     def silent(self) -> str:
-        """Why some said nothing; empty where all answered."""
+        """Why some coordinators said nothing; empty where all answered."""
         return "; ".join(self.unanswered.values())
 
 
 def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
-    """The open transactions among what `ReplicaClient.describe_producers` gave for a partition; none for an error."""
+    """Return the open transactions in the answer of `ReplicaClient.describe_producers`; none for an error."""
     found: Sequence[ProducerState] = states if isinstance(states, list) else ()
     return [
         Open(
@@ -96,10 +96,8 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
 def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
     """Say what becomes of an open transaction; a pure function.
 
-    Args:
-        one: the transaction.
-        told: what coordinators said after it was seen open.
-        may_describe: whether DESCRIBE on transactional ids is granted in general; None where that is not known.
+    ``one`` is the transaction, and ``told`` is what coordinators said after it was seen open. ``may_describe`` says
+    whether DESCRIBE on transactional ids is granted in general; None where that is not known.
     """
     mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
     if not mine:
@@ -121,7 +119,7 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
 
 
 def held_back(one: Open) -> str:
-    """What an open transaction holds back, as a sentence."""
+    """Say in a sentence what an open transaction holds back."""
     return (
         f"read_committed consumers of {one.place.name} get nothing from offset "
         f"{one.start_offset} on, and compaction cannot pass it."
@@ -129,7 +127,7 @@ def held_back(one: Open) -> str:
 
 
 def described(one: Open) -> str:
-    """The transaction in a phrase: whose, where, and the timestamp of its last batch, which is the producer's word."""
+    """Describe the transaction in a phrase: producer, offset, and the producer's timestamp of its last batch."""
     at = (
         "" if one.last_timestamp_ms <= 0 else f", whose last batch has the timestamp {time_text(one.last_timestamp_ms)}"
     )
@@ -137,7 +135,9 @@ def described(one: Open) -> str:
 
 
 def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str:
-    """What aborts a transaction that the leader holds open, to be pasted; it hides its records from read_committed.
+    """Return the command that aborts a transaction that the leader holds open.
+
+    The abort hides the transaction's records from read_committed consumers.
 
     Args:
         place: the partition.
@@ -149,7 +149,7 @@ def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str
 
 
 def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
-    """What to do about a transaction that hangs, with the commands: to commit it, or to abort it.
+    """Say how to end a hanging transaction, with the commands to commit it or to abort it.
 
     Args:
         one: the transaction.

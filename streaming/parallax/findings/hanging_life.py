@@ -1,7 +1,7 @@
-"""A transaction that is reported as hanging, and what each thing seen of it makes of it. Pure: no clock, no broker.
+"""A transaction that is reported as hanging, and how it changes with each observation. Pure: no clock, no broker.
 
-It is over only where a replica has shown a last stable offset beyond it, where its topic is gone, or where the leader
-holds another transaction open in its place. Whatever else is said, or not said, it stands, as it was last seen.
+It is over only in three cases: a replica has shown a last stable offset beyond it, its topic is gone, or the leader
+holds another transaction open in its place. Otherwise it stays reported as it was last seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from parallax.moments import time_text
 from parallax.runbook import HANGING, RUNBOOK, section
 
 UNSEEN_S = 900.0
-"""How long ago it was last seen before that is said: an idle replica reports at least every five minutes."""
+"""A transaction that was last seen so long ago is reported so: an idle replica reports at least every five minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Hanging:
 
     Attributes:
         one: the transaction, as the leader holds it.
-        at: the last stable offset that it holds.
+        at: the last stable offset that it holds back.
         why: one phrase.
         hangs: whether no coordinator will end it; else one lists it.
-        stands_since: since when that offset has been seen to stand still, seconds since 1970 UTC, by our clock.
+        stands_since: since when that offset has been seen not to move, seconds since 1970 UTC, by our clock.
         started: when it began by its coordinator's clock, seconds since 1970 UTC; None where no coordinator says.
-        seen_at: when a replica last showed that it stands, seconds since 1970 UTC.
+        seen_at: when a replica last showed that it is open, seconds since 1970 UTC.
         topic_id: of the topic; empty where it is not known.
     """
 
@@ -43,22 +43,22 @@ class Hanging:
 
     @property
     def since(self) -> float:
-        """Since when it is known to be open, seconds since 1970 UTC; by brokers and us, never by a producer."""
+        """Since when it is known to be open, seconds since 1970 UTC; never by a producer's clock."""
         return self.stands_since if self.started is None else min(self.started, self.stands_since)
 
     @property
     def last_seen(self) -> float:
-        """When it was last known to stand, seconds since 1970 UTC."""
+        """When it was last known to be open, seconds since 1970 UTC."""
         return max(self.seen_at, self.stands_since)
 
     def is_unseen(self, now: float) -> bool:
-        """Whether nobody has seen it for so long that nobody knows whether it stands."""
+        """Whether nobody has seen it for so long that it may be over."""
         return now - self.last_seen > UNSEEN_S
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the foremost replica that answers has shown.
+    """What the replica that has come furthest, of those that answer, has shown.
 
     Attributes:
         stable: its last stable offset.
@@ -83,14 +83,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The topic is gone, and how, as one phrase."""
+    """The topic is gone; ``how`` says in a phrase how that is known."""
 
     how: str
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """It is over, and why, as one phrase."""
+    """The hanging transaction is over; ``why`` says it in a phrase."""
 
     why: str
 
@@ -101,10 +101,10 @@ REPLACED = Over("its leader holds another transaction open in its place")
 
 
 def after(hanging: Hanging, event: Event) -> Hanging | Over:
-    """What becomes of a hanging transaction by what is seen.
+    """Return what an observation makes of a hanging transaction.
 
-    A log that begins beyond it (retention, DeleteRecords) takes the last stable offset along, and ends no transaction,
-    though nothing be left in it.
+    A log that begins beyond it (retention, DeleteRecords) moves the last stable offset, but ends no transaction, even
+    if it holds nothing of it.
     """
     match event:
         case Gone(how):
@@ -126,12 +126,12 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
 
 
 def headline(hanging: Hanging) -> str:
-    """What it is, in a few words."""
+    """Say in a few words whether the transaction hangs, or is only open for too long."""
     return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
 
 
 def words(hanging: Hanging, kafka: Mapping[str, str], runbook: str = RUNBOOK) -> str:
-    """What it is, since when, what it means for consumers, and what to do.
+    """Say what it is, since when, what it means for consumers, and what to do.
 
     Args:
         hanging: what is reported.

@@ -1,4 +1,4 @@
-"""Which transactions were reported as hanging, on record beside the tables: what a job that starts goes on with."""
+"""The record of hanging transactions, stored with the tables: a job that starts continues from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HANGING = TypeAdapter(tuple[Hanging, ...])
 
 
 def recorded(storage: str) -> tuple[Hanging, ...]:
-    """What is on record; nothing where that cannot be read, which the log says.
+    """Return the transactions on record; none, with a line in the log, if it cannot be read.
 
     Args:
         storage: ``storage.path``.
@@ -36,7 +36,7 @@ def recorded(storage: str) -> tuple[Hanging, ...]:
 
 
 def record(storage: str, hanging: Sequence[Hanging]) -> None:
-    """Put on record what hangs, in place of what hung.
+    """Replace the record with the transactions that hang now.
 
     Raises:
         OSError, deltalake.exceptions.DeltaError: it cannot be written.

@@ -1,7 +1,7 @@
-"""Looks for hanging transactions while the job runs: where the last stable offset of every replica stands still.
+"""Look for hanging transactions while the job runs: where no replica's last stable offset moves.
 
-What is reported is on record (`parallax.findings.hanging_record`), and a job that starts goes on with it: a restart
-ends nothing, and begins nothing anew. What ends it is decided by `parallax.findings.hanging_life`.
+What is reported is on record (`parallax.findings.hanging_record`), and a job that starts continues from it: a restart
+neither ends a report nor starts its time again. `parallax.findings.hanging_life` decides when it is over.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ log = structlog.get_logger(__name__)
 
 _ROUND_S = 10.0
 _AGAIN_S = 60.0
-"""How often a transaction that goes on is asked about again, and the cluster whether the topics of those that are
-reported are there."""
+"""How often an ongoing transaction is asked about again, and whether the topics of reported ones still exist."""
 _SETTING = "transaction.max.timeout.ms"
 _MAX_TIMEOUT_MS = 900_000
-"""Kafka's default of it."""
+"""Kafka's default of ``transaction.max.timeout.ms``."""
 _LATE_S = 300.0
 """How much longer Kafka itself waits before it calls a transaction late (``LATE_TRANSACTION_BUFFER_MS``)."""
 _SETTING_S = 3600.0
-"""How long a broker's setting is taken to stay as it is."""
+"""How long a broker's setting is used before it is asked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,9 @@ class Standstill:
     """The last stable offset of the replicas of a partition that are as far as the leader.
 
     Attributes:
-        offset: where.
-        since: since when all of them stand still there, below the high watermark; seconds since 1970 UTC, by the first
-            look at it. None where one does not.
+        offset: the last stable offset.
+        since: since when it has not moved on any of them, below the high watermark; seconds since 1970 UTC, by the
+            first look at it. None where one moves.
         seen_at: when one of them last said so, seconds since 1970 UTC.
         log_start: where their logs begin.
     """
@@ -60,12 +59,12 @@ class Standstill:
 
     @property
     def shown(self) -> Shown:
-        """The same as what a transaction is judged by."""
+        """The same in the form by which a transaction is judged."""
         return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 
 def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
-    """Whether a transaction is open for longer than any coordinator lets one be, with what Kafka adds to that.
+    """Whether a transaction has been open for longer than any coordinator allows, with what Kafka adds to that.
 
     Args:
         stands_s: for how long it has been seen open, seconds.
@@ -75,13 +74,13 @@ def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
 
 
 class HangingWatch:
-    """Rounds of looks; not thread-safe.
+    """Looks for hanging transactions in rounds; not thread-safe.
 
     Args:
         client: asks the brokers.
-        after_s: for how long a last stable offset stands still before anybody is asked.
+        after_s: for how long a last stable offset must not move before anybody is asked.
         timeout_ms: deadline of each request.
-        known: what the job before has reported.
+        known: what the previous job has reported.
         clock: seconds since 1970 UTC, for tests.
     """
 
@@ -107,24 +106,21 @@ class HangingWatch:
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
 
     def now(self) -> float:
-        """Seconds since 1970 UTC, by its clock."""
+        """Return the time in seconds since 1970 UTC, by its clock."""
         return self._clock()
 
     @property
     def reported(self) -> tuple[Hanging, ...]:
-        """What hangs, in the order of its partitions."""
+        """The transactions that hang, in the order of their partitions."""
         return tuple(self._reported[place] for place in sorted(self._reported))
 
     @property
     def ended(self) -> tuple[tuple[Hanging, Over], ...]:
-        """What the last round has found to be over, and why."""
+        """The transactions that the last round found to be over, and why."""
         return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
-        """Look once.
-
-        Args:
-            stands: the last stable offset of each partition that is known.
+        """Look once at ``stands``, the last stable offset of each partition that is known.
 
         Returns:
             What hangs, in the order of its partitions. What could not be asked about stays as it was.
@@ -146,7 +142,7 @@ class HangingWatch:
         return self.reported
 
     def _take_in(self, stands: Mapping[TopicPartition, Standstill], now: float) -> None:
-        """Take in what replicas have shown of what is reported, and what the cluster says of its topics."""
+        """Take in what replicas have shown of reported transactions, and what the cluster says of their topics."""
         shown = {place: stands[place].shown for place in self._reported if place in stands}
         passed = {p for p, seen in shown.items() if isinstance(after(self._reported[p], seen), Over)}
         is_due = abs(now - self._looked_at) >= _AGAIN_S
@@ -155,7 +151,7 @@ class HangingWatch:
         if is_due:
             self._looked_at, self._gone_once = now, set(gone)
         for place in list(self._reported):
-            # A broker that has just started may not know a topic yet: where nothing else says so, it is asked twice.
+            # A broker that has just started may not know a topic yet: without other evidence it is asked twice.
             if place in gone and (place in passed or (is_due and place in twice)):
                 self._event(place, Gone(gone[place]))
             elif place in shown:
@@ -171,7 +167,7 @@ class HangingWatch:
             self._ended.append((hanging, now))
 
     def _gone(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """Of places at which something is reported those whose topics are gone by what a broker says, and how."""
+        """Return which of these places have no topic any more by a broker's answer, and how it went."""
         found: dict[TopicPartition, str] = {}
         with suppress(ReplicaError):
             topics = self._topics(places)
@@ -187,12 +183,12 @@ class HangingWatch:
         return self._client.metadata(names, timeout_ms=self._timeout_ms) if names else {}
 
     def _since(self, place: TopicPartition, stands: Standstill) -> float | None:
-        """Since when it has stood still, also before this job began."""
+        """Return since when it has not moved, also before this job began."""
         known = self._reported.get(place)
         return stands.since if known is None or stands.since is None else min(stands.since, known.stands_since)
 
     def _asked(self, due: Sequence[TopicPartition], long: Mapping[TopicPartition, Standstill]) -> dict[Open, Verdict]:
-        """Those that hold the last stable offsets, and what becomes of them."""
+        """Return the transactions that hold the last stable offsets back, and what becomes of them."""
         found: list[Open] = []
         for leader, places in self._leaders(due).items():
             try:
@@ -202,7 +198,7 @@ class HangingWatch:
             for place in places:
                 at = long[place].offset
                 mine = [one for one in opened(place, leader, answers.get(place)) if one.start_offset <= at]
-                # The one that is reported before all others: it stands for as long as the leader holds it.
+                # The reported transaction comes before all others: it stays as long as the leader holds it open.
                 known = self._reported.get(place)
                 mine.sort(key=lambda one: (known is None or one.identity != known.one.identity, one.start_offset))
                 found += mine[:1]
@@ -223,7 +219,7 @@ class HangingWatch:
         is_certain = hangs and one.identity in self._hung_before
         self._hung_before = {known for known in self._hung_before if known[0] != one.place}
         if hangs:
-            # A coordinator may be moving, or just be ending it: it hangs where two rounds say so.
+            # A coordinator may be moving, or be about to end it: it hangs if two rounds say so.
             self._hung_before.add(one.identity)
         if hangs and not is_certain:
             self._asked_at = {key: at for key, at in self._asked_at.items() if key[0] != one.place}
@@ -259,15 +255,15 @@ class HangingWatch:
 
 
 class HangingThread:
-    """Looks in a thread of its own until it is stopped; a failure is logged, and tried again.
+    """Looks in a thread of its own until it is stopped; after a failure it logs and tries again.
 
     Args:
         watch: looks.
-        stands: gives the last stable offset of each partition.
-        on_round: called with what hangs when it starts, and after each round.
-        on_change: called with what hangs after each round in which that has changed; puts it on record.
-        kafka: the settings' section of that name, for what is logged.
-        runbook: where that says the runbook is.
+        ``stands``: gives the last stable offset of each partition.
+        on_round: called with what hangs at the start, and after each round.
+        on_change: called with what hangs after each round that changed it; puts it on record.
+        kafka: the settings' section of that name, for log lines.
+        runbook: where log lines say the runbook is.
     """
 
     def __init__(
@@ -297,7 +293,7 @@ class HangingThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the thread."""
         self._stop.set()
         self._thread.join(10)
 

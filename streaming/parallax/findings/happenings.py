@@ -1,4 +1,4 @@
-"""What happens in the life of suspects and findings, and what is to be done: what `lifecycle` takes and gives."""
+"""The events that `lifecycle` takes in, and the actions that it returns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Moment(NamedTuple):
     at: datetime
 
 
-# What happened.
+# Events.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """Suspects that are in their table. One that is known already is left alone."""
+    """Suspects that are in their table; known ones are ignored."""
 
     claims: Sequence[Claim]
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Probes that came back: the answers in the order of the probe's claims, or None where the probe itself failed."""
+    """Probes that came back, each with answers in the order of its claims; None if it failed."""
 
     results: Sequence[tuple[Probe, Sequence[Answers] | None]]
 
@@ -66,7 +66,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Events that others have appended to the table: acknowledgements, and what seemed not to have been written."""
+    """Events that others have appended to the table: acknowledgements, and events that seemed not to be written."""
 
     events: Sequence[Finding]
 
@@ -79,7 +79,7 @@ class Tick:
 Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
 
 
-# What is to be done.
+# Actions.
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,9 @@ class Probe:
     """Ask about claims that accuse one replica of one partition.
 
     Attributes:
-        tasks: by what the answers find their claims again; none where the claims are a page of many.
-        page: what they are a page of.
+        claims: what to ask about.
+        tasks: numbers by which the answers find their claims again; none where the claims are a page of many.
+        page: the page of many; None for single claims.
     """
 
     claims: tuple[Claim, ...]
@@ -105,7 +106,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The judging of a claim raised: say so. The claim is put off; no other is held up by it."""
+    """The judging of a claim raised an error: report it. The claim is put off, and holds up no other."""
 
     claim: Claim
     error: Exception
@@ -116,11 +117,11 @@ Action = Probe | Append | Broken
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain:
-    """The last time that the replicas were asked about a finding that stands, where nothing of it has changed.
+    """The last time that the replicas were asked about an unchanged finding that is not over.
 
     Attributes:
         at: when they were asked.
-        unknown: why the answers left it open whether it stands; empty where it stands.
+        unknown: why the answers left it open whether the finding is still true; empty where it is.
     """
 
     at: datetime
@@ -128,7 +129,7 @@ class AskedAgain:
 
     @property
     def in_words(self) -> str:
-        """When, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
+        """Say when, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
         answer = f"nobody can tell whether it stands ({self.unknown})" if self.unknown else "it stands"
         return f"asked again {self.at:%Y-%m-%d %H:%M:%SZ}: {answer}"
 
@@ -138,23 +139,23 @@ class FindingsStatus:
     """The state of the findings as committed, for metrics.
 
     Attributes:
-        open: findings that stand confirmed and that nobody has acknowledged.
-        acknowledged: findings that stand and are acknowledged.
+        open: findings that are not over and that nobody has acknowledged.
+        acknowledged: findings that are not over and are acknowledged.
         ended: the events by which findings ended, of the last ones that did.
         confirmed_total: how often a finding was confirmed, by `Label`; counted over the whole table.
         pending: suspects that wait for a verdict, by partition.
         undecided: why each suspect that is probed by itself is still pending, by its id; empty text before the first
             probe.
-        judging_errors_total: how often the judging of a claim raised.
+        judging_errors_total: how often the judging of a claim raised an error.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
         probe_bytes: bytes of records that probes have read, by broker id, since the process started.
-        second_opinions: claims on which the judge in shadow gave an answer, by how it stands to the one of the probe
+        second_opinions: claims on which the second opinion gave an answer, by how that agrees with the probe's
             (`parallax.findings.second_opinion.Agreement`), since the process started.
         last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
-        asked_again: when each finding that stands was asked about again since the start, and what came of it, by its
-            id; incidents, which are asked about by parts, are not among them.
+        asked_again: by id: when each finding that is not over was asked about again since the start, and what came of
+            it. Incidents are left out, because they are asked about in parts.
         error: why findings cannot be written or read at present; None where they can.
-        skipped: rows of both tables that are left out, since a newer version wrote them.
+        skipped: rows of both tables that are left out because a newer version wrote them.
     """
 
     open: tuple[Finding, ...] = ()
@@ -177,5 +178,5 @@ class FindingsStatus:
 
     @property
     def standing(self) -> tuple[Finding, ...]:
-        """Those that stand, acknowledged or not."""
+        """The findings that are not over, acknowledged or not."""
         return (*self.open, *self.acknowledged)

@@ -1,7 +1,7 @@
 """Members of a group that are asked about in rounds, page by page: suspected ones, and proven ones.
 
-A page is what one probe asks about. Each row knows the last round in which it was asked about, so a round goes on to
-its end whatever comes in meanwhile, and what comes in is asked about in the round that is under way.
+A page is what one probe asks about. Each row knows the last round in which it was asked about. So a round goes on to
+its end whatever is added meanwhile, and new members are asked about in the current round.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, hash_halves
 
 PAGE = 4096
-"""Members that one probe asks about at most."""
+"""At most so many members are asked about by one probe."""
 SAMPLE = 256
 """Members of an incident that are looked at again at each interval, in turn."""
 _DEAR_PAGE = 256
-"""How many a page holds at most where their records are of transactions: each costs requests of its own."""
+"""At most so many transactions are on a page with their records: each costs requests of its own."""
 _WAIT_MAX_S = 60.0
 _MANY = 255
-"""How far it is counted how often a member was found gone."""
+"""Up to this it is counted how often a member was found gone."""
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
 _LOOKED_AT = (*OPEN, State.OVER, State.IN_PART, State.UNREAD)
 _NOT_SEEN = (State.SPREAD, State.UNSETTLED)
-"""The states in which nothing is to be seen any more of what was proven."""
+"""The states in which nothing shows any more what was proven."""
 NOT_PROBED = "it has not been probed yet"
 
 
@@ -49,14 +49,14 @@ class Page:
     """Members that are asked about together.
 
     Attributes:
-        number: no other page of the process has it.
-        group: of the incident that they are counted in, or of the suspects.
-        is_proven: they were proven before, and are looked at again.
-        claims: what to ask about; of what was proven, as a finding claims it.
+        number: unique among the pages of the process.
+        group: of the incident that counts them, or of the suspects.
+        is_proven: they were proven before, and are checked again.
+        claims: what to ask about; for proven members, as a finding claims it.
         originals: the same as they were suspected.
-        lone: of each, how many probes have found it to hang on a lone witness.
-        gone: of each, how many probes in a row have found it gone.
-        is_sample: they stand for all that were proven.
+        lone: for each, how many probes found it to rest on a lone witness.
+        gone: for each, how many probes in a row found it gone.
+        is_sample: they are a sample of all that were proven.
     """
 
     number: int
@@ -74,15 +74,16 @@ class Outcome:
     """The result of a probe for one member.
 
     Attributes:
-        state: OVER where it was cleared; EXPLAINED where a finding says it, and it is asked about again once that ends.
+        state: OVER where it was cleared; EXPLAINED where a finding explains it. Then it is asked about again once that
+            finding ends.
         group: where it is counted, if it is proven.
         proof: what proves it; None where it is not proven.
-        may_be: of one that is undecided, what it is if an incident counted it before a restart; else None.
+        may_be: for an undecided one: what it is if an incident counted it before a restart; else None.
         resolution: why it is over.
         reason: why it is undecided.
-        gone: as of the page, counted on.
-        lone: as of the page, counted on.
-        left: where it is over, the suspects on what other replicas show of it.
+        gone: the page's count, continued.
+        lone: the page's count, continued.
+        left: where it is over, the suspects about what other replicas show of it.
         rest: how many other records of its transaction were asked about.
         left_out: how many more there are.
     """
@@ -101,12 +102,12 @@ class Outcome:
 
 
 class Left(NamedTuple):
-    """What an incident counts no more, after a look at some of its members.
+    """What an incident no longer counts after a look at some of its members.
 
     Attributes:
         explained: a finding on a transaction accounts for them.
-        over: they are not wrong any more, as findings.
-        on_others: suspects on what other replicas show of those.
+        over: they are not wrong any more, in the form of findings.
+        on_others: suspects about what other replicas show of those.
     """
 
     explained: list[Claim]
@@ -119,10 +120,12 @@ class Held:
     """Members of one group.
 
     Attributes:
-        round: a row whose own is lower has not been asked about in it.
+        group: what they have in common.
+        members: their rows.
+        round: a row with a lower round has not been asked about in this one.
         due: when the next round, or sample, may begin, by the monotonic clock.
         busy: a page of it is being asked about.
-        most: how many of transactions a page holds at most: the other records of all of them fit into one probe.
+        most: how many transactions a page may hold, so that all their other records fit into one probe.
     """
 
     group: Group
@@ -133,15 +136,15 @@ class Held:
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
-        """The rows in some states that this round has not come to."""
+        """Return the rows in some states that this round has not reached."""
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
-        """The rows of a page's members; -1 for one that is not in here any more."""
+        """Return the rows of a page's members; -1 for one that is no longer here."""
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """The first of some rows that can be asked about together: with one replica to be asked last."""
+        """Return the first of some rows that can be asked about together: the same replica is asked last."""
         if not len(at):
             return at
         classes = self.classes(at)
@@ -149,12 +152,12 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """A number for each of some rows, alike for those that can be asked about together."""
+        """Return a number for each of some rows; rows that can be asked about together have the same."""
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
-        """The members in some states that explain a claim on a value, as far as the claims themselves say."""
+        """Return the members in some states that explain a claim on a value, judged by the claims alone."""
         if self.group.kind not in TRANSACTION_KINDS or self.group.place != claim.place:
             return []
         rows = self.members.rows
@@ -169,11 +172,11 @@ class Held:
         return [one for one in made if explains(one, claim, by_value=True)]
 
     def _fit(self, page: Page, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
-        """Have pages hold so many that a probe asks about all records, and ask again about those of which it did not.
+        """Adjust the page size so that a probe asks about all records, and ask again about members that got less.
 
         Args:
             page: what was asked about.
-            at: the rows of its members; -1 for one that is not in here any more.
+            at: the rows of its members; -1 for one that is no longer here.
             outcomes: of each.
         """
         records = max((1 + outcome.rest + outcome.left_out for outcome in outcomes), default=1)
@@ -183,7 +186,7 @@ class Held:
             self.members.rows["round"][again] = self.round - 1
 
     def claim(self, at: int) -> Claim:
-        """The claim of a row."""
+        """Return the claim of a row."""
         return self.members.claim(at)
 
     def _page(self, number: int, at: Array, claims: Sequence[Claim], originals: Sequence[Claim]) -> Page:
@@ -195,7 +198,7 @@ class Held:
         return Page(number, self.group, is_proven, tuple(claims), tuple(originals), lone, gone)
 
     def _note_gone(self, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
-        """Keep how often each member of a page has been found gone: one that was not asked about has not been."""
+        """Remember how often each member of a page was found gone; one that was not asked about was not."""
         for row, outcome in zip(at, outcomes, strict=True):
             if row >= 0:
                 self.members.rows["gone"][row] = min(outcome.gone, _MANY)
@@ -214,17 +217,17 @@ class Waiting(Held):
     reason: str = NOT_PROBED
 
     def when(self, now: float) -> float:
-        """When the next page is due; infinite where none is."""
+        """Return when the next page is due; infinite where none is."""
         if len(self.behind(WAITING)):
             return now
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
     def raised_by(self, at_ms: int) -> int:
-        """How many of them that have no verdict were raised by some time, milliseconds since 1970 UTC."""
+        """Return how many without a verdict were raised by a time, in milliseconds since 1970 UTC."""
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
     def accusing(self, claim: Claim) -> list[Claim]:
-        """Those of them without a verdict that accuse somebody about the key of a claim that accuses nobody."""
+        """Return those without a verdict that accuse somebody about the key of a claim that accuses nobody."""
         group = self.group
         accuses = group.broker != NOBODY and not group.is_of_transactions
         if not accuses or group.place != claim.place or claim.broker != NOBODY or claim.key is None:
@@ -232,7 +235,7 @@ class Waiting(Held):
         return [self.claim(at) for at in self.members.of_key(claim.key, *WAITING).tolist()]
 
     def next_page(self, number: int, now: float, _: Callable[[Finding], float]) -> Page | None:
-        """The next page, if one is due: a new round begins when its time has come."""
+        """Return the next page, if one is due; a new round begins when its time has come."""
         at = self.behind(WAITING)
         if not len(at) and now >= self.due and self.members.are(State.UNDECIDED).any():
             self.round += 1
@@ -244,13 +247,13 @@ class Waiting(Held):
         return self._page(number, at, claims, claims)
 
     def failed(self, page: Page, reason: str) -> None:
-        """The probe of a page failed."""
+        """Take in that the probe of a page failed."""
         at = self.located(page)
         self.members.rows["state"][at[at >= 0]] = State.UNDECIDED
         self.reason = reason
 
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
-        """Take in what became of a page; what is proven or cleared leaves."""
+        """Take in the outcomes of a page; what is proven or cleared leaves."""
         rows, at = self.members.rows, self.located(page).tolist()
         self._note_gone(at, outcomes)
         for i, outcome in zip(at, outcomes, strict=True):
@@ -261,13 +264,13 @@ class Waiting(Held):
         self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
-        """After the last page of a round: say when the next one may begin."""
+        """Say, after the last page of a round, when the next one may begin."""
         if not len(self.behind(WAITING)):
             self.attempts = self.attempts + 1 if self.members.are(State.UNDECIDED).any() else 0
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self, over: Sequence[Claim] | None = None) -> None:
-        """Suspect again what findings explained: those that are over, or if not given any."""
+        """Suspect again what the claims in ``over`` may have explained; everything if it is None."""
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
             freed &= np.logical_or.reduce([_may_be_explained(rows, one) for one in over])
@@ -281,17 +284,17 @@ class Proven(Held):
 
     Attributes:
         event: the last event of the incident; None as long as there is none.
-        writing: an event of it is being written.
-        retry_at: an event that could not be written is not made again before.
+        writing: whether an event of it is being written.
+        retry_at: an event that could not be written is not made again before this time.
         reported_at: when the last event was written, by the monotonic clock.
         proofs: of single members; the last one says who leads.
         ended: how many of them are not wrong any more, by `Resolution`.
-        sampled: how many of those that can be asked about together have been sampled, by what they have in common.
-        beside: the brokers that have shown the same of any of them.
-        restored_ms: when the event was decided that it was restored from after a restart, milliseconds since 1970 UTC.
-        is_restored: it was, and has not been asked about as a whole since.
-        unnamed: how many that event counts of which it is not known yet which they are.
-        undecided: of how many it said that nobody had decided them.
+        sampled: how many have been sampled, by what those that can be asked about together have in common.
+        ``beside``: the brokers that have shown the same of any of them.
+        restored_ms: when the event was decided from which it was restored after a restart, milliseconds since 1970 UTC.
+        is_restored: whether it was restored, and has not been asked about as a whole since.
+        unnamed: how many members that event counts that are not known by name yet.
+        undecided: how many undecided suspects that event counted.
         seen_below: see `parallax.findings.incident.seen_below`, of that event.
     """
 
@@ -312,19 +315,19 @@ class Proven(Held):
 
     @property
     def tally(self) -> Tally:
-        """Return what is proven and wrong still."""
+        """The counts of what is proven and still wrong."""
         if self._tally is None:
             self._tally = counted(self.group, self.members)
         return self._tally
 
     @property
     def stands(self) -> bool:
-        """Whether it is an incident that stands."""
+        """Whether it is an incident that is not over."""
         return self.event is not None and self.event.stands
 
     @property
     def reported(self) -> int:
-        """Return what the last event counts."""
+        """How many the last event counts."""
         return 0 if self.event is None else tally_of(self.event).count
 
     @property
@@ -337,17 +340,17 @@ class Proven(Held):
         return any_exposed(self.group.broker, self.proofs)
 
     def add(self, claims: Sequence[Claim], state: State, *, again: bool = False) -> None:
-        """Take in what is proven by now; ``again``: by a probe of this process."""
+        """Take in proven claims; ``again``: proven by a probe of this process."""
         self.members.add(claims, state, self.round, again=again)
         self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
-        """How many of those that it counts no probe of this process has proven, and why; None where all are.
+        """Return how many of those that it counts are not yet proven by this process, and why; else None.
 
         Empty while they are being asked about.
 
         Args:
-            number: of all that it counts and knows by name.
+            number: how many it counts and knows by name.
         """
         if self.busy or self.is_unread():
             return ""
@@ -367,19 +370,19 @@ class Proven(Held):
         return ", ".join(said)
 
     def end(self) -> None:
-        """None of them is wrong any more."""
+        """Take in that none of them is wrong any more."""
         self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
         self.ended.clear()
         self.unnamed = self.undecided = 0
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """An event has been read from the table that is later than what is known of its members."""
+        """Take in that the table holds a later event: what is known of the members may be outdated."""
         self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
         self._tally = None
 
     def restore(self, named: Sequence[Claim], state: State) -> None:
-        """Take in the members that the last event names: of each it says what it is."""
+        """Take in the members that the incident's last event names, in the state that it gives them."""
         at = [self.members.find(claim.suspect_id) for claim in named]
         known = np.array([row for row in at if row >= 0], np.int64)
         states = self.members.rows["state"]
@@ -389,11 +392,14 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many of them its last event may count or not."""
+        """How many members the last event may or may not count."""
         return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
 
     def unread_about(self, claim: Claim) -> list[Claim]:
-        """Those of them that may account for a claim on a value: transactions, and who is accused about its key."""
+        """Return those that may account for a claim on a value: transactions, and accusations about its key.
+
+        Whether the last event counts them is not known yet.
+        """
         found = self.may_explain(claim, State.UNREAD)
         if self.group.place == claim.place and self.group.broker != NOBODY and claim.key is not None:
             at = self.members.of_key(claim.key, State.UNREAD)
@@ -401,7 +407,7 @@ class Proven(Held):
         return found
 
     def forget(self) -> None:
-        """Look no more at what is over; what counts, or may count again, is none of that."""
+        """Drop what is over; it keeps what counts, or may count again."""
         self.members.drop(np.flatnonzero(self.members.are(State.OVER, State.SHOWN)))
         self._tally = None
         if not self.members.are(*OPEN, State.IN_PART).any():
@@ -412,13 +418,13 @@ class Proven(Held):
         return bool(len(self.behind(_LOOKED_AT)))
 
     def when(self, now: float) -> float:
-        """When the next page is due; infinite where none is."""
+        """Return when the next page is due; infinite where none is."""
         if self.is_unread():
             return now
         return self.due if self.event is not None and self.members.are(*_LOOKED_AT).any() else _NEVER
 
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
-        """The next page, if one is due: of a round over all of them, or else a sample."""
+        """Return the next page, if due: of a round over all of them, or else a sample."""
         at, is_sample = self.alike(self.behind(_LOOKED_AT)), False
         if not len(at) and self.event is not None and now >= self.due and self.members.are(*_LOOKED_AT).any():
             self.due, is_sample = now + interval(self.event), True
@@ -430,9 +436,9 @@ class Proven(Held):
         return replace(self._page(number, at, claims, originals), is_sample=is_sample)
 
     def _sample(self, at: Array) -> Array:
-        """Those of some rows whose turn it is: of the ones that can be asked about together, those asked least often.
+        """Return the rows whose turn it is: of those that can be asked about together, those asked least often.
 
-        Each goes through its own in turn, so that none is passed over for good.
+        They take turns, so that none is passed over for good.
         """
         classes = self.classes(at)
         counts = Counter(classes.tolist())
@@ -446,11 +452,11 @@ class Proven(Held):
         return taken
 
     def claim(self, at: int) -> Claim:
-        """What a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
+        """Return what a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """The same of a claim that is, or may be, one of them."""
+        """Return the same for a claim that is, or may be, one of them."""
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:
@@ -459,7 +465,7 @@ class Proven(Held):
         return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
 
     def leave(self, at: Array) -> None:
-        """Rows go that another finding, or incident, speaks of from now on."""
+        """Drop rows that another finding, or incident, reports from now on."""
         left = int(np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8)).sum())
         if left and self.stands:
             self.ended[str(Resolution.EXPLAINED)] += left
@@ -468,22 +474,22 @@ class Proven(Held):
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether the event that it was restored from may count more than is known by now."""
+        """Whether the event from which it was restored may count more than is known by now."""
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:
-        """The claim of a suspect as of one that the event may count which it was restored from, and does not name."""
+        """Return a suspect's claim as that of an unnamed member of the event from which it was restored."""
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
             claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))
         return self.as_finding(claim, State.WRONG)
 
     def _is_doubtful(self, row: int, outcome: Outcome) -> bool:
-        """Whether a look at a row does not say that it is wrong unless it was by the last event."""
+        """Whether a look at a row says that it is wrong only if the last event counted it."""
         return self.members.rows["state"][row] == State.UNREAD and outcome.state in _NOT_SEEN
 
     def _as_counted(self, outcome: Outcome, waiting: int) -> Outcome:
-        """The outcome of one that is doubtful: as it is if the last event has counted it, over if that has not."""
+        """Return the outcome of a doubtful one: unchanged if the last event counted it, else over."""
         if not self.has_unnamed:
             return Outcome(State.OVER, gone=outcome.gone)
         if self.unnamed < self.unread + waiting:
@@ -491,7 +497,7 @@ class Proven(Held):
         return outcome
 
     def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int) -> Left:
-        """Take in what became of a page; returns what is counted no more.
+        """Take in the outcomes of a page; returns what is no longer counted.
 
         Args:
             page: what was asked about.
@@ -504,7 +510,7 @@ class Proven(Held):
         self._fit(page, located, outcomes)
         self._note_gone(located, outcomes)
         if page.is_sample and any(outcome.gone and outcome.state is State.UNDECIDED for outcome in outcomes):
-            # The same ones have to be found gone once more.
+            # These must be found gone once more.
             asked = np.array([row for row in located if row >= 0][:1], np.int64)
             self.sampled.subtract(dict.fromkeys(self.classes(asked).tolist(), len(page.claims)))
         for i, original, found in self._in_order(located, page.originals, outcomes):
@@ -529,18 +535,21 @@ class Proven(Held):
         self._tally = None
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
-            self.round += 1  # What has become of some of them may have become of all: each is asked about.
+            self.round += 1  # What happened to some may have happened to all: ask about each.
         return left
 
     def _in_order(
         self, located: Sequence[int], originals: Sequence[Claim], outcomes: Sequence[Outcome]
     ) -> list[tuple[int, Claim, Outcome]]:
-        """The members of a page that are in here: how many the last event may count is known once all others are."""
+        """Return a page's members that are here, doubtful ones last.
+
+        How many of those the last event may count is known only after all others.
+        """
         said = [one for one in zip(located, originals, outcomes, strict=True) if one[0] >= 0]
         return sorted(said, key=lambda one: self._is_doubtful(one[0], one[2]))
 
     def _tell(self, before: int, outcome: Outcome) -> None:
-        """Keep count of those that are not wrong any more, or again, and of those that nobody knows."""
+        """Count those that are not wrong any more, or wrong again, and those that nobody knows."""
         was_wrong, is_wrong = before in OPEN, outcome.state in OPEN
         as_ended = str(Resolution.EXPLAINED if before == State.IN_PART else Resolution.HEALED)
         if before == State.UNREAD:
@@ -551,13 +560,13 @@ class Proven(Held):
             self.ended[as_ended] -= 1
 
     def _told_anew(self, at: int, original: Claim, proof: Proof, state: State) -> list[tuple[Claim, State]]:
-        """Have a row say what a probe has found: of a transaction, which record is wrong; else all, as a new claim."""
+        """Have a row say what a probe found: for a transaction, which record is wrong; else all, as a new claim."""
         if self.group.is_of_transactions:
             self.members.tell(at, proof.claim)
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs, with the last one; and who else shows the same."""
+        """Keep a few proofs, the last one included, and who else shows the same."""
         if proofs:
             self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
@@ -565,13 +574,13 @@ class Proven(Held):
 
 
 def _says_something(state: int, outcome: Outcome) -> bool:
-    """Whether a look changes what is known of a row: one that is over is wrong again only where that is seen."""
+    """Whether a look changes what is known of a row; one that is over is wrong again only where that is seen."""
     is_seen = outcome.state not in _NOT_SEEN
     return outcome.state is not State.UNDECIDED and (is_seen or state != State.OVER)
 
 
 def _may_be_explained(rows: Array, one: Claim) -> Array:
-    """Mask of the rows that a claim may explain: all of those that it does explain, and others."""
+    """Return a mask of the rows that a claim may explain: all that it does explain, and others."""
     if one.kind not in TRANSACTION_KINDS:
         return _are_of_key(rows, (one.key_hash_hi, one.key_hash_lo))
     about: Array = (rows["producer_id"] == one.producer_id) & (rows["offset"] >= one.transaction_start_offset)
@@ -586,15 +595,16 @@ def _are_of_key(rows: Array, key: tuple[int, int]) -> Array:
 
 
 def _is_other(claim: Claim, proof: Proof) -> bool:
-    """Whether more has to be remembered of a member than there was: of one of an earlier version there was nothing."""
+    """Whether more must be remembered of a member than before; for one of an earlier version nothing was."""
     before = claim.recorded.differed
     return proof.decision.accused == NOBODY and (before is None or differs_anew(before, proof.answers))
 
 
 def remembering(claim: Claim, proof: Proof) -> Claim:
-    """A claim with what has to be known of the replicas when it is asked about again, as a finding would have it.
+    """Return a claim with what must be known of the replicas when it is asked about again.
 
-    That is who shows what, where nobody is accused; of a transaction, its end marker, and the record that is wrong.
+    It is what a finding would remember. Where nobody is accused, it is who shows what. For a transaction, it is its end
+    marker, and the record that is wrong.
     """
     if claim.kind in TRANSACTION_KINDS:
         shown, recorded = proof.claim, remembered(claim, proof.answers)

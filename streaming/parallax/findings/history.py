@@ -1,7 +1,7 @@
-"""Where the views recorded keys: offsets to ask a replica for again, and the range in which there are no others.
+"""Where the views recorded keys: offsets to read again, and the range without any others.
 
 The recorded table says where to look and where not, never what is there. It is read with delta-rs, which prunes by
-broker and by the files' statistics and does not queue behind the streaming queries' micro-batches.
+broker and file statistics. So it does not wait behind the micro-batches of the streaming queries.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _RESTARTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """The range that a view has read of one replica without a gap, and of one log.
+    """The range of one replica's log that a view has read without a gap, in one and the same log.
 
     Attributes:
         start: the first offset.
-        end: one behind the last.
+        end: the offset after the last one.
     """
 
     start: int
@@ -63,14 +63,14 @@ class KeyHistory:
 
     Attributes:
         logs: what was read of each replica, by broker id.
-        offsets: of the records that read_committed showed, aborted ones too, by (broker, key), newest first.
+        offsets: by (broker, key), newest first: the records that read_committed showed, aborted ones too.
     """
 
     logs: Mapping[int, ReadLog] = field(default_factory=dict)
     offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
 
     def of(self, broker: int, key: Key) -> Known:
-        """Where a key lies in the log of a replica, as far as the view has read it."""
+        """Return where a key is in a replica's log, as far as the view has read it."""
         log = self.logs.get(broker)
         if log is None:
             return Known()
@@ -97,7 +97,7 @@ class RecordedHistory:
     def __call__(self, topic: str, partition: int, keys: Sequence[Key]) -> KeyHistory:
         """Return what was read of each replica, and the offsets at which it showed a record of each key.
 
-        A table that cannot be read yields an empty history: the probe then reads the logs.
+        A table that cannot be read gives an empty history: the probe then reads the logs.
         """
         place = (pc.field("topic") == topic) & (pc.field("partition") == partition)
         rows = place & (pc.field("kind") == int(RowKind.RECORD))
@@ -105,7 +105,7 @@ class RecordedHistory:
         columns: Any = {name: pc.field(name) for name in ("broker", "offset", "timestamp")}
         columns["event"] = pc.field("position", "event")
         try:
-            # One snapshot: what retention drops later is in both, or in neither.
+            # One snapshot for both reads: what retention drops later is in both, or in neither.
             dataset = DeltaTable(self._uri).to_pyarrow_dataset()
             positions = dataset.to_table(columns=columns, filter=place & (pc.field("kind") == int(RowKind.POSITION)))
             found = dataset.to_table(columns=_COLUMNS, filter=rows)
@@ -117,10 +117,10 @@ class RecordedHistory:
         return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """The records of transactions that any replica was recorded to show, of each key the last one.
+        """Return the transactions' records that any replica was recorded to show; of each key the last one.
 
-        A table that is not there knows of none; one that cannot be read yields errors, for then nobody knows. So does
-        one from which retention has dropped what was read of a transaction.
+        If there is no table, there are no records. A table that cannot be read gives errors, because then nobody knows.
+        So does one from which retention has dropped what was read of a transaction.
         """
         of = question.of
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
@@ -134,7 +134,7 @@ class RecordedHistory:
         )
         positions = place & (pc.field("kind") == int(RowKind.POSITION))
         try:
-            # One snapshot: what retention drops later is in both, or in neither.
+            # One snapshot for both reads: what retention drops later is in both, or in neither.
             dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
             rows = rows_within(dataset.to_batches(columns=list(COLUMNS), filter=wanted), of)
             read = dataset.to_table(columns=["broker", "offset"], filter=positions)
@@ -150,9 +150,9 @@ class RecordedHistory:
         return [records_of(one, rows, left) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a reader of the replica noticed since a time that its log fell back, or that there was none.
+        """Whether a reader of the replica noticed, since a time, that its log fell back or was gone.
 
-        Where the table does not say, it is not known to have been: False.
+        False where the table does not say.
         """
         wanted = (
             (pc.field("topic") == question.topic)
@@ -175,7 +175,7 @@ class RecordedHistory:
 
 
 def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
-    """Position rows as `read_logs` takes them."""
+    """Return position rows in the form that `read_logs` takes."""
     rows = positions.sort_by([("timestamp", "ascending"), ("offset", "ascending")])
     return zip(*(rows[name].to_pylist() for name in ("broker", "offset", "event")), strict=True)
 
@@ -183,8 +183,8 @@ def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
 def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
     """Return what a view has read of each replica, by its position rows.
 
-    The first position row that is left says from where on all rows are: retention drops whole dates, with the
-    positions of that time. An event that restarts a reading restarts it here.
+    All rows exist from the first position row that is left: retention drops whole dates, with the positions of that
+    time. An event that restarts a reading restarts the range here.
 
     Args:
         positions: (broker, offset, event), in the order of time.

@@ -1,7 +1,7 @@
-"""The event of an incident: many keys, or transactions, that the same replica shows wrongly in the same way.
+"""The event of an incident: many keys or transactions that one replica shows wrongly in one way.
 
-It is a finding like others, with an id of its own, but for its evidence: how many it counts, of what offsets, some of
-them by name, and what the replicas answered about a few. Its members are derived from the suspects table.
+It is a finding with an id of its own. Its evidence says how many it counts, at what offsets, some of them by name, and
+what the replicas answered about a few. Its members are derived from the suspects table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Proof:
     answers: Answers
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the replicas answered, as in a finding's evidence, with what it is about."""
+        """Return what the replicas answered and what it is about, in the form of a finding's evidence."""
         claim = self.claim
         named = {"offset": claim.offset, "key_hash": claim.key_text, "key": key_as_text(self.answers.key)}
         if claim.rule is Rule.OUTCOME:
@@ -63,17 +63,17 @@ class Tally:
     """The counts of an incident.
 
     Attributes:
-        count: keys, or records without a key, or transactions, that were proven and are wrong still.
+        count: keys, or records without a key, or transactions, that were proven and are still wrong.
         waiting: suspects of its kind that no probe has decided.
         ended: how many are not wrong any more, by `Resolution`.
         lowest: the lowest offset of what is wrong; -1 where nothing is.
         highest: the highest one.
-        status: all of them are shared by all replicas (spread), or not seen to differ any more (unsettled); else
+        status: spread if all of them are shared by all replicas; unsettled if none is seen to differ any more; else
             confirmed.
-        shown: how many were over when they were found: what was recorded proves them.
-        shown_as: a hash of which these are; empty where there are none.
-        in_part: how many findings account for in part: they are not counted as long as those stand.
-        beside: the brokers that have shown the same of any of them, besides the one that is accused.
+        shown: how many were over when they were found: recorded answers prove them.
+        shown_as: a hash that identifies those; empty where there are none.
+        in_part: how many are explained in part by findings: they are not counted until those findings end.
+        ``beside``: the brokers other than the accused that have shown the same of any of them.
     """
 
     count: int = 0
@@ -89,7 +89,7 @@ class Tally:
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
-    """32 hexadecimal digits: the same for the same group of a cluster."""
+    """Return 32 hexadecimal digits: the same for the same group of a cluster."""
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
     return id_of(cluster_id, place.topic, place.partition, group.broker, what)
@@ -105,14 +105,14 @@ def incident_event(
     at: datetime,
     singles: Sequence[Finding] = (),
 ) -> Finding:
-    """Put an event of an incident together.
+    """Build an event of an incident.
 
     Args:
         finding_id: see `incident_id`.
         group: what it is about.
         tally: what it says.
-        members: those that are named as samples are taken from here.
-        proofs: what to show of single members; where there is none, what the last event showed.
+        members: samples are named from here.
+        proofs: what to show of single members; without any, what the last event showed.
         known: its last event, if there is one.
         at: when it was decided.
         singles: single findings that become part of it: it is exposed where any of them is.
@@ -171,13 +171,16 @@ def incident_event(
 
 
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
-    """Whether the one that leads by the last proof shows what is wrong of any key: of another it may be right."""
+    """Whether the leader of the last proof shows any key wrongly.
+
+    Only proofs under that leader count: for a key that was asked about under another, this leader may be right.
+    """
     led = [proof for proof in proofs if proof.answers.leader == proofs[-1].answers.leader]
     return any(is_exposed(accused, proof.decision, proof.answers) for proof in led)
 
 
 def group_of(finding: Finding) -> Group:
-    """The group that a finding is of."""
+    """Return the group of a finding."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
 
 
@@ -198,7 +201,10 @@ def tally_of(event: Finding) -> Tally:
 
 
 def examples(event: Finding) -> list[tuple[int, str | None]]:
-    """Some of the keys that an incident counts: their offsets, each with its key where that was read; else none."""
+    """Return some offsets that an incident counts, each with its key where that was read.
+
+    Empty for a single finding.
+    """
     if not event.is_incident:
         return []
     evidence = evidence_of(event)
@@ -208,7 +214,7 @@ def examples(event: Finding) -> list[tuple[int, str | None]]:
 
 
 def incident_named(event: Finding) -> str:
-    """The id of the incident that a finding has become part of by an event; empty where it has of none."""
+    """Return the id of the incident that a finding has become part of by this event, else empty."""
     if not is_part_of_incident(event):
         return ""
     named = evidence_of(event)["incident"]
@@ -218,7 +224,10 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """The offset below which all was that an incident had been found to differ in by its last event; -1 if unknown."""
+    """Return the offset below which everything lay that an incident's replicas differed in; -1 if unknown.
+
+    It is what its last event knew.
+    """
     replicas = (
         answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
     )
@@ -228,9 +237,10 @@ def seen_below(event: Finding) -> int:
 
 
 def decided(events: Iterable[Finding]) -> dict[str, int]:
-    """When the last verdict of each suspect was asked for (`asked_ms`); those are not asked about at a start.
+    """Return by suspect when its last verdict was asked for (`asked_ms`).
 
-    One that has become part of an incident is none of them: no event says what has become of it, nor what it left.
+    A start does not ask about those. A suspect that became part of an incident is left out: no event says what became
+    of it, or what it left.
     """
     found: dict[str, int] = {}
     for event in events:
@@ -241,7 +251,7 @@ def decided(events: Iterable[Finding]) -> dict[str, int]:
 
 
 def check_evidence(event: Finding) -> None:
-    """Read whatever is ever read of an event's evidence.
+    """Check the form of everything that is ever read of an event's evidence.
 
     Raises:
         ValueError: it is JSON of another form than events have.
@@ -256,7 +266,7 @@ def check_evidence(event: Finding) -> None:
 
 
 def sampled(event: Finding) -> list[Claim]:
-    """The members that the event of an incident names, as claims."""
+    """Return the members that an incident's event names, as claims."""
     found = []
     for sample in evidence_of(event).get("incident", {}).get("samples", []):
         high, low = hash_halves(sample["key_hash"])
@@ -282,7 +292,7 @@ def sampled(event: Finding) -> list[Claim]:
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:
-    """The event by which a single finding becomes part of an incident: it is reported no more by itself."""
+    """Return the event by which a finding becomes part of an incident, which reports it from now on."""
     evidence = evidence_of(finding) | {
         "resolution": str(Resolution.PART),
         "incident": incident_id,
@@ -305,13 +315,13 @@ def is_part_of_incident(event: Finding) -> bool:
 
 
 def _ended(tally: Tally) -> Mapping[str, int]:
-    """How all have ended, with those that were over when they were found."""
+    """Return how all have ended, with those that were over when they were found."""
     compacted = str(Resolution.COMPACTED)
     return {**tally.ended, compacted: tally.ended.get(compacted, 0) + tally.shown} if tally.shown else tally.ended
 
 
 def counted(group: Group, members: Members) -> Tally:
-    """Return what the members of a group that are wrong come to."""
+    """Return the counts of a group's members that are wrong."""
     shown = np.flatnonzero(members.are(State.SHOWN))
     over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))
     if len(shown):
@@ -338,9 +348,9 @@ _NOT_SEEN = {FindingStatus.SPREAD: Resolution.SPREAD, FindingStatus.UNSETTLED: R
 
 
 def _samples(members: Members) -> list[Claim]:
-    """Some of the members that are wrong, from the lowest offset to the highest, evenly; else of those that were.
+    """Return some of the wrong members, spread evenly over the offsets; else some that were wrong.
 
-    Before those that were over when they were found, those that may count again.
+    Members that may count again come before those that were over when they were found.
     """
     wrong: Array = np.flatnonzero(members.are(*OPEN))
     for state in (State.IN_PART, State.SHOWN):

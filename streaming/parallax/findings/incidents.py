@@ -1,15 +1,14 @@
-"""Many suspects of one kind about one replica: held back as columns, asked about in pages, reported as one finding.
+"""Many suspects of one kind about one replica: held as columns, asked about in pages, reported as one finding.
 
-Up to a small number of suspects of a `Group` each is probed and becomes a finding by itself. With more, they are held
-back here: a page of them is asked about in one probe, so that each is proven, or not, by the same questions and the
-same decision as a single one, and what is proven is counted. Where that comes to more than the small number, the
-group is one incident, and single findings of it become part of it; else they are handed back to be probed one by one.
+While a `Group` has few suspects, each is probed and becomes a finding by itself. With more, they are held back here.
+One probe asks about a page of them, so the same questions and the same decision prove each as a single one. What is
+proven is counted. If the count is more than a few, the group is one incident, and single findings of it become part of
+it. Otherwise they are handed back to be probed one by one.
 
-Nothing of a member is written: what no event names is suspected again after a restart. Memory is bounded by the
-columns.
+Nothing of a member is written: what no event names is suspected again after a restart. The columns bound the memory.
 
-Of transactions, those are put together that have ended. A transaction is counted by one incident, or is a finding by
-itself, as what says most of it.
+Only transactions that have ended are put together. A transaction is counted by one incident, or is a finding by itself:
+by whichever says most about it.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 ALONE = 16
 """So many suspects, or findings, of a group are looked at one by one."""
 PAGES = 4
-"""Pages that are being asked about at a time, of all partitions; of those that accuse one broker there is one."""
+"""Pages, of all partitions, that are asked about at the same time; only one of those that accuse one broker."""
 _ABSORBED = 4096
-"""Single findings that become part of an incident with one event of it at most."""
+"""Single findings that at most become part of an incident with one event of it."""
 _FORGET_AFTER = timedelta(hours=24)
-"""For how long the members of an incident that is over are looked at, in case that they are wrong again."""
+"""How long the members of an incident that is over are looked at, in case they become wrong again."""
 _NEVER = float("inf")
 
 
@@ -57,7 +56,7 @@ _UNSETTLED = FindingStatus.UNSETTLED
 def is_held(claim: Claim) -> bool:
     """Whether many claims of its kind are put together.
 
-    Those are the ones on the value of a key, or on a record that is missing; and those on how a transaction has ended.
+    These are claims on the value of a key, on a missing record, and on how a transaction has ended.
     """
     if claim.rule is Rule.LATEST_VALUE:
         return claim.kind in KEY_KINDS
@@ -69,35 +68,35 @@ _ENDED_KINDS = TRANSACTION_KINDS - OPEN_KINDS | {FindingKind.VISIBILITY_MISMATCH
 
 
 def _state_of(event: Finding) -> State:
-    """The state of what the event of an incident names."""
+    """Return the state of the members that an incident's event names."""
     if has_spread(event):
         return State.SPREAD
     return State.UNSETTLED if is_unsettled(event) else State.WRONG
 
 
 def group_of_claim(claim: Claim) -> Group:
-    """Return what a claim is put together with."""
+    """Return the group in which a claim is put together with others."""
     return Group(claim.place, claim.broker, claim.kind, claim.rule)
 
 
 def _divergences(group: Group, singles: Mapping[str, Finding]) -> dict[tuple[int, ...], Finding]:
-    """What single findings of a group are about, each with one of them."""
+    """Return what single findings of a group are about, each with one of them."""
     return {divergence(group, finding): finding for finding in singles.values()}
 
 
 def _tells_of_more(proven: Proven) -> bool:
-    """Whether there are others than the last event tells of that were over when they were found."""
+    """Whether more members were over when they were found than the last event reports."""
     told = "" if proven.event is None else tally_of(proven.event).shown_as
     return bool(proven.tally.shown_as) and proven.tally.shown_as != told
 
 
 def _had_verdicts(proven: Proven) -> bool:
-    """Whether an incident is over that had a verdict on whatever was suspected before."""
+    """Whether an incident is over that had a verdict on everything suspected before."""
     return proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
 
 
 def _says_more(one: Group, other: Group) -> bool:
-    """Whether a transaction in one group is said more of than in the other."""
+    """Whether one group says more about a transaction than the other."""
     return refines(one.kind, other.kind) or (other.broker == NOBODY and one.broker != NOBODY)
 
 
@@ -106,7 +105,10 @@ def _are_of_one(one: Group, other: Group) -> bool:
 
 
 def _may_count(proven: Proven, suspected: Group) -> bool:
-    """Whether an incident may count suspects of a group: after a restart of keys that were suspected otherwise, too."""
+    """Whether an incident may count suspects of a group.
+
+    After a restart it may also count keys that were suspected as another kind.
+    """
     group = proven.group
     if suspected == group or group.place != suspected.place:
         return suspected == group
@@ -117,12 +119,12 @@ def _may_count(proven: Proven, suspected: Group) -> bool:
 
 
 class Incidents:
-    """Fed with suspects, verdicts on pages, and events; says which pages to ask about and what to report.
+    """Takes suspects, verdicts on pages, and events; says which pages to ask about and what to report.
 
     Args:
         interval: how long to wait until a finding is looked at again, in seconds.
         retry_s: the first wait for those that nobody could decide.
-        draw: where jitter comes from.
+        draw: source of jitter.
         alone: see `ALONE`.
     """
 
@@ -142,7 +144,7 @@ class Incidents:
     # What comes in.
 
     def hold(self, claims: Sequence[Claim], alone: Mapping[Group, int]) -> list[Claim]:
-        """Hold claims back that are too many of their group; returns the others, to be probed one by one.
+        """Hold back claims whose group has too many; returns the others, to be probed one by one.
 
         Args:
             claims: new ones.
@@ -157,7 +159,7 @@ class Incidents:
             is_held_back = group in self._waiting or (group in self._proven and self._proven[group].stands)
             is_held_back |= group.is_of_transactions and any(self.of_the_last_run(claim) for claim in part)
             is_held_back |= alone.get(group, 0) + len(part) > self._alone
-            # What an incident counted is looked at as such, be it few at a time: it may leave suspects on others.
+            # What an incident counted stays a member, even if there are few: it may leave suspects on others.
             if is_held_back or any(self._may_be_of_the_last_run(claim) for claim in part):
                 self._waiting_of(group).members.add(part)
             else:
@@ -170,7 +172,7 @@ class Incidents:
         Args:
             event: of the table.
             now: the monotonic clock.
-            at_start: another process may have written it: what it goes by is not known.
+            at_start: whether another process may have written it, so that its evidence is not in memory.
         """
         group = group_of(event)
         if event.is_incident:
@@ -191,23 +193,23 @@ class Incidents:
             self._leave(claim_of(event), event.finding_id)
 
     def _leave(self, claim: Claim, finding_id: str) -> None:
-        """A transaction has a finding of its own, which says more of it: what counted it does so no more."""
+        """Stop counting a transaction that has a finding of its own which says more about it."""
         for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER, State.UNREAD):
             self._let_go(proven, at)
 
     def _let_go(self, proven: Proven, at: Array) -> None:
-        """Rows leave what counted them: what they explained is suspected again, for another finding has to now."""
+        """Drop rows from what counted them, and suspect again what they explained."""
         left = [proven.claim(row) for row in at.tolist()]
         proven.leave(at)
         self._end(proven.group, left)
 
     def _counted(self, claim: Claim, finding_id: str, *states: State) -> list[tuple[Proven, Array]]:
-        """Where the transaction of a claim is among the proven ones in some states.
+        """Return where the transaction of a claim is among the proven ones in some states.
 
         Args:
             claim: on the transaction.
-            finding_id: that a finding about it has, or would have.
-            states: of what counts.
+            finding_id: the id that a finding about it has, or would have.
+            states: those that count.
         """
         found = []
         for group, proven in self._proven.items():
@@ -220,7 +222,7 @@ class Incidents:
         return found
 
     def _is_counted_here(self, claim: Claim, group: Group, state: State) -> bool:
-        """Whether a transaction that is proven counts in a group: it does once, where most is said of it."""
+        """Whether a proven transaction counts in a group: it counts once, where most is said about it."""
         if not group.is_of_transactions:
             return True
         states = (*OPEN, State.SHOWN) if state is State.SHOWN else OPEN
@@ -245,10 +247,10 @@ class Incidents:
             proven.end()
 
     def loaded(self) -> None:
-        """All events are in: what the incidents name is asked about again, with what is suspected beside it.
+        """Take in that all events are loaded: ask again about what incidents name, together with new suspects.
 
-        So are findings that had become part of one before its last event. Which of them that one counts it does not
-        say, but of those that it names: of the others it is not known, like of what is suspected.
+        Findings that had become part of an incident before its last event are asked about again as well. The incident
+        does not say which of them it counts, except for those that it names. The others are as unknown as suspects are.
         """
         for proven in self._proven.values():
             if (event := proven.event) is None:
@@ -266,13 +268,13 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Nothing of what `reports` has made is in the table."""
+        """Take in that nothing from `reports` is in the table."""
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Suspect again what findings explained: those that are over, or if not given any of the partition."""
+        """Suspect again, in a partition, what the claims in ``over`` may have explained; everything if it is None."""
         for group, waiting in self._waiting.items():
             if group.place == place:
                 waiting.free(over)
@@ -280,7 +282,7 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """The pages to ask about now."""
+        """Return the pages to ask about now."""
         held: list[Waiting | Proven] = [*self._waiting.values(), *self._proven.values()]
         for one in sorted(held, key=lambda h: h.due):
             if len(self._pages) >= PAGES:
@@ -295,7 +297,10 @@ class Incidents:
                 yield page
 
     def next_due(self, now: float) -> float | None:
-        """When the next page or event is due; None where nothing waits but for pages that are being asked about."""
+        """Return when the next page or event is due; None where nothing waits.
+
+        Pages that are being asked about do not count.
+        """
         times = [self._report_at(proven) for proven in self._proven.values()]
         if len(self._pages) < PAGES:
             asked = {page.group.broker for page in self._pages.values()}
@@ -306,14 +311,14 @@ class Incidents:
     # What follows from answers.
 
     def failed(self, page: Page, reason: str, now: float) -> None:
-        """The probe of a page failed: its suspects are undecided, what was proven stays so."""
+        """Take in that a page's probe failed: its suspects are undecided; proven ones stay proven."""
         self._done(page)
         if not page.is_proven and (waiting := self._waiting.get(page.group)) is not None:
             waiting.failed(page, reason)
             waiting.end_round(now, self._retry_s, self._draw)
 
     def judged(self, page: Page, outcomes: Sequence[Outcome], now: float) -> None:
-        """Take in what a probe has made of the members of a page, in their order."""
+        """Take in a probe's outcomes for the members of a page, in their order."""
         self._done(page)
         if page.is_proven:
             proven = self._proven_of(page.group)
@@ -334,7 +339,10 @@ class Incidents:
         self._tidy()
 
     def _as_counted(self, outcome: Outcome) -> Outcome:
-        """The outcome of one that an incident may have counted before a restart: as it did, if it counted all."""
+        """Return the outcome of one that an incident may have counted before a restart.
+
+        If the incident counted as many as there are candidates, it counted this one, which then keeps that state.
+        """
         proven = None if outcome.group is None else self._proven.get(outcome.group)
         if outcome.may_be is None or proven is None or not proven.unnamed:
             return outcome
@@ -343,7 +351,7 @@ class Incidents:
         return replace(outcome, state=outcome.may_be)
 
     def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """The outcomes of a page of proven ones; one that another incident has come to count is over in this one."""
+        """Return the outcomes of a page of proven ones; one that another incident counts now is over in this one."""
         found = list(outcomes)
         for i, (at, claim) in enumerate(zip(proven.located(page).tolist(), page.originals, strict=True)):
             is_new = at >= 0 and proven.members.rows["state"][at] == State.UNREAD and found[i].state in OPEN
@@ -352,7 +360,7 @@ class Incidents:
         return found
 
     def _end(self, group: Group, over: Sequence[Claim]) -> None:
-        """Suspect again what members explained that are not wrong any more, or counted elsewhere."""
+        """Suspect again what was explained by members that are not wrong any more, or are counted elsewhere."""
         event = self._proven_of(group).event
         if not over or group.broker == NOBODY or event is None:
             return
@@ -360,43 +368,49 @@ class Incidents:
         self._over.setdefault(event.finding_id, []).extend(over)
 
     def over(self) -> dict[str, list[Claim]]:
-        """By incident, the members that have been found not to be counted any more since this was asked last."""
+        """Return by incident the members that it stopped counting since the last call."""
         over, self._over = self._over, {}
         return over
 
     def on_others(self) -> list[Claim]:
-        """Suspects on what other replicas show of members that are over since this was asked last."""
+        """Return suspects about what other replicas show of members that are over since the last call."""
         left, self._on_others = self._on_others, []
         return left
 
     def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
-        """As what kind an incident may have counted a suspect of a group before a restart; None where none has.
+        """Return as which kind an incident may have counted a suspect before a restart; None where none has.
 
-        Of several, as one that says how its transaction was ended wrongly: that is said of other replicas too.
+        Of several kinds, one that says how the transaction ended wrongly comes first: others may show the same.
         """
         kinds = [one.kind for one in self._alike(group) if claim.raised_at_ms <= self._restored_ms(one)]
         return min(kinds, key=lambda kind: kind not in OUTCOME_KINDS, default=None)
 
     def _alike(self, group: Group) -> list[Group]:
-        """The groups that may count the suspects of a group: of transactions, one may be found to be another kind."""
+        """Return the groups that may count a group's suspects: a transaction may be found to be of another kind."""
         known = dict.fromkeys((*self._proven, *self._forgotten))
         alike = [one for one in known if one.place == group.place and _are_of_one(one, group)]
         return [group, *(one for one in alike if NOBODY in (one.broker, group.broker) or one.broker == group.broker)]
 
     def _restored_ms(self, group: Group) -> int:
-        """When the event of an incident was decided that it was restored from, milliseconds since 1970 UTC; else -1."""
+        """Return when the event was decided from which an incident was restored; else -1.
+
+        The time is in milliseconds since 1970 UTC.
+        """
         proven = self._proven.get(group)
         return self._forgotten.get(group, UNKNOWN) if proven is None else proven.restored_ms
 
     def _ended_before_a_restart(self, group: Group) -> int:
-        """When the last event of an incident was decided that was over before a restart, ms since 1970 UTC; else -1."""
+        """Return when an incident's last event was decided, if the incident was over before a restart; else -1.
+
+        The time is in milliseconds since 1970 UTC.
+        """
         proven = self._proven.get(group)
         if proven is not None and (proven.stands or proven.restored_ms != UNKNOWN):
             return UNKNOWN if proven.stands else proven.restored_ms
         return self._forgotten.get(group, UNKNOWN)
 
     def beside(self, group: Group) -> frozenset[int]:
-        """The brokers besides its own that have shown what an incident counts, or one that may count the same."""
+        """Return the other brokers that have shown what this incident, or one that may count the same, counts."""
         known = (self._proven[one] for one in self._alike(group) if one in self._proven)
         return frozenset[int]().union(*(proven.beside for proven in known)) - {group.broker}
 
@@ -407,7 +421,7 @@ class Incidents:
             held.busy = False
 
     def _count(self, page: Page, outcomes: Sequence[Outcome]) -> None:
-        """Count what is proven where it belongs: as what it is, and of the replica that it accuses."""
+        """Count what is proven in its group: by the kind that it is, and the replica that it accuses."""
         found: dict[tuple[Group, State], list[Claim]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
             is_known = outcome.state is not State.UNDECIDED
@@ -430,7 +444,7 @@ class Incidents:
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
-        """Hand those back that have turned out to be few, to be probed one by one.
+        """Hand back held claims whose group turned out to be small, to be probed one by one.
 
         Args:
             alone: how many of each group are being probed one by one.
@@ -456,7 +470,7 @@ class Incidents:
     # What is reported.
 
     def reports(self, now: float, at: datetime) -> list[Finding]:
-        """The events that are called for; to be committed, or not, before any other is asked for."""
+        """Return the events that are due; they must be committed, or not, before the next call."""
         events: list[Finding] = []
         for group, singles in self._singles.items():
             if len(_divergences(group, singles)) > self._alone:
@@ -472,7 +486,7 @@ class Incidents:
             event = self._event(proven, at)
             known = proven.event
             if event.stands and known is not None and known.status is FindingStatus.ACKNOWLEDGED:
-                # Single findings that it counts already become part of it; somebody knows of all that it says.
+                # Single findings that it counts still become part of it; a person knows all that it says.
                 worse = worsened(event, known)
                 events += [worse] if worse is not None else []
                 proven.writing, proven.retry_at = worse is not None, now + self._retry_s
@@ -507,9 +521,9 @@ class Incidents:
         return incident_event(finding_id, group, tally, members, proven.proofs, proven.event, at, singles)
 
     def _report_at(self, proven: Proven) -> float:
-        """When an event of a group is due; infinite where there is none to report.
+        """Return when an event of a group is due; infinite where there is none to report.
 
-        At once where it begins, ends, or has come to count twice as many; else not before the interval has passed.
+        It is due immediately where it begins, ends, or has come to count twice as many; else after the interval.
         """
         number, event = self._number(proven), proven.event
         if proven.writing:
@@ -526,14 +540,14 @@ class Incidents:
         return _NEVER
 
     def _begins(self, proven: Proven, number: int) -> bool:
-        """Whether a group that is no incident, or was one, is to be reported: as one that stands, or that is over."""
+        """Whether to report a group that is no incident, or was one: as a new incident, or as over."""
         if number > self._alone or (proven.event is not None and number > 0):
             return True
         is_many = proven.event is not None or number + proven.tally.shown > self._alone
         return is_many and _tells_of_more(proven) and self._is_at_rest(proven)
 
     def _has_news(self, proven: Proven, event: Finding) -> bool:
-        """Whether what stands is other than the last event says, and that is not about to change again."""
+        """Whether the state differs from the last event, and is not about to change again."""
         if not self._is_at_rest(proven):
             return False
         number, before = self._number(proven), proven.reported
@@ -556,9 +570,9 @@ class Incidents:
         return not any(w.busy or len(w.behind(WAITING)) for g, w in self._waiting.items() if g.place == place)
 
     def _may_have_counted(self, proven: Proven) -> int:
-        """What has no verdict since a restart, of suspects that were raised before the last event, and of findings.
+        """Return how many suspects and findings from before the last event have no verdict since a restart.
 
-        Of transactions, those of any kind: one may have been found to be another than it was suspected to be.
+        For transactions any kind counts: a transaction may be found to be of another kind than suspected.
         """
         if proven.event is None:
             return 0
@@ -567,7 +581,7 @@ class Incidents:
         return self._waiting_since(proven) + sum(one.unread for one in alike)
 
     def _waiting_since(self, proven: Proven) -> int:
-        """Suspects without a verdict that were raised before the last event was decided."""
+        """Return how many suspects without a verdict were raised before the last event was decided."""
         if proven.event is None:
             return 0
         decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
@@ -580,7 +594,7 @@ class Incidents:
         return sum(self._waiting[g].raised_by(at) for g, at in until.items())
 
     def _number(self, proven: Proven) -> int:
-        """How many keys, or records without one, or transactions, are wrong: each once, however often reported."""
+        """Return how many keys, records without a key, or transactions are wrong, each counted once."""
         singles = _divergences(proven.group, self._singles.get(proven.group, {})).values()
         return proven.tally.count + sum(not proven.members.counts(proven.group, one) for one in singles)
 
@@ -597,7 +611,10 @@ class Incidents:
     # What can be asked of it.
 
     def waits(self, suspect_id: str) -> str | None:
-        """Why a suspect that is held back has no verdict yet; None where it is not held back, or has one."""
+        """Return why a suspect that is held back has no verdict yet.
+
+        None where it is not held back, or has a verdict.
+        """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(suspect_id)) >= 0:
                 state = waiting.members.rows["state"][at]
@@ -616,7 +633,10 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a suspect is held back, or counted as wrong; or was explained, or over, and was not raised since."""
+        """Whether a suspect is held back, or counted as wrong.
+
+        Also if it was explained or over, and was not raised again since.
+        """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(claim.suspect_id)) >= 0:
                 row = waiting.members.rows[at]
@@ -629,23 +649,23 @@ class Incidents:
         return False
 
     def counting(self, claim: Claim) -> Finding | None:
-        """The incident that counts the transaction of a claim; None where none that stands does."""
+        """Return the incident that counts the transaction of a claim and is not over; else None."""
         if claim.kind not in TRANSACTION_KINDS:
             return None
         found = self._counted(claim, claim.finding_id(self.cluster_id), *OPEN)
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """By incident that stands, how many of those that it counts no probe since the start has proven, and why.
+        """Return, for each incident that is not over, how many members no probe since the start has proven, and why.
 
-        Empty while they are being asked about.
+        Empty text while they are being asked about.
         """
         standing = [(one.event, one) for one in self._proven.values() if one.event is not None and one.event.stands]
         found = {event.finding_id: proven.not_seen_again(self._number(proven)) for event, proven in standing}
         return {name: why for name, why in found.items() if why is not None}
 
     def restored(self) -> list[str]:
-        """The incidents that have been asked about as a whole since a restart, each once."""
+        """Return the incidents that have been asked about as a whole since a restart, each once."""
         known = [proven for proven in self._proven.values() if proven.is_restored and self._is_at_rest(proven)]
         known = [proven for proven in known if not self._may_have_counted(proven)]
         for proven in known:
@@ -657,7 +677,7 @@ class Incidents:
         return bool(self.causes_of(claim) or self.awaited_by(claim))
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
-        """The transactions that incidents count and that may explain a claim on a value, each with its incident."""
+        """Return the counted transactions that may explain a claim on a value, each with its incident."""
         return [
             (proven.event, one)
             for proven in self._proven.values()
@@ -666,9 +686,9 @@ class Incidents:
         ]
 
     def awaited_by(self, claim: Claim) -> list[Claim]:
-        """The transactions that may explain a claim on a value, and that are suspected, or not reported yet.
+        """Return the suspected, or not yet reported, transactions that may explain a claim on a value.
 
-        And who is suspected about the key of one that accuses nobody.
+        For a claim that accuses nobody, suspects that accuse somebody about its key are included.
         """
         found = [one for waiting in self._waiting.values() for one in waiting.accusing(claim)]
         found += [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
@@ -677,13 +697,13 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether what is still looked at explains a claim: a transaction, though not wrong any more, or its key."""
+        """Whether anything that is still looked at explains a claim: a transaction, wrong or over, or its key."""
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether an incident of transactions that was over before a restart had a verdict on a suspect."""
+        """Whether an incident that was over before a restart had given a suspect on a transaction its verdict."""
         return any(
             0 < claim.shown_at_ms <= self._over_until(group)
             for group in (*self._forgotten, *self._proven)
@@ -691,14 +711,14 @@ class Incidents:
         )
 
     def _over_until(self, group: Group) -> int:
-        """Until when suspects had their verdict by an incident that is over, ms since 1970 UTC; -1 where by none."""
+        """Return until when suspects had their verdict by an incident that is over, ms since 1970 UTC; else -1."""
         proven = self._proven.get(group)
         if proven is not None and _had_verdicts(proven):
             return proven.restored_ms
         return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """As what incidents may have counted a suspected transaction before a restart: as findings would claim it."""
+        """Return a suspected transaction as incidents may have counted it before a restart, in the form of findings."""
         return [
             proven.as_finding(claim, State.WRONG)
             for group, proven in self._proven.items()
@@ -707,9 +727,10 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """The same, where the incident does not name that transaction: of one that it names it says itself what it is.
+        """Return the same, for incidents that do not name that transaction; a named one has its state in the event.
 
-        It knows of that who differed first, which a suspect does not. Of keys none, once it is known which it counts.
+        The event knows who differed first, which a suspect does not. For keys it is empty once it is known which are
+        counted.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
@@ -726,7 +747,7 @@ class Incidents:
         return bool(len(rows.of_transaction(one.producer_id, one.transaction_start_offset, *State)))
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:
-        """The incidents that stand and accuse a replica about a key."""
+        """Return the incidents that are not over and accuse a replica about a key."""
         return [
             proven.event
             for group, proven in self._proven.items()
@@ -736,27 +757,27 @@ class Incidents:
         ]
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
-        """The offsets of deletions of a key that incidents which stand accuse a replica of having missed."""
+        """Return the offsets of a key's deletions that incidents accuse a replica of having missed."""
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
         kind = FindingKind.DELETED_RECORD_RESURRECTED
         return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return what an incident counts, as findings would claim it; an object for each."""
+        """Return what an incident counts, as findings would claim it; this makes one object for each."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(*OPEN)).tolist()]
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return what was over when an incident came to tell of it; an object for each."""
+        """Return what was over when an incident came to report it; this makes one object for each."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]
         return []
 
     def pending(self) -> dict[TopicPartition, int]:
-        """How many suspects are held back without a verdict, and parts that were not asked about since a restart."""
+        """Return by partition how many held-back suspects, or restored members, have no verdict yet."""
         found: dict[TopicPartition, int] = {}
         for group in dict.fromkeys((*self._waiting, *self._proven)):
             unread = self._proven[group].unread if group in self._proven else 0

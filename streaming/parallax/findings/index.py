@@ -1,4 +1,4 @@
-"""What probes have learnt of where keys lie in the logs of replicas, so that none is read for the same twice."""
+"""Where keys are in the logs of replicas, as probes have found, so that nothing is read twice."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from parallax.model import TopicPartition
 from parallax.moments import now_ms
 
 _KEYS = 10_000
-"""How many keys of one replica are remembered: those that were asked for last."""
+"""How many keys of one replica are remembered: the last ones asked for."""
 
 
 @dataclass
 class ReplicaIndex:
-    """Where keys lie in the log of one replica. Thread-safe.
+    """Where keys are in the log of one replica. Thread-safe.
 
     Attributes:
         since_ms: when the oldest of it was read, milliseconds since 1970 UTC.
         read_to: the offset below which something was read.
         epoch: leader epoch of the last batch below it; -1 where it is not known.
-        density: bytes of an offset, as far as the log was read; 0.0 where it was not.
+        density: bytes per offset, as far as the log was read; 0.0 where it was not.
         topic_id: of the topic whose log it is.
         views_void: the log is another one than the views recorded, and their readers did not notice.
     """
@@ -39,7 +39,7 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """Return what is known of the keys."""
+        """Return for some keys where they are, as far as that is known."""
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
             for key in found:
@@ -47,7 +47,7 @@ class ReplicaIndex:
             return found
 
     def learn(self, known: Mapping[Key, Known], read_to: int = -1, epoch: int = -1) -> None:
-        """Remember where keys lie.
+        """Remember where keys are.
 
         Args:
             known: of each key.
@@ -65,37 +65,37 @@ class ReplicaIndex:
                 self.read_to, self.epoch = read_to, epoch
 
     def weigh(self, size: int, offsets: int) -> None:
-        """Take in how many bytes so many offsets took."""
+        """Take in how many bytes a number of offsets took."""
         if offsets > 0:
             self.density = size / offsets
 
     def forget(self) -> None:
-        """The log is another one."""
+        """Forget everything, because the log is another one."""
         with self._lock:
             self._keys.clear()
             self.read_to, self.epoch, self.density = 0, -1, 0.0
 
     @property
     def is_empty(self) -> bool:
-        """Whether it knows nothing."""
+        """Whether nothing is known."""
         return not self._keys
 
 
 class Indexes:
-    """The index of each replica."""
+    """The index of each replica, made when it is first asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._replicas: dict[tuple[int, TopicPartition], ReplicaIndex] = {}
 
     def of(self, broker: int, place: TopicPartition) -> ReplicaIndex:
-        """The one index of a replica; from any thread."""
+        """Return the one index of a replica; from any thread."""
         with self._lock:
             return self._replicas.setdefault((broker, place), ReplicaIndex())
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """Return where keys lie, by the scan of ``[start, end)``."""
+    """Return where keys are, by the scan of ``[start, end)``."""
     return {
         key: Known(max(start, scan.floors.get(key, start)), end, tuple(reversed(scan.offsets.get(key, ()))))
         for key in keys

@@ -1,4 +1,4 @@
-"""The keys of Kafka's own topics in words, where the keys may be read at all (``read.payload``)."""
+"""What the keys of Kafka's own topics mean, where keys may be read at all (``read.payload``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OFFSET_VERSIONS, _GROUP_VERSION = (0, 1), 2
 
 
 def key_in_words(topic: str, key: bytes | None) -> str | None:
-    """Return what a key of an internal topic stands for; None for other topics, and for keys that are not understood.
+    """Return what a key of an internal topic means; None for other topics and unknown keys.
 
     Args:
         topic: the topic's name.
@@ -35,12 +35,12 @@ def key_in_words(topic: str, key: bytes | None) -> str | None:
 
 
 def key_as_text(key: bytes | None) -> str | None:
-    """A key for people: as text where it is UTF-8, else hexadecimal; None where it was not read."""
+    """Return a key as text where it is UTF-8, else hexadecimal; None where it was not read."""
     return None if key is None else bytes_as_text(key)
 
 
 def _text(key: bytes, at: int) -> tuple[str, int]:
-    """A string behind its length of two bytes, and where it ends."""
+    """Return a string that follows its length of two bytes, and where it ends."""
     (size,) = struct.unpack_from(">h", key, at)
     (raw,) = struct.unpack_from(f">{size}s", key, at + 2)
     return raw.decode(), at + 2 + size

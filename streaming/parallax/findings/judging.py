@@ -1,4 +1,4 @@
-"""What follows from the answers to a probe: an event of the findings table, or a reason to ask again. No IO."""
+"""Turn the answers to a probe into an event of the findings table, or a reason to ask again. No IO."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from parallax.sides import (
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 _ENDINGS = (Shows.OPEN, Shows.ENDED)
-"""What the sides say of a finding on a transaction, other than values of its key."""
+"""What the sides of a finding on a transaction say, other than values of its key."""
 _ENDED_WRONGLY = OUTCOME_KINDS | {FindingKind.OUTCOME_CONTRADICTS_MARKER}
-"""The kinds that say of a transaction that has ended on a replica that it shows it wrongly."""
+"""The kinds that say that a replica shows a transaction wrongly that has ended there."""
 _LONE_PROBES = 4
-"""How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
+"""How many probes a difference that rests on a lone witness waits for a suspect about its outcome."""
 _GONE_PROBES = 2
 """How many probes must say that a partition is gone: a broker that has just started may not know of it yet."""
 
@@ -67,7 +67,7 @@ class Later:
 
     Attributes:
         reason: why, in one line.
-        soon: another probe is to be made soon, for it may decide.
+        soon: whether another probe should follow soon, because it may decide.
     """
 
     reason: str
@@ -76,7 +76,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A finding that was checked again is what it was.
+    """A finding that was checked again has not changed.
 
     Attributes:
         finding: its last event; None where it is not looked at any more.
@@ -86,12 +86,18 @@ class Unchanged:
 
 
 class Cause(NamedTuple):
-    """What a finding that explains others says, and of whom."""
+    """What a finding that explains others says, and about whom.
+
+    Attributes:
+        broker: the accused.
+        kind: what the finding says.
+        deleted_at: for a deleted record that all replicas have shown: its offset, below which values are wrong.
+    """
 
     broker: int
     kind: FindingKind
     deleted_at: int = UNKNOWN
-    """Of a deleted record that all replicas have shown: its older values are wrong, whoever shows one still."""
+    """For a deleted record that all replicas have shown: its older values are wrong on every replica that shows one."""
 
 
 Repaired = Callable[[Finding], str]
@@ -104,7 +110,7 @@ class Judging:
         tasks: the claims that are probed one by one.
         ledger: what the events of the table add up to.
         incidents: the findings that are about many keys, or transactions.
-        repaired: what is on record of a repair of a finding that was run to its end, in sentences; empty where none is.
+        repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
     """
 
     def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents, repaired: Repaired = lambda _: "") -> None:
@@ -116,7 +122,7 @@ class Judging:
         self._repaired = repaired
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
-        """Return what a probe makes of one member of a page."""
+        """Return the outcome of a probe for one member of a page."""
         named = "" if page.is_proven else None
         task = Task(page.claims[at], finding_id=named, gone=page.gone[at], lone=page.lone[at])
         original = page.originals[at]
@@ -132,7 +138,7 @@ class Judging:
     def _left_by_member(
         self, page: Page, original: Claim, claim: Claim, decision: Decision, answers: Answers, when: datetime
     ) -> list[Claim]:
-        """The suspects on what others show of a member that is over."""
+        """Return the suspects about what other replicas show of a member that is over."""
         beside, has_healed = self._incidents.beside(page.group), decision.resolution is Resolution.HEALED
         if page.is_proven:
             at_ms = int(when.timestamp() * 1000)
@@ -181,14 +187,15 @@ class Judging:
         return Outcome(state, page.group if page.is_proven else group, Proof(claim, decision, answers))
 
     def _outcome_of_one_said(self, original: Claim, decision: Decision, before: Sequence[Finding]) -> Outcome | None:
-        """The outcome for a suspect on a transaction that is a finding, or to become one by itself; None for others.
+        """Return the outcome for a suspect on a transaction that is, or will be, a finding by itself; None for others.
 
-        What is open on the accused takes more than one probe. What says more than a single finding refines that.
+        A transaction that is open on the accused takes more than one probe. What says more than a single finding
+        refines it.
         """
         if decision.kind in OPEN_KINDS:
             return Outcome(State.ALONE)
         if decision.has_spread and self._incidents.had_ended(original):
-            return Outcome(State.OVER)  # It was so when that ended, too.
+            return Outcome(State.OVER)  # It was the same when that ended.
         known = self._known(original.finding_id(self.cluster_id), before)
         single = known if known is not None and known.stands else None
         counting = self._incidents.counting(original)
@@ -212,10 +219,10 @@ class Judging:
         answers: Answers,
         before: Sequence[Finding],
     ) -> Outcome | None:
-        """The outcome for a suspect that is not, or no more, to be seen wrong; None for others.
+        """Return the outcome for a suspect that is not, or no longer, seen wrong; None for others.
 
-        An incident that was restored may have counted it: then it is for that to say that it is over. What had proven
-        it may be gone, as an end marker may, so that nothing proves it a second time.
+        If a restored incident may have counted it, the incident has to say that it is over. What had proven it, for
+        example an end marker, may be gone, so that nothing proves it a second time.
         """
         if decision.verdict is not Verdict.DISMISSED or decision.has_spread:
             return None
@@ -236,15 +243,15 @@ class Judging:
         return Outcome(State.SHOWN, group, Proof(claim, decision, answers), resolution=str(decision.resolution))
 
     def _known(self, finding_id: str, before: Sequence[Finding]) -> Finding | None:
-        """The last event of a finding, with those that the same answers have called for so far."""
+        """Return the last event of a finding, counting the events that the same answers have caused so far."""
         said = (e for e in reversed(before) if e.finding_id == finding_id and e.status != FindingStatus.DISMISSED)
         return next(said, None) or self._ledger.standing(finding_id)
 
     def _verdict(
         self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
     ) -> tuple[Claim, Decision, Answers, tuple[str, ...]]:
-        """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
-        # A suspect that goes by what is live is no finding: nothing was proven of it by then.
+        """Return what a probe proves, the claim and answers that it is about, and the findings that it leans on."""
+        # A suspect that is judged by what is live is no finding: nothing about it was proven.
         suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
         own = suspected
         if answers.pivot != NOBODY:
@@ -256,9 +263,9 @@ class Judging:
         judged = whole(named(suspected, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         if judged.decision.resolution is Resolution.GONE:
-            claim = own  # What ends with its replica was about that one.
+            claim = own  # A finding that ends with its replica is about that replica.
         elif judged.decision.has_spread and task.finding_id is not None:
-            claim = replace(claim, broker=own.broker)  # So is a loss that has spread from it.
+            claim = replace(claim, broker=own.broker)  # A loss that has spread from it is, too.
         decision = self._twice(task, claim, _of_the_one_asked_instead(own, judged.decision, answers), answers)
         if task.finding_id is not None and decision.lacks != UNKNOWN:
             self._ledger.note_lack(task.finding_id or task.claim.suspect_id, claim.offset, decision.lacks)
@@ -277,12 +284,12 @@ class Judging:
     def event(
         self, task: Task, answers: Answers, before: Sequence[Finding], at: datetime
     ) -> Finding | Later | Unchanged:
-        """The event that a probe calls for, unless nothing is decided or nothing has changed.
+        """Return the event that a probe calls for, unless nothing is decided or nothing has changed.
 
         Args:
-            task: the claim that was asked about; what it counts is brought up to date.
+            task: the claim that was asked about; its counters are updated.
             answers: of the replicas.
-            before: events that the same answers have called for so far.
+            before: events that the same answers have caused so far.
             at: the time of day.
         """
         live_only = self._goes_by_what_is_live(task)
@@ -308,7 +315,7 @@ class Judging:
             decision, leans_on = _said_by(counting, decision, leans_on)
             dismissed = FindingStatus.DISMISSED
             return made(claim.suspect_id, dismissed, claim, decision, answers, None, at, leans_on=leans_on)
-        # What a finding says already waits for no more proof: that one is checked again as long as it stands.
+        # A suspect that a finding covers needs no more proof: the finding is checked again until it is over.
         is_proven = decision.verdict is not Verdict.DISMISSED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
         if is_proven and known is not None and known.stands:
@@ -323,13 +330,13 @@ class Judging:
         if decision.was_shown and known is None:
             status = FindingStatus.RESOLVED
         elif not is_proven:
-            # Under an id of its own where the finding's has a meaning already: a dismissal takes nothing back.
+            # Under its own id if the finding's is in use: a dismissal takes nothing back.
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
 
     def _counting(self, task: Task, claim: Claim, decision: Decision, known: Finding | None) -> Finding | None:
-        """The incident that counts the transaction of a suspect and says all of it; None where there is none.
+        """Return the incident that counts a suspect's transaction and says all about it; None where there is none.
 
         It does not say that the accused holds the transaction open by now.
         """
@@ -343,10 +350,10 @@ class Judging:
     def _deleted_before(
         self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
     ) -> Finding | None:
-        """The finding that says what is proven of a suspect by another deletion of its key; None where there is none.
+        """Return the finding on another deletion of the key that covers a suspect; None where there is none.
 
-        A key may be deleted several times while a replica misses all of it. The value that it shows still is older than
-        each of these tombstones, so that they are one divergence.
+        A key may be deleted several times while a replica misses all of it. The value that it still shows is older than
+        each of these tombstones, so they are one divergence.
         """
         is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
         answer = answers.replicas.get(decision.accused)
@@ -363,11 +370,11 @@ class Judging:
     def _undirected_before(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> Finding | None:
-        """The finding without direction that says what is found of a suspect; None where there is none.
+        """Return the finding without direction that says what is found of a suspect; None where there is none.
 
         Two replicas that have lost the same end marker are suspected one after the other. Where nothing proves who is
-        wrong, that is one difference, whichever of the two was asked last: the finding has to name all that differ, and
-        stand about the same record of the same transaction.
+        wrong, that is one difference, whichever of the two was asked last. The finding must name all that differ, and
+        be about the same record of the same transaction.
         """
         if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or decision.accused != NOBODY:
             return None
@@ -386,10 +393,10 @@ class Judging:
         return None
 
     def _ended_with_others(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
-        """The finding that accuses the same replica of the whole transaction of a claim; none where there is none.
+        """Return the finding that accuses the same replica of the claim's whole transaction; none where there is none.
 
-        Where it could not be told that records belong to one transaction, the last of them is suspected by itself. It
-        belongs to it where the same end marker is proven to have ended the first, before or after it was reported.
+        If records were not known to belong to one transaction, the last of them is suspected by itself. It belongs to
+        the transaction if the same end marker is proven to have ended the first, before or after it was reported.
         """
         if (decision.verdict is not Verdict.CONFIRMED and not decision.has_spread) or claim.marker_offset == UNKNOWN:
             return {}
@@ -406,7 +413,7 @@ class Judging:
         }
 
     def _cut_before(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
-        """The finding by which all that a truncated log has lost by a suspect is lost; none where there is none.
+        """Return the truncation finding that explains a suspect's whole loss; none where there is none.
 
         A log that has grown again is noticed by its end first, and by its leader epochs at the next record.
         """
@@ -422,7 +429,7 @@ class Judging:
         }
 
     def _spread_before(self, task: Task, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
-        """The finding that says of all replicas that they hold a suspect's transaction open; none where there is none.
+        """Return the finding that all replicas hold a suspect's transaction open; none where there is none.
 
         Each of them is suspected by itself, and it is one loss.
         """
@@ -438,10 +445,10 @@ class Judging:
         }
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
-        """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.
+        """Whether what was recorded proves nothing any more: of a finding, or of a suspect that already had a verdict.
 
-        The suspect had been explained by another finding, or was the same: that one has ended, and what was recorded
-        before its end says nothing of what is left.
+        Another finding explained the suspect, or was the same. That finding has ended, and what was recorded before its
+        end says nothing about what is left.
         """
         claim = task.claim
         if task.finding_id is not None or claim.freed or self._incidents.had_ended(claim):
@@ -456,7 +463,7 @@ class Judging:
     def _rechecked(
         self, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, at: datetime
     ) -> Finding | Unchanged:
-        """Return what a finding that was checked again has become; of one that is acknowledged how it stands."""
+        """Return what a finding that was checked again has become; for an acknowledged one, its state now."""
         if known is None:
             return Unchanged(None)
         status = FindingStatus.CONFIRMED
@@ -465,8 +472,7 @@ class Judging:
             status = FindingStatus.SPREAD
             changed = (known.stands or is_left) and not (has_spread(known) and not refines(decision.kind, known.kind))
         elif decision.is_unsettled:
-            # A loss that has spread stays one, but for what held back consumers everywhere, and holds back nobody any
-            # more.
+            # A loss that has spread stays one, unless it held back consumers everywhere and holds back nobody any more.
             holds_nobody = known.status is FindingStatus.SPREAD and known.kind in OPEN_KINDS
             changed = known.status is FindingStatus.CONFIRMED or is_left or holds_nobody
             status = FindingStatus.UNSETTLED
@@ -477,7 +483,7 @@ class Judging:
             changed = True
         else:
             if _takes_back(decision, known) and has_proven_direction(known) and not _is_refuted(decision, known):
-                # What had proven the direction is gone; that it was proven has not changed.
+                # The proof of the direction is gone; the direction was proven all the same.
                 decision = replace(decision, kind=known.kind, accused=known.broker)
             changed = not known.stands or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
@@ -491,7 +497,7 @@ class Judging:
         return made(known.finding_id, status, claim, decision, answers, known, at)
 
     def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
-        """A finding on a value ends when one on an outcome, confirmed since, explains it: it is that divergence."""
+        """End a finding on a value when one on an outcome, confirmed since, explains it: it is that divergence."""
         if decision.is_unsettled and claim.broker == NOBODY:
             causes = self._about_the_key(task, claim, before) or self._causes(task, claim, decision, before)
         elif decision.verdict is Verdict.DISMISSED or claim.kind not in KEY_KINDS:
@@ -501,10 +507,10 @@ class Judging:
         return self._ended_by(task, claim, decision, causes)
 
     def _ended_by(self, task: Task, claim: Claim, decision: Decision, causes: Mapping[str, Cause]) -> Decision:
-        """The decision, ended as one that others explain, if there are any; in part where more had been reported.
+        """Return the decision, ended as explained by others if there are any; in part where more had been reported.
 
-        Of a difference that accuses nobody all that was ever reported counts: who stood on which side first, and last.
-        What the others do not say of it is proven by nobody, and may be lost.
+        For a difference that accuses nobody, all that was ever reported counts: who was on which side first, and last.
+        What the other findings do not say of it is proven by nobody, and may be lost.
         """
         reported = self._reported_by(task, claim)
         if not causes or not reported:
@@ -521,9 +527,9 @@ class Judging:
         return replace(_explained_by(decision, causes), in_part=in_part)
 
     def _reported_by(self, task: Task, claim: Claim) -> list[Mapping[Side, tuple[int, ...]]]:
-        """Who stood on which side of a difference that stands and accuses nobody: first, and last; none of others.
+        """Return who was on which side of a difference that accuses nobody and is not over; none for others.
 
-        Of one that an incident counts only what was first is kept.
+        It is who was there first, and last; for a difference that an incident counts, only the first is kept.
         """
         if task.is_counted:
             return [claim.recorded.sides] if claim.broker == NOBODY else []
@@ -533,9 +539,9 @@ class Judging:
         return [claim.recorded.sides, sides_of(known)]
 
     def _explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
-        """A finding without direction need not wait for one that is frozen, and shows what another is accused of.
+        """End a finding without direction that waits for a frozen replica, if that shows what another is accused of.
 
-        That value is proven wrong, whatever the frozen one has still to decide, and all others show the same.
+        That value is proven wrong, whatever the frozen replica has still to decide, and all others show the same.
         """
         differing = replace(decision, verdict=Verdict.CONFIRMED)
         causes = self._accused_about(task, claim, differing, before)
@@ -546,7 +552,7 @@ class Judging:
     def _explained_as_reported(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> Decision:
-        """A finding without direction need not wait for a replica that is away once it is proven who was wrong.
+        """End a finding without direction, without waiting for an absent replica, once it is proven who was wrong.
 
         What it says of the replicas is then what a finding about an outcome, confirmed since, says of one of them.
         """
@@ -561,10 +567,10 @@ class Judging:
         return self._ended_by(task, claim, decision, causes)
 
     def _causes(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
-        """The findings that together explain a difference of value, by their ids; none where none do.
+        """Return the findings that together explain a difference of value, by their ids; none where none do.
 
-        They are about transactions; where the difference accuses nobody, about its key as well. Two replicas may have
-        lost the same end marker, or tombstone. What is found of the one says nothing of the other.
+        They are about transactions, and for a difference that accuses nobody about its key as well. Two replicas may
+        have lost the same end marker, or tombstone. What is found of one says nothing about the other.
         """
         standing = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
         counted = [(event.finding_id, one) for event, one in self._incidents.causes_of(claim)]
@@ -575,7 +581,7 @@ class Judging:
             causes |= about
             brokers |= _showing_what_is_accused(decision.sides, about)
             if not decision.is_explained_by(brokers):
-                # What a frozen replica shows of a key stands still, until that ends.
+                # What a frozen replica shows of a key does not change until the freeze ends.
                 frozen = {name: c for name, c in standing.items() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
                 brokers |= {c.broker for c in frozen.values()}
                 causes |= {name: Cause(c.broker, c.kind) for name, c in frozen.items() if decision.may_be_of(c.broker)}
@@ -584,10 +590,10 @@ class Judging:
     def _accused_about(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> dict[str, Cause]:
-        """The findings that accuse replicas about the key of a difference that accuses nobody, by their ids."""
+        """Return the findings that accuse replicas about the key of a difference that accuses nobody, by their ids."""
         if claim.key is None or decision.accused != NOBODY or decision.verdict is not Verdict.CONFIRMED:
             return {}
-        # Of a record that was ended otherwise by some, only the value of its key may differ by now.
+        # If some replicas ended a record's transaction otherwise, only its key's value may still differ.
         if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and are_outcomes(decision.sides.keys()):
             return {}
         incidents = self._incidents.wrong_about(claim.place, claim.key)
@@ -603,7 +609,7 @@ class Judging:
         before: Sequence[Finding],
         which: Callable[[Finding], bool] = attrgetter("stands"),
     ) -> dict[str, Cause]:
-        """The findings that accuse a replica about the key of a claim, by their ids."""
+        """Return the findings that accuse a replica about the key of a claim, by their ids."""
         return {
             name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
             for name, f in self._beside(task, claim, before).items()
@@ -611,7 +617,7 @@ class Judging:
         }
 
     def _beside(self, task: Task, claim: Claim, before: Sequence[Finding]) -> dict[str, Finding]:
-        """The last events of the other findings that accuse a replica about the key of a claim, by their ids."""
+        """Return the last events of the other findings that accuse a replica about the key of a claim, by their ids."""
         if claim.key is None:
             return {}
         known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
@@ -620,9 +626,9 @@ class Judging:
         return known
 
     def _knowing_losses(self, task: Task, claim: Claim, before: Sequence[Finding]) -> Claim:
-        """A claim on a transaction that knows which values of its key others are found to show though deleted.
+        """Return a claim on a transaction with the values of its key that others show although deleted.
 
-        And which one its replica was seen to lack.
+        It knows as well which value its replica was seen to lack.
         """
         lacked = self._ledger.lacked(task.finding_id or task.claim.suspect_id, claim.offset)
         if lacked is not None:
@@ -634,7 +640,7 @@ class Judging:
         return replace(claim, deleted_at=max(deleted_at, default=UNKNOWN))
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
-        """Have a verdict wait that one probe alone is not trusted with."""
+        """Hold back a verdict that one probe alone cannot be trusted with."""
         task.gone = task.gone + 1 if answers.gone is not None else 0
         if 0 < task.gone < _GONE_PROBES:
             return replace(decision, verdict=Verdict.PENDING, reason=f"{answers.gone}; asked once more")
@@ -651,7 +657,7 @@ class Judging:
     def _linked(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> tuple[Decision, tuple[str, ...]]:
-        """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
+        """Make a difference of value part of the outcome divergence that explains it, not a second finding."""
         if decision.verdict is Verdict.DISMISSED:
             return decision, ()
         if causes := self._causes(task, claim, decision, before):
@@ -669,21 +675,21 @@ class Judging:
         return decision, ()
 
     def _awaited_by(self, claim: Claim) -> Iterator[Claim]:
-        """The suspects of a partition that may explain a claim on a value."""
+        """Return the suspects of a partition that may explain a claim on a value."""
         for task in self._tasks.suspects_of(claim.place):
             yield task.claim
         yield from self._incidents.awaited_by(claim)
 
 
 def _standing(known: Mapping[str, Claim], claim: Claim, before: Sequence[Finding]) -> list[tuple[str, Claim]]:
-    """What findings about a claim's partition claim that stand, with those that the same answers have called for."""
+    """Return what findings about the claim's partition claim, if not over; events of the same answers count."""
     return [*known.items(), *((e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place)]
 
 
 def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers) -> Decision:
-    """The verdict on a loss that had spread, of which the replica is gone that was accused first.
+    """Return the verdict on a loss that had spread and whose first accused replica is gone.
 
-    The one that was asked in its place is not accused for that: who is away may show the same.
+    The replica that was asked in its place is not accused for that: an absent one may show the same.
     """
     is_accused = decision.verdict is Verdict.CONFIRMED and decision.accused == answers.pivot
     if not claim.spread or answers.pivot == NOBODY or not is_accused:
@@ -694,20 +700,20 @@ def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers
 
 
 def _is_over(decision: Decision) -> bool:
-    """Whether what was suspected, or proven, of a replica is not so, or no more, and nothing else accounts for it."""
+    """Whether a suspicion or proof about a replica no longer holds, or never did, and no other finding explains it."""
     is_shared = decision.has_spread or decision.is_unsettled
     return decision.verdict is Verdict.DISMISSED and not is_shared and decision.resolution is not Resolution.EXPLAINED
 
 
 def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> frozenset[int]:
-    """Who is accused about a key, and who shows the same: it is the value that is proven wrong."""
+    """Return who is accused about a key, and who shows the same value, which is proven wrong."""
     accused = {cause.broker for cause in causes.values() if cause.deleted_at == UNKNOWN}
     deleted_at = max(cause.deleted_at for cause in causes.values())
     return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
 
 
 def _said_by(known: Finding, decision: Decision, leans_on: tuple[str, ...]) -> tuple[Decision, tuple[str, ...]]:
-    """The decision on a suspect that a finding speaks of already, and what it leans on."""
+    """Return the decision on a suspect that a finding already reports, and what it leans on."""
     if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
         return decision, leans_on
     reason = f"duplicate of finding {known.finding_id} ({known.kind})"
@@ -717,14 +723,14 @@ def _said_by(known: Finding, decision: Decision, leans_on: tuple[str, ...]) -> t
 
 
 def _while_acknowledged(found: Finding | Unchanged, known: Finding | None) -> Finding | Unchanged:
-    """What to report of a finding that was checked again: nothing while an acknowledgement holds."""
+    """Return what to report of a finding that was checked again: nothing while an acknowledgement holds."""
     if known is None or known.status is not FindingStatus.ACKNOWLEDGED:
         return found
     return worsened(found, known) or Unchanged(known) if isinstance(found, Finding) and found.stands else found
 
 
 def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:
-    """The decision, ended as one that others explain, if there are any."""
+    """Return the decision, ended as explained by others if there are any."""
     if not causes:
         return decision
     return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
@@ -738,8 +744,8 @@ def _same_cause(causes: Mapping[str, Cause]) -> str:
 def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
     """Whether a claim on a transaction explains a difference of value, as that was found.
 
-    What a replica makes of a transaction explains nothing of a difference between two others. Nor does it explain how
-    they show a record of another transaction, but for the value of its key, where that is all that differs by now.
+    What one replica makes of a transaction explains no difference between two others. It explains a record of another
+    transaction only by the value of its key, where that is all that differs by now.
     """
     by_value = claim.rule is not Rule.OUTCOME or not are_outcomes(decision.sides.keys())
     return explains(transaction, claim, by_value=by_value) and decision.may_be_of(transaction.broker)
@@ -752,7 +758,7 @@ def _is_of_the_key(claim: Claim, finding: Finding) -> bool:
 
 
 def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
-    # Where the transaction's first record was held no more, a later one was taken for its start.
+    # If the transaction's first record was gone, a later one was taken for its start.
     start = claim.transaction_start_offset if claim.offset == UNKNOWN else UNKNOWN
     return claim.offset, claim.producer_id, start, claim.key
 
@@ -768,7 +774,7 @@ def _is_shown_by_all(finding: Finding) -> bool:
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
-    """Whether a finding that stands has to be reported again, with what it says now."""
+    """Whether a finding that is not over must be reported again, with what it says now."""
     blocked = blocked_at(claim, _as_reported_before(decision, known), answers)
     if (blocked is not None) != is_blocking(known):
         return True
@@ -776,17 +782,17 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     if _takes_more_than_an_index(claim, decision, answers, known):
         return True
-    # Of a transaction, another record may be wrong still.
+    # Another record of the transaction may still be wrong.
     moved = claim.first_offset != claim_of(known).first_offset
     if decision.accused == NOBODY:
         moved |= differs_anew(claim.recorded.differed, answers)
-    # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
+    # How each replica ended it was proven once: what is shown later, of fewer and fewer records, proves no more.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
     return moved or is_elsewhere or is_exposed(decision.accused, decision, answers) != known.exposed
 
 
 def _is_shown_by_others(decision: Decision, known: Finding) -> bool:
-    """Whether another replica has come to show a transaction's outcome as wrongly as the accused does, or ceased to."""
+    """Whether another replica has started, or stopped, showing a transaction's outcome as wrongly as the accused."""
     before = sides_of(known)
     if known.kind not in TRANSACTION_KINDS or not are_outcomes({*before, *decision.sides}, *_ENDINGS):
         return False
@@ -798,10 +804,10 @@ def _is_shown_by_others(decision: Decision, known: Finding) -> bool:
 
 
 def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
-    """Whether a finding says that an index is wrong, and that is no more what would put its replica right.
+    """Whether a finding says that an index is wrong, and a rebuilt index would no longer make its replica right.
 
-    Its cleaner has taken the end marker, from which the index would be rebuilt. That it lacks a value which another
-    shows is not said anew: it may have been deleted, on all but that one.
+    Its cleaner has removed the end marker from which the index would be rebuilt. That it lacks a value that another
+    shows is not reported again: the value may have been deleted on all but that one.
     """
     is_of_the_index = decision.kind is known.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
     if not is_of_the_index or not are_outcomes(decision.sides.keys()):
@@ -813,9 +819,9 @@ def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers
 
 
 def _as_reported_before(decision: Decision, known: Finding) -> Decision:
-    """A verdict that says less than a finding, as that one says it: how the accused ended a transaction stays proven.
+    """Return a verdict that says less than its finding in the finding's words: how the accused ended it stays proven.
 
-    It may hold the transaction open by now, where the end marker was truncated.
+    The accused may hold the transaction open by now, where the end marker was truncated.
     """
     if not refines(known.kind, decision.kind):
         return decision
@@ -823,15 +829,16 @@ def _as_reported_before(decision: Decision, known: Finding) -> Decision:
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:
-    """Whether a finding that stands accuses somebody, and a verdict nobody."""
+    """Whether a finding that is not over accuses somebody, and a verdict nobody."""
     return known.stands and known.broker != NOBODY and decision.accused == NOBODY
 
 
 def _is_refuted(decision: Decision, known: Finding) -> bool:
-    """Whether what had proven the direction of a finding proves it no more.
+    """Whether what had proven a finding's direction no longer proves it, for one of three reasons.
 
-    It was truncated: a tombstone that the log does not have deletes nothing. Or those that stand against the accused
-    differ, so that the newest value may be wrong too. Or what it had held open has ended, and how is not proven.
+    - It was truncated: a tombstone that the log does not have deletes nothing.
+    - The replicas against the accused differ, so the newest value may be wrong too.
+    - What the accused had held open has ended, and how is not proven.
     """
     differ = known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
     has_ended = known.kind in OPEN_KINDS and decision.kind not in OPEN_KINDS
@@ -839,7 +846,7 @@ def _is_refuted(decision: Decision, known: Finding) -> bool:
 
 
 def _says_it(known: Finding | None, claim: Claim) -> bool:
-    """Whether a finding that stands says what a suspect claims of the same transaction, or more."""
+    """Whether a finding that is not over says what a suspect claims of the same transaction, or more."""
     if known is None or not known.stands or claim.kind not in TRANSACTION_KINDS:
         return False
     return known.broker == claim.broker and not refines(claim.kind, known.kind)

@@ -1,4 +1,4 @@
-"""Picks the records of given keys, and those at given offsets, out of chunks of a log."""
+"""Picks the records of given keys, and records at given offsets, out of chunks of a log."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ _KEPT = 4096
 
 
 def records_at(chunk: Any, offsets: Collection[int]) -> list[tuple[RecordShown, Key, bytes | None]]:
-    """The records of a chunk at some of its offsets, each with its key (an object per record: for a few only)."""
+    """Return the records of a chunk at some of its offsets, each with its key.
+
+    Use it for a few offsets only: it makes one object for each record.
+    """
     wanted = np.isin(chunk.columns.offset, np.fromiter(offsets, np.int64, len(offsets)))
     rows = np.flatnonzero(wanted & (chunk.columns.kind == RowKind.RECORD))
     return [_shown(chunk, row) for row in rows.tolist()]
 
 
 def markers_at(chunk: Any, offsets: Collection[int]) -> list[MarkerShown]:
-    """The end markers of a chunk at some of its offsets."""
+    """Return the end markers of a chunk at some of its offsets."""
     columns = chunk.columns
     wanted = np.isin(columns.offset, np.fromiter(offsets, np.int64, len(offsets)))
     ends = (columns.kind == RowKind.COMMIT) | (columns.kind == RowKind.ABORT)
@@ -60,13 +63,13 @@ def _shown(chunk: Any, row: int) -> tuple[RecordShown, Key, bytes | None]:
 
 
 class KeyScan:
-    """Collects the records of a set of keys while chunks of a log go by in offset order.
+    """Collects the records of a set of keys from chunks of a log in offset order.
 
     Attributes:
-        visible: of each key, the newest record that is not aborted.
-        newest: of each key, the offset of the newest record, aborted ones too.
-        offsets: of each key, the offsets of its records in the order of the log: the newest of them.
-        floors: of each key of which older offsets were left out, the lowest that was kept.
+        visible: by key, the newest record that is not aborted.
+        newest: by key, the offset of the newest record, aborted ones too.
+        offsets: by key, the offsets of its newest records, in the order of the log.
+        floors: by key of which older offsets were left out, the lowest that was kept.
         key_bytes: the keys themselves, where they are read at all.
 
     Args:
@@ -83,7 +86,7 @@ class KeyScan:
         self.key_bytes: dict[Key, bytes] = {}
 
     def add(self, chunk: Any) -> None:
-        """Take in one chunk."""
+        """Take in the next chunk of the log."""
         columns = chunk.columns
         hits = np.isin(columns.key_hash_lo, self._lows) & (columns.kind == RowKind.RECORD)
         for row in np.flatnonzero(hits).tolist():

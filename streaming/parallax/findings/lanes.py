@@ -1,4 +1,4 @@
-"""Threads by broker, so that one that hangs holds up nothing but itself; and a memory of those that do not answer."""
+"""Threads for each broker, so that one that hangs delays no other; and a memory of silent brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Lanes:
     """A few threads for each broker, started when there is work about it.
 
     Args:
-        width: how much is done about one broker at once; the rest waits.
+        width: how many tasks about one broker run at the same time; the rest waits.
         name: what the threads are called.
     """
 
@@ -27,7 +27,7 @@ class Lanes:
         self._closed = False
 
     def submit(self, broker: int, work: Callable[[], T]) -> Future[T]:
-        """Have something done about a broker.
+        """Run something about a broker in one of its threads.
 
         Raises:
             RuntimeError: the lanes are closed.
@@ -40,7 +40,7 @@ class Lanes:
             return self._lanes[broker].submit(work)
 
     def close(self) -> None:
-        """Take no more, and give up what has not begun."""
+        """Accept no more work, and drop what has not begun."""
         with self._lock:
             self._closed = True
             lanes = list(self._lanes.values())
@@ -64,7 +64,7 @@ class Silence:
         self._until: dict[int, float] = {}
 
     def of(self, broker: int) -> float | None:
-        """For how many seconds a broker has been silent; None where it may be asked."""
+        """Return for how many seconds a broker has been silent; None where it may be asked."""
         with self._lock:
             now = self._clock()
             since = self._since.get(broker)
@@ -76,13 +76,13 @@ class Silence:
             return now - since
 
     def heard(self, broker: int) -> None:
-        """It has answered."""
+        """Take in that a broker has answered."""
         with self._lock:
             self._since.pop(broker, None)
             self._until.pop(broker, None)
 
     def timed_out(self, broker: int) -> None:
-        """It has not answered in time."""
+        """Take in that a broker has not answered in time."""
         with self._lock:
             now = self._clock()
             self._since.setdefault(broker, now)

@@ -1,7 +1,7 @@
 """A scan of one replica's log that goes round, for keys that come and go. No IO.
 
-A key joins where the scan stands, and has been looked for everywhere when the scan comes by there again. So one reading
-serves all keys, whenever they come, and none waits for more than one round.
+A key joins at the scan's position, and has been looked for everywhere when the scan reaches that place again. So one
+reading serves all keys, whenever they come, and none waits for more than one round.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Seeker:
     """A key that is looked for.
 
     Attributes:
-        joined: where the scan stood when the key came.
-        wrapped: where the range ended when the scan came to its end; -1 where it has not since the key came.
-        floor: the lowest offset of which a record was kept; -1 where none was left out.
+        joined: the scan's position when the key came.
+        wrapped: where the range ended when the scan reached its end; -1 where it has not since the key came.
+        floor: the lowest offset of a record that was kept; -1 where none was left out.
         offsets: of its records, in the order in which they were found.
     """
 
@@ -42,7 +42,7 @@ class Lap:
         topic_id: of the topic whose log it is.
         since_ms: when it began, milliseconds since 1970 UTC.
         read_to: the highest offset below which something was read, in the leader epoch `epoch`.
-        found: what is known of keys that have been looked for everywhere: of the last `_FOUND`.
+        found: what is known of keys that have been looked for everywhere; of the last `_FOUND` only.
     """
 
     start: int
@@ -56,7 +56,7 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Look for keys from the log start, as it is now, up to an offset at least."""
+        """Look for keys, from the current log start up to at least an offset."""
         self.start = max(self.start, start)
         self.position = max(self.position, start)
         self.end = max(self.end, end)
@@ -66,7 +66,7 @@ class Lap:
     def took(
         self, reached: int, offsets: Mapping[Key, Collection[int]], floors: Mapping[Key, int], epoch: int
     ) -> dict[Key, Known]:
-        """Take in what lies between the position and an offset that was reached.
+        """Take in what is between the position and an offset that was reached.
 
         Args:
             reached: above the position, at most ``end``.
@@ -75,7 +75,7 @@ class Lap:
             epoch: leader epoch of the last batch that was read; -1 where there was none.
 
         Returns:
-            What is known now of the keys that have been looked for everywhere; they are looked for no more.
+            What is known now of the keys that have been looked for everywhere; the scan no longer looks for them.
         """
         self.position = reached
         if reached >= self.read_to and epoch >= 0:
@@ -104,13 +104,13 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """Up to where there is something to read for one of the keys, from the position on."""
+        """Return up to where there is something to read for one of the keys, from the position on."""
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)
 
     def share(self, key: Key) -> float:
-        """Which share of the range a key has been looked for in, from 0 to 1."""
+        """Return in which share of the range a key has been looked for, from 0 to 1."""
         seeker = self.keys.get(key)
         if seeker is None or self.end <= self.start:
             return 1.0
@@ -120,7 +120,7 @@ class Lap:
         return min(1.0, max(0.0, passed / (self.end - self.start)))
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, JSON-able."""
+        """Return the whole state of the scan in a JSON-able form."""
         return {
             "version": _VERSION,
             "topic_id": self.topic_id,
@@ -135,10 +135,10 @@ class Lap:
 
     @classmethod
     def parse(cls, document: Any) -> Lap:
-        """Make it from what `as_json` gave.
+        """Make a scan from what `as_json` gave.
 
         Raises:
-            ValueError: it is of another version, or not whole.
+            ValueError: it is of another version, or incomplete.
         """
         try:
             if document["version"] != _VERSION:

@@ -1,4 +1,4 @@
-"""What the events of the findings table add up to, in bounded memory: what stands, what has had its verdict, totals."""
+"""The state that the events of the findings table add up to, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 from parallax.sides import sides_differ
 
 HANDLED = 100_000
-"""Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""
+"""Suspects whose verdict is remembered. A forgotten one that is raised again is only probed again."""
 RESOLVED_FOR = timedelta(hours=24)
-"""For how long a resolved finding is looked at, in case that it comes back."""
+"""How long a resolved finding is looked at, in case it comes back."""
 ENDED = 1000
-"""Findings that are over of which it is known how they ended, for who has to tell of it."""
+"""How many findings that are over are kept with how they ended, for reports."""
 LEANING = 10_000
-"""Dismissed suspects that are judged again once the finding that they lean on ends; with more, the oldest are not."""
+"""Dismissed suspects that are judged again once the finding that they lean on ends; beyond that the oldest are not."""
 
 Key = tuple[int, int]
 """The two halves of a key's hash."""
@@ -38,9 +38,9 @@ class Handled:
     Attributes:
         finding_id: under which it was written.
         decided_ms: when, milliseconds since 1970 UTC.
-        asked_ms: when the replicas were asked for it; what is raised from then on it says nothing of.
+        asked_ms: when the replicas were asked for it; it says nothing about what is raised from then on.
         dismissals: how often it was dismissed so far.
-        incident: of which its finding has become part; empty where it has not.
+        incident: the incident that its finding has become part of; empty where it has not.
     """
 
     finding_id: str
@@ -51,7 +51,7 @@ class Handled:
 
 
 class Ledger:
-    """Fed with every event in order."""
+    """Takes every event in order, and answers what is not over and what had a verdict."""
 
     def __init__(self) -> None:
         self.stand = 0
@@ -73,10 +73,10 @@ class Ledger:
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
-        """Take an event in; returns the claims that have to be judged because of it.
+        """Take an event in; returns the claims that must be judged because of it.
 
-        Their dismissal leaned on it and it may not explain them any more, or it has ended and they are about others
-        that show what it was about.
+        Some were dismissed because of this finding, which may not explain them any more. Others are left by this
+        finding, which is over: they are about other replicas that show the same.
 
         Args:
             event: of the table.
@@ -113,15 +113,15 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether an event dismisses a suspect because of the same findings as the last one, and they stand still."""
+        """Whether an event dismisses a suspect because of the same findings as before, none of which is over."""
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
     def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
-        """Whether a difference without direction of the values of a key is a finding, or is judged again anyway.
+        """Whether a difference without direction in a key's values is a finding, or is judged again anyway.
 
         Args:
-            claim: that something leaves which is over.
+            claim: the one that something which is over has left.
             at: now.
             freed: the claims that are judged again because of that.
         """
@@ -133,15 +133,15 @@ class Ledger:
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
     def standing(self, finding_id: str) -> Finding | None:
-        """The last event of a finding that is still looked at, whether it stands or is resolved."""
+        """Return the last event of a finding that is still looked at, resolved or not."""
         return self._standing.get(finding_id)
 
     def __iter__(self) -> Iterator[Finding]:
-        """All findings that are still looked at."""
+        """Iterate over all findings that are still looked at."""
         return iter(list(self._standing.values()))
 
     def handled(self, suspect_id: str) -> Handled | None:
-        """The last verdict on a suspect, if there was one and it has not been forgotten."""
+        """Return the last verdict on a suspect, if there was one and it has not been forgotten."""
         return self._handled.get(suspect_id)
 
     def was_part(self, suspect_id: str) -> bool:
@@ -150,12 +150,12 @@ class Ledger:
         return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
-        """Remember that a finding on an outcome went by a value that its replica lacks, until the next restart.
+        """Remember, until the next restart, the value that a finding on an outcome says its replica lacks.
 
         Args:
-            name: of the finding; of what an incident counts, the suspect's.
+            name: of the finding; for a member of an incident, the suspect's id.
             offset: of the record that it was about.
-            lacked: of the value.
+            lacked: offset of the value.
         """
         self._lacked[name, offset] = lacked
         self._lacked.move_to_end((name, offset))
@@ -163,41 +163,41 @@ class Ledger:
             self._lacked.popitem(last=False)
 
     def lacked(self, name: str, offset: int) -> int | None:
-        """The offset of the value that was noted; None where none was."""
+        """Return the offset of the value that was noted; None where none was."""
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return what the findings about transactions of a partition that stand claim, by their id."""
+        """Return the claims of a partition's findings about transactions that are not over, by their id."""
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return what the findings about truncated logs of a partition that stand claim, by their id."""
+        """Return the claims of a partition's findings about truncated logs that are not over, by their id."""
         there = self._cuts.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
-        """The findings that accuse a replica about a key's value, and that are still looked at."""
+        """Return the findings that accuse a replica about a key's value, and that are still looked at."""
         return list(self._keys.get((place, key), {}).values())
 
     def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
-        """The findings about an offset that accuse nobody, and that are still looked at."""
+        """Return the findings about an offset that accuse nobody, and that are still looked at."""
         return list(self._undirected.get((place, offset), {}).values())
 
     def undirected_about(self, claim: Claim) -> list[Finding]:
-        """The findings about the latest value of a claim's key that accuse nobody, and that are still looked at."""
+        """Return the findings on a key's latest value that accuse nobody and are still looked at."""
         if claim.key is None or claim.rule is not Rule.LATEST_VALUE:
             return []
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding that is still looked at, though it may be resolved, explains a claim on a value."""
+        """Whether a finding that is still looked at, resolved or not, explains a claim on a value."""
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
-        """Look no more at a finding that is resolved."""
+        """Stop looking at a finding that is resolved."""
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)
@@ -260,7 +260,7 @@ class Ledger:
             _forget(self._undirected_keys, (event.place, (one.key_hash_hi, one.key_hash_lo)), event.finding_id)
 
     def _lean(self, event: Finding) -> list[Claim]:
-        """Keep a dismissal that leans on findings; where one of them does not stand any more, it is void."""
+        """Keep a dismissal that leans on findings; it is void where one of them is over."""
         names = leans_on(event)
         if not names:
             return []
@@ -282,7 +282,7 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Some of the claims whose dismissal leaned on a finding that stands: they have to be judged again."""
+        """Return some of the claims whose dismissal leaned on a finding: they must be judged again."""
         freed = {name: claim for name, claim in self._leaning.get(finding_id, {}).items() if which(claim)}
         for suspect_id in freed:
             self._stand_alone(suspect_id)
@@ -293,7 +293,7 @@ class Ledger:
 
 
 def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> None:
-    """Take a finding out of an index, and a place of it that nothing is left of."""
+    """Remove a finding from an index, and a place of the index that becomes empty."""
     there = index.get(where, {})
     there.pop(finding_id, None)
     if not there:
@@ -301,10 +301,11 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
 
 
 def explains_less(known: Finding, event: Finding) -> bool:
-    """Whether a finding may explain no more, by a later event, what it did by the one before.
+    """Whether a later event of a finding may explain less than the one before.
 
-    It does not stand any more, accuses another or nobody, is of another kind, or is about less: another end marker,
-    another record or key, or, of one that accuses nobody, other sides.
+    It does if the finding is over, accuses another replica or nobody, or is of another kind. It does also if it is
+    about something else: another end marker, record or key. For a finding that accuses nobody, other sides count as
+    well.
     """
     if not known.stands or not event.stands:
         return known.stands
@@ -315,7 +316,7 @@ def explains_less(known: Finding, event: Finding) -> bool:
 
 
 def _is_about(claim: Claim) -> tuple[object, ...]:
-    """What a finding has to be about as before, to explain what it did; a transaction may be known by any record."""
+    """Return what a finding must still be about to explain what it did; any record identifies a transaction."""
     record = UNKNOWN if claim.kind in TRANSACTION_KINDS else claim.offset
     transaction = claim.producer_id, claim.transaction_start_offset, claim.marker_offset
     return claim.broker, claim.kind, claim.rule, record, *transaction

@@ -1,7 +1,7 @@
-"""What a finding that ends leaves to be judged by itself: suspects that no reader would raise, for none goes back.
+"""What a finding that ends leaves to be judged by itself: suspects that no reader would raise again.
 
-They stand in the evidence of the last event, so that they are there again after a restart. What an incident counts has
-no event: after a restart it is suspected again, and leaves what it left before.
+They are in the evidence of the last event, so that they are there after a restart. A member of an incident has no
+event: after a restart it is suspected again, and leaves the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id
 from parallax.sides import Shows, Side, Sides, as_document, by_broker, values
 
 _VALUES = COVERED + 1
-"""How many differences of value are left to be judged at most: of all keys of a transaction that are asked about."""
+"""At most so many differences of value are left to be judged: one for each key that is asked about."""
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
     Args:
         known: its last event.
         claim: what was judged.
-        answers: by which it is over for its accused.
+        answers: the answers by which it is over for its accused.
     """
     if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
         return {}
@@ -40,14 +40,12 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
     """Return what is left to be judged of something proven that is over for its accused.
 
-    The others that show what it is about, and those that showed it when asked last, and cannot be asked now
-    (`shown_by`). And the keys whose values differ between those that do not (`differing`): a replica may be wrong by
+    ``shown_by`` names the other replicas that show the same. It includes those that showed it when asked last, and
+    cannot be asked now. ``differing`` names the keys whose values differ between the rest. A replica may be wrong by
     the value alone.
 
-    Args:
-        claim: what was judged.
-        answers: by which it is over.
-        beside: who else showed the same when it was asked last.
+    The arguments are the ``claim`` that was judged, the ``answers`` by which it is over, and in ``beside`` the brokers
+    that showed the same when they were asked last.
     """
     if claim.broker == NOBODY or claim.spread:
         return {}
@@ -57,31 +55,31 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
     rest = [(c, _without(a, shown)) for c, a in records]
     differing = [_differing(c, sides, a) for c, a in rest if (sides := differing_values(c, a))]
     if claim.kind in OUTCOME_KINDS:
-        # What these show of the record may be gone by the time that they can be asked, and a value with it.
+        # By the time that these can be asked, their record may be gone, and a value with it.
         differing += [_unread(c, a, broker) for c, a in records for broker in sorted(may_show) if c.key is not None]
     left = {"shown_by": sorted(shown | may_show), "differing": differing[:_VALUES]}
     return {name: said for name, said in left.items() if said}
 
 
 def claims_left(finding: Finding) -> list[Claim]:
-    """The suspects that the end of a finding leaves; the same ones each time."""
+    """Return the suspects that the end of a finding leaves; each call gives the same ones."""
     if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY:
         return []
     evidence = evidence_of(finding)
     if not (evidence.get("shown_by") or evidence.get("differing")):
-        return []  # Of most nothing is left: at a start all of them are gone through.
+        return []  # Most have left nothing, and a start goes through all.
     has_healed = evidence.get("resolution") == Resolution.HEALED
     return claims_of(claim_of(finding), evidence, int(finding.decided_at.timestamp() * 1000), has_healed=has_healed)
 
 
 def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: bool) -> list[Claim]:
-    """The suspects that something proven leaves.
+    """Return the suspects that something proven leaves.
 
     Args:
         claim: on what was proven.
         left: see `left_over`.
         at_ms: when it was found to be over, milliseconds since 1970 UTC.
-        has_healed: its own replica has been proven to be right.
+        has_healed: whether its own replica has been proven right.
     """
     others, values = left.get("shown_by", []), left.get("differing", [])
     return [
@@ -91,27 +89,27 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """The suspects that one leaves which an incident may have counted before a restart.
+    """Return the suspects that a suspect leaves when it is over, if an incident may have counted it before a restart.
 
-    Nothing proves any more that it did. So of an outcome, of which a finding says by its kind what it truly was, what
-    was recorded has to prove it once more of each of the others.
+    Nothing proves any more that it was counted. A finding on an outcome says by its kind what the true outcome was.
+    Here what was recorded has to prove it once more for each of the other replicas.
 
     Args:
         claim: as it was suspected.
         left: see `left_over`.
-        has_healed: its replica shows what is right.
+        has_healed: whether its replica shows what is right.
     """
     made = claims_of(claim, left, claim.raised_at_ms, has_healed=has_healed)
     return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]
 
 
 def _without(answers: Answers, brokers: Collection[int]) -> Answers:
-    """The answers of the other replicas."""
+    """Return the answers of the other replicas."""
     return replace(answers, replicas={b: a for b, a in answers.replicas.items() if b not in brokers})
 
 
 def _unread(claim: Claim, answers: Answers, broker: int) -> dict[str, Any]:
-    """As `_differing`, of a key whose values may differ on a replica that cannot be asked."""
+    """Return the same as `_differing`, for a key whose values may differ on a replica that cannot be asked."""
     live = {b: a.live for b, a in sorted(answers.replicas.items()) if a.error is None}
     shown = [one for one in live.values() if one is not None]
     newest = max(shown, key=lambda one: one.offset, default=None)
@@ -126,12 +124,12 @@ def _unread(claim: Claim, answers: Answers, broker: int) -> dict[str, Any]:
 
 
 def _producer(shown: RecordShown) -> int:
-    """The producer of a record of a transaction, of which it is not sure that it was committed; -1 of a plain one."""
+    """Return the producer of a transactional record that was not surely committed; -1 for a plain one."""
     return UNKNOWN if shown.is_plain else shown.producer_id
 
 
 def _differing(claim: Claim, sides: Sides, answers: Answers) -> dict[str, Any]:
-    """What the evidence keeps of a key whose values differ; the offset is the newest value's."""
+    """Return what the evidence keeps of a key whose values differ; the offset is that of the newest value."""
     newest = max(values(sides.keys()), key=lambda side: side.offset)
     records = (a.live for a in answers.replicas.values() if a.error is None)
     producers = {_producer(r) for r in records if r is not None and r.offset == newest.offset}
@@ -145,7 +143,7 @@ def _differing(claim: Claim, sides: Sides, answers: Answers) -> dict[str, Any]:
 
 
 def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
-    """A suspect without direction on a key whose values differ."""
+    """Return a suspect without direction on a key whose values differ."""
     said = {"sides": one["sides"], "pivot": one["pivot"], "topic_id": claim.recorded.topic_id}
     high, low = one["key"]
     return Claim(

@@ -1,11 +1,11 @@
-"""The life of suspects and findings, free of IO: what happened goes in, what is to be done comes out.
+"""The life of suspects and findings, free of IO: events go in, actions come out.
 
-A suspect is probed until it is proven or cleared. A finding is probed again for as long as it stands, and for a while
-after it was resolved. What is in memory can be rebuilt from the two tables: a suspect that no event names is pending,
-the last event of an id is what stands. Memory is bounded by what is open and by what `parallax.findings.ledger` keeps.
+A suspect is probed until it is proven or cleared. A finding is probed again until it is over, and for a while after it
+was resolved. The two tables are enough to rebuild what is in memory: a suspect that no event names is pending, and the
+last event of an id is its state. Memory is bounded by what is open and by what `parallax.findings.ledger` keeps.
 
-Its driver carries the actions out: asks what a `Probe` names and hands in `Answered`; appends what an `Append`
-holds, and hands in `Committed` or `NotCommitted` before anything else; hands in a `Tick` at `Lifecycle.next_due`.
+Its driver carries the actions out. It asks what a `Probe` names, and hands in `Answered`. It appends what an `Append`
+holds, and hands in `Committed` or `NotCommitted` before anything else. It hands in a `Tick` at `Lifecycle.next_due`.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
 
 _GROUP = 256
-"""Claims of one replica of one partition that are probed together at most."""
+"""At most so many claims of one replica of one partition are probed together."""
 _BACKOFF_MAX_S = 60.0
 _CALM_STANDING = 100
 """With more findings than this the interval between looks at each grows in proportion."""
 _RESOLVED_FACTOR = 10
-"""A resolved finding is looked at this many times more rarely than one that stands."""
+"""A resolved finding is looked at this many times more rarely than one that is not over."""
 _EXPLAINED_FOR = timedelta(days=30)
-"""For how long one that was explained is looked at when the job is started, however long that was down."""
+"""How long an explained finding is looked at when the job starts, however long the job was down."""
 _FAILED = "the probe failed; see the log"
 _RAISED_MEANWHILE = "it was raised again while it was being probed"
 _RAISED_AGAIN_S = 5.0
 _RAISED_AGAIN_MAX_S = 300.0
-"""A suspect that was dismissed and is raised again is probed again, after twice the time for each dismissal."""
+"""A dismissed suspect that is raised again is probed after a wait that doubles with each dismissal, up to this."""
 
 
 class Lifecycle:
@@ -70,8 +70,8 @@ class Lifecycle:
 
     Args:
         settings: intervals.
-        draw: where jitter comes from.
-        alone: of one kind about one replica, so many are looked at one by one; more are an incident.
+        draw: source of jitter.
+        alone: how many of one kind about one replica are looked at one by one; more are an incident.
         repaired: as `Judging` takes it.
     """
 
@@ -104,7 +104,7 @@ class Lifecycle:
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
-        """Take an event in; returns what is to be done, in this order."""
+        """Take an event in; returns the actions to carry out, in this order."""
         actions: list[Action] = []
         events: list[Finding] = []
         self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id
@@ -138,14 +138,14 @@ class Lifecycle:
         return actions + self._due(now)
 
     def next_due(self, now: float) -> float | None:
-        """When the next probe or event is due, by the monotonic clock; None where nothing waits."""
+        """Return when the next probe or event is due, by the monotonic clock; None where nothing waits."""
         times = [task.due for task in self._tasks.idle()]
         if (due := self._incidents.next_due(now)) is not None:
             times.append(due)
         return min(times, default=None)
 
     def waits(self, suspect_id: str) -> str | None:
-        """Why a suspect has no verdict yet; None where it does not wait for one."""
+        """Return why a suspect has no verdict yet; None where it does not wait for one."""
         task = self._tasks.named(suspect_id)
         if task is None:
             again = _RAISED_MEANWHILE if suspect_id in self._again else None
@@ -155,14 +155,14 @@ class Lifecycle:
     def is_new(self, claim: Claim) -> bool:
         """Whether a suspect neither waits for a verdict nor has had one that still holds.
 
-        A verdict holds of what was raised before the replicas were asked for it.
+        A verdict holds for what was raised before the replicas were asked for it.
         """
         return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
 
     def _is_raised_meanwhile(self, claim: Claim) -> bool:
-        """Whether a suspect, or its finding that stands, is being asked about by a probe sent before it was raised.
+        """Whether a running probe was sent before a suspect was raised, and asks about it, or about its finding.
 
-        Nor has it been taken in as such.
+        The answer is no if the suspect, or a later one of the same id, waits for that probe already.
         """
         known = self._again.get(claim.suspect_id)
         if known is not None and known.raised_at_ms >= claim.raised_at_ms:
@@ -187,11 +187,14 @@ class Lifecycle:
         if handled.incident:
             incident = self._ledger.standing(handled.incident)
             if incident is None or not incident.stands:
-                return True  # As any other that it counted: no event says what it left.
+                return True  # Like any other member: no event says what it left.
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def look_again(self, now: Moment) -> None:
-        """Have every single finding that stands asked about now; a start has those asked about that incidents name."""
+        """Ask again, now, about every single finding that is not over.
+
+        Incidents are left out: a start asks about what they name.
+        """
         self._looks_again = True
         for finding in self.standing():
             if not finding.is_incident:
@@ -199,10 +202,10 @@ class Lifecycle:
                 self._unseen[finding.finding_id] = ""
 
     def not_seen_again(self) -> dict[str, str]:
-        """The findings that stand and not all of which has been seen to since `look_again`.
+        """Return the findings that are not over and not fully checked since `look_again`.
 
         Returns:
-            By id, why, and of an incident of how many; empty before any answer.
+            By id: why nobody could decide it, or how much of an incident is not checked. Empty text before any answer.
         """
         if not self._looks_again:
             return {}
@@ -210,19 +213,19 @@ class Lifecycle:
         return single | self._incidents.not_seen_again()
 
     def standing(self) -> list[Finding]:
-        """The findings that stand, acknowledged or not."""
+        """Return the findings that are not over, acknowledged or not."""
         return [finding for finding in self._ledger if finding.stands]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return what an incident counts, as single findings would claim it; an object for each."""
+        """Return what an incident counts, as single findings would claim it; this makes one object for each."""
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return what was over when an incident came to tell of it; an object for each."""
+        """Return what was over when an incident came to report it; this makes one object for each."""
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
-        """Return what has been committed."""
+        """Return the state of the findings as committed, for metrics."""
         pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():
@@ -268,7 +271,7 @@ class Lifecycle:
         self._error = None
 
     def _accept(self, claims: Iterable[Claim], now: Moment) -> None:
-        """Suspects; one that has had its verdict is probed again if it was raised since it was asked about."""
+        """Take in suspects; one that has had its verdict is probed again if it was raised since it was asked about."""
         for claim in self._incidents.hold(self._new(claims), self._tasks.alone):
             due = now.monotonic
             if (handled := self._ledger.handled(claim.suspect_id)) is not None and handled.dismissals:
@@ -277,13 +280,13 @@ class Lifecycle:
             self._tasks.put(claim, due)
 
     def _new(self, claims: Iterable[Claim]) -> list[Claim]:
-        """Return the suspects to be probed; those that a probe is under way about may be once that is back."""
+        """Return the suspects to be probed; those that a running probe asks about may be new once that is back."""
         claims = list(claims)
         self._again |= {claim.suspect_id: claim for claim in claims if self._is_raised_meanwhile(claim)}
         return list({claim.suspect_id: claim for claim in claims if self._is_unknown(claim)}.values())
 
     def _accept_again(self, now: Moment) -> None:
-        """Take in those that were raised while a probe was under way which is back; not what waits for another."""
+        """Take in those that were raised while a probe was running that is back now; others wait on."""
         again, self._again = self._again, {}
         if again:
             self._accept(again.values(), now)
@@ -293,7 +296,7 @@ class Lifecycle:
             self._tasks.put(claim, now.monotonic)
 
     def _back_of_pages(self, answered: Answered, now: Moment) -> list[tuple[Page, Sequence[Answers]]]:
-        """The answers about pages of many."""
+        """Return the answers about pages of many."""
         pages = []
         for probe, answers in answered.results:
             if probe.page is not None:
@@ -305,7 +308,7 @@ class Lifecycle:
         return pages
 
     def _back(self, answered: Answered, now: Moment) -> list[tuple[Task, Answers]]:
-        """The answers with their tasks, those first that may explain others."""
+        """Return the answers with their tasks; those that may explain others come first."""
         results: list[tuple[Task, Answers]] = []
         for probe, answers in answered.results:
             self._probes += 1
@@ -342,11 +345,11 @@ class Lifecycle:
         self._free_of_members(now)
 
     def _free_held(self, known: Finding | None, event: Finding) -> None:
-        """Have suspects that are held back judged again where a finding may not explain them any more."""
+        """Judge held-back suspects again where a finding may not explain them any more."""
         said = [event] if known is None else [known, event]
         if event.stands:
             if known is not None and not event.is_incident and explains_less(known, event):
-                # What a frozen replica shows stands still, also of what another has written.
+                # What a frozen replica shows does not change, even where another producer has written.
                 is_frozen = known.kind is FindingKind.READ_COMMITTED_FROZEN
                 self._incidents.free(event.place, None if is_frozen else [claim_of(known)])
         elif event.is_incident or any(one.kind in TRANSACTION_KINDS for one in said):
@@ -366,7 +369,7 @@ class Lifecycle:
     # What is due.
 
     def _due(self, now: Moment) -> list[Probe]:
-        """Everything that is due, together where it concerns one replica of one partition."""
+        """Return everything that is due, together where it concerns one replica of one partition."""
         asked_ms = int(now.at.timestamp() * 1000)
         groups: dict[tuple[TopicPartition, int], list[Task]] = {}
         for task in self._tasks.idle():
@@ -385,9 +388,9 @@ class Lifecycle:
         return probes + [Probe(page.claims, (), page) for page in pages]
 
     def _check_again(self, finding: Finding, now: Moment, *, since_start: bool = False) -> None:
-        """Have a finding probed again after its interval; a resolved one not for ever.
+        """Probe a finding again after its interval; a resolved one not for ever.
 
-        One that was explained is probed once since the start: what explained it may have ended before that, unseen.
+        An explained finding is probed once after the start: what explained it may have ended before that, unseen.
         """
         is_due = since_start and now.at - finding.decided_at <= _EXPLAINED_FOR and was_explained(finding)
         if not is_due and self._is_over(finding, now):
@@ -401,7 +404,7 @@ class Lifecycle:
     def _is_over(self, finding: Finding, now: Moment) -> bool:
         """Whether a resolved finding need not be looked at any more.
 
-        A finding that another explains waits for that one's end, and as long again: it may stand without it.
+        A finding that another explains waits for that one's end, and as long again: it may be true without it.
         """
         if is_part_of_incident(finding) or was_only_shown(finding):
             return True
@@ -416,7 +419,10 @@ class Lifecycle:
         return seconds * (_RESOLVED_FACTOR if finding is not None and not finding.stands else 1)
 
     def _put_off(self, task: Task, reason: str, now: Moment, *, soon: bool = False) -> None:
-        """Probe again later, after twice the time for each try; a finding after its interval, unless it is soon."""
+        """Probe again later: a suspect after a wait that doubles with each try, a finding after its interval.
+
+        With ``soon`` a finding waits no longer than a suspect.
+        """
         task.reason = reason
         task.attempts += 1
         if task.finding_id in self._unseen and not soon:
@@ -429,7 +435,7 @@ class Lifecycle:
     # What follows from answers.
 
     def _judge(self, results: Sequence[tuple[Task, Answers]], events: list[Finding], now: Moment) -> list[Action]:
-        """Return what is to be said of answers to single claims; ``events`` takes up the events that they call for."""
+        """Return the actions for answers to single claims; ``events`` gets the events that they call for."""
         broken: list[Action] = []
         for task, answers in results:
             try:
@@ -451,7 +457,7 @@ class Lifecycle:
                 case Unchanged(Finding() as finding):
                     self._check_again(finding, now)
                 case Finding() if self._ledger.is_repeated(said):
-                    self._ledger.add(said)  # Audits raise a suspect each time: the table and the log say it once.
+                    self._ledger.add(said)  # Each audit raises a suspect again: the table and the log say it once.
                     self._tasks.drop(task.name)
                 case Finding():
                     task.busy = True
@@ -462,7 +468,7 @@ class Lifecycle:
     def _judge_pages(
         self, pages: Iterable[tuple[Page, Sequence[Answers]]], before: Sequence[Finding], now: Moment
     ) -> list[Action]:
-        """Judge the members of pages, each by itself as a single one would be; of each page one error is reported."""
+        """Judge the members of pages, each as a single one would be; of each page one error is reported."""
         broken: list[Action] = []
         for page, all_answers in pages:
             outcomes = []
@@ -483,22 +489,22 @@ class Lifecycle:
         return broken
 
     def _free_of_members(self, now: Moment) -> None:
-        """Have suspects judged again that members of incidents explained which these do not count any more."""
+        """Judge suspects again that were explained by members which incidents no longer count."""
         for name, over in self._incidents.over().items():
             self._free(name, partial(_is_explained, over), now)
 
     def _free(self, finding_id: str, which: Callable[[Claim], bool], now: Moment) -> None:
-        """Have suspects judged again that were dismissed because of what an incident counts no more."""
+        """Judge suspects again that were dismissed because of what an incident no longer counts."""
         self._put(self._incidents.hold(self._ledger.free(finding_id, which), self._tasks.alone), now)
 
     def _unjudged(self, error: Exception) -> str:
-        """Count a claim whose judging raised; returns the reason why it waits."""
+        """Count a claim whose judging raised an error; returns the reason why it waits."""
         self._judging_errors += 1
         return f"it could not be judged: {type(error).__name__}: {error}"
 
 
 def _dated(answers: Answers, task: Task) -> Answers:
-    """Answers that do not say when they were asked for: since the probe was sent."""
+    """Return answers with a time: where they do not say when they were asked for, when the probe was sent."""
     return answers if answers.asked_at_ms else replace(answers, asked_at_ms=task.asked_ms)
 
 
@@ -509,7 +515,7 @@ def _is_explained(over: Sequence[Claim], claim: Claim) -> bool:
 
 
 def _rank(claim: Claim) -> int:
-    """In which order claims are judged: a transaction explains keys, a replica that is wrong about a key the rest."""
+    """Return a claim's place in the order of judging: transactions, then accusations about keys, then the rest."""
     if claim.kind in TRANSACTION_KINDS:
         return 0
     return 1 if claim.broker != NOBODY else 2

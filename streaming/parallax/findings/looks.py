@@ -1,7 +1,7 @@
-"""A probe's answers as looks of `parallax.evidence`: what the judge goes by, of what a probe asks anyway.
+"""A probe's answers as looks of `parallax.evidence`, for the judge.
 
-A probe asks for a part: some offsets, some leader epochs, the value of one key as read_committed consumers get it. So
-each look says what it was asked for, and the judge takes nothing else for absent.
+A probe asks for a part: some offsets, some leader epochs, and the value of one key as read_committed consumers get it.
+So each look says what it was asked for. The judge takes nothing else for absent.
 
 Where a probe does not ask for open transactions, a replica whose last stable offset is its high watermark holds none.
 """
@@ -33,15 +33,15 @@ def case_of(
     compacted: bool = True,
     deletes: bool = False,
 ) -> Case:
-    """A probe of a claim as a case for the judge.
+    """Return a probe of a claim as a case for the judge.
 
     Args:
         claim: what was asked about.
         answers: to the probe, given under one leader.
         ledger: what is known already; what the answers and the claim say is added.
         asked: see `looks_of`.
-        compacted: the topic's policy compacts.
-        deletes: records may be deleted from the head of the log.
+        compacted: whether the topic's policy compacts.
+        deletes: whether records may be deleted from the head of the log.
     """
     _recorded(claim, ledger)
     looks = looks_of(claim, answers, asked)
@@ -54,13 +54,13 @@ def case_of(
         compacted=compacted,
         deletes=deletes,
     )
-    # What a cleaner had taken by the end of an answer, it took for the sake of what lies below this.
+    # What a cleaner had removed by the end of an answer was superseded by something below this offset.
     stable = max((answer.cleaned_below for answer in answers.replicas.values()), default=UNKNOWN)
     return Case(ledger, partition, looks, stable)
 
 
 def _recorded(claim: Claim, ledger: Ledger) -> None:
-    """Add what the comparison had seen when it raised a claim: what proves it, of which nothing may be left by now."""
+    """Add what the comparison had seen when it raised a claim: its proof, of which nothing may be left by now."""
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
         ledger.begun_below(claim.offset)
     known, end = claim.recorded, Place(claim.marker_offset, claim.recorded.leader_epoch)
@@ -68,7 +68,7 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
         for broker, shown in known.markers.items():
             if claim.end_on(broker) in (None, end) and shown in _ENDS:
                 ledger.fact(Fact(end, claim.producer_id, end=_ENDS[shown]), broker, UNKNOWN)
-        is_own = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER  # It need not be the first one.
+        is_own = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER  # It may not be the first one.
         if not (known.end_unproven or is_own) and known.markers and claim.transaction_start_offset >= 0:
             # No end marker was lost between the transaction's first record and this one.
             ledger.seen_whole(Timely(claim.transaction_start_offset + 1, claim.marker_offset, end.epoch))
@@ -83,12 +83,14 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
 
 
 def looks_of(claim: Claim, answers: Answers, asked: Collection[int]) -> dict[int, Look]:
-    """The looks at the replicas that answered about a claim, by broker; keys are the two halves of their hash.
+    """Return the looks at the replicas that answered about a claim, by broker.
+
+    A key is the two halves of its hash.
 
     Args:
         claim: what was asked about.
         answers: to the probe.
-        asked: the offsets that were asked for for its sake; of a page of claims each is given its own part.
+        asked: the offsets that were asked for because of this claim; each claim of a page has its own.
     """
     found = {b: _look(claim, answers, answer, asked) for b, answer in sorted(answers.replicas.items())}
     return {broker: look for broker, look in found.items() if look is not None}
@@ -127,21 +129,21 @@ def _look(claim: Claim, answers: Answers, answer: ReplicaAnswer, asked: Collecti
 
 
 def _open(answer: ReplicaAnswer) -> dict[int, int] | None:
-    """By producer, where the transaction begins that a replica holds open; None: it does not say."""
+    """Return by producer where the transaction begins that a replica holds open; None: it does not say."""
     if answer.open_transactions is not None:
         return {one.producer_id: one.start_offset for one in answer.open_transactions}
     return {} if answer.last_stable_offset >= answer.high_watermark else None
 
 
 def _latest_epoch(answer: ReplicaAnswer, answers: Answers, tops: tuple[Place, ...]) -> int:
-    """The newest leader epoch of a log: the leader's is the one that it leads in. Of another log, at least so new."""
+    """Return the newest leader epoch of a log: for the leader, the one that it leads in; for others, a lower bound."""
     behind = [epoch + 1 for epoch, end in answer.epoch_ends.items() if end is not None and end < answer.log_end_offset]
     led_in = answers.leader_epoch if answer.broker == answers.leader else UNKNOWN
     return max([led_in, *behind, *(top.epoch for top in tops), *answer.epochs_known], default=UNKNOWN)
 
 
 def _given(answer: ReplicaAnswer) -> Iterator[RecordShown]:
-    """The records that read_committed consumers of a replica are given, or denied."""
+    """Return the records that a replica gives to, or hides from, its read_committed consumers."""
     yield from answer.committed.values()
     if answer.key is not None and answer.key.visible is not None:
         yield answer.key.visible
@@ -167,12 +169,12 @@ def _record(record: RecordShown) -> Fact:
 
 
 def is_transactional(record: RecordShown) -> bool:
-    """Whether a record is part of a transaction; a read_uncommitted consumer is not told how that ended."""
+    """Whether a record is part of a transaction; a read_uncommitted consumer does not see how that ended."""
     return record.outcome != _PLAIN
 
 
 def key_of(record: RecordShown) -> Key | None:
-    """The key of a record, by its hash; None where it has none."""
+    """Return the key of a record, by its hash; None where it has none."""
     return hash_halves(record.key_hash) if record.key_hash else None
 
 

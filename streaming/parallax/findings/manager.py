@@ -1,7 +1,7 @@
-"""Carries out what the life of findings calls for: probes in a small pool, events into the table, waits in between.
+"""Carry out what the life of findings calls for: run probes, append events to the table, wait.
 
-One thread decides and writes; what it decides by is `parallax.findings.lifecycle`. The probes run in a few threads for
-each broker that claims are about, so that probes that hang delay no claim about another broker.
+One thread decides and writes, by `parallax.findings.lifecycle`. The probes run in a few threads for each broker that
+claims are about, so that probes that hang delay no claim about another broker.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ log = structlog.get_logger(__name__)
 _UNREPORTED = "suspects are kept, and no new finding is reported until it succeeds"
 
 _PROBES = 4
-"""How many probes of claims about one broker are under way at once."""
+"""How many probes of claims about one broker run at the same time."""
 _NEWS_EVERY_S = 5.0
-"""How often the table is read for events of other processes: so long at most an acknowledgement goes unheard."""
+"""How often the table is read for events of other processes; an acknowledgement may take so long to count."""
 
 
 class Asks(Protocol):
@@ -72,10 +72,10 @@ class Asks(Protocol):
         """Bytes of records that were read so far, by broker."""
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask about claims that accuse one replica of one partition."""
+        """Ask about claims that accuse one replica of one partition; the answers come in their order."""
 
     def close(self) -> None:
-        """Give up what is being asked."""
+        """Stop what is being asked."""
 
 
 class Store(Protocol):
@@ -83,16 +83,16 @@ class Store(Protocol):
 
     @property
     def skipped(self) -> int:
-        """Events that were left out, since a newer version wrote them."""
+        """Number of events that were left out because a newer version wrote them."""
 
     def load(self) -> list[Finding]:
-        """All events, oldest first."""
+        """Return all events, oldest first."""
 
     def news(self) -> list[Finding]:
-        """Events that other processes have appended since, oldest first."""
+        """Return the events that other processes have appended since, oldest first."""
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit and return them numbered; `AppendedMeanwhile` where there is news."""
+        """Append events in one commit and return them numbered; raises `AppendedMeanwhile` where there is news."""
 
 
 _Result = tuple[Probe, list[Answers] | None]
@@ -108,8 +108,8 @@ class FindingsManager:
         on_change: called from the manager's thread after each commit and each round of probes; must not block.
         prober: what asks the replicas; by default one over ``client`` and the recorded history.
         table: where events go; by default the findings table below ``storage.path``, created when it is not there.
-        told: called from the manager's thread with the events that are in the table, and with those of others; by
-            default they are logged.
+        ``told``: called from the manager's thread with events once they are in the table, also those of other
+            processes; by default they are logged.
         repaired: as `parallax.findings.judging.Judging` takes it.
     """
 
@@ -164,11 +164,11 @@ class FindingsManager:
         self._thread = threading.Thread(target=self._run, name="findings", daemon=True)
 
     def start(self) -> None:
-        """Load what is still to be done from the tables, and begin."""
+        """Load from the tables what is still to be done, and begin."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop; suspects that are still pending are so again at the next start."""
+        """Stop; suspects that are still pending are pending again at the next start."""
         self._stop.set()
         self._wake.set()
         self._lanes.close()
@@ -177,19 +177,19 @@ class FindingsManager:
         self._prober.close()
 
     def offer(self, suspects: Iterable[Suspect | Mapping[str, Any]]) -> None:
-        """Take suspects in, as the comparison raises them or as rows of their table; returns at once.
+        """Take suspects in, as the comparison raises them or as rows of their table; returns immediately.
 
-        Call it after they are committed to the suspects table: only that makes them outlive the process. One that is
-        known already is left alone, unless it was dismissed and has been raised again since.
+        Call it after they are committed to the suspects table: only that lets them survive the process. A known suspect
+        is ignored, unless it was dismissed and has been raised again since.
         """
         claims = [claim_from_row(s.as_row() if isinstance(s, Suspect) else s) for s in suspects]
         with self._lock:
             self._offered.update(claim.suspect_id for claim in claims)
-        self._inbox.put(claims)  # All at once: what is one of many is known by the others.
+        self._inbox.put(claims)  # All together: only the others show that one is part of many.
         self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
-        """Return the suspects that were not offered before, or whose verdict is older than they; from any thread."""
+        """Return the suspects that were not offered before, or that are newer than their verdict; from any thread."""
         with self._lock:
             return [
                 suspect
@@ -198,7 +198,7 @@ class FindingsManager:
             ]
 
     def undecided(self, suspect_ids: Iterable[str]) -> dict[str, str]:
-        """Return the suspects offered that have no verdict yet, each with the reason; from any thread."""
+        """Return the offered suspects that have no verdict yet, each with the reason; from any thread."""
         found = {}
         with self._lock:
             for suspect_id in suspect_ids:
@@ -209,21 +209,25 @@ class FindingsManager:
         return found
 
     def standing(self) -> list[Finding]:
-        """The findings that stand, acknowledged or not; from any thread."""
+        """Return the findings that are not over, acknowledged or not; from any thread."""
         with self._lock:
             return self._lifecycle.standing()
 
     def look_again(self) -> None:
-        """Have every single finding that stands asked about now, as incidents are at a start; from any thread."""
+        """Ask again, now, about every single finding that is not over; from any thread.
+
+        Incidents are left out: they are asked about at each start.
+        """
         with self._lock:
             self._lifecycle.look_again(_now())
         self._wake.set()
 
     def not_seen_again(self) -> dict[str, str]:
-        """The findings that stand and not all of which has been seen to since `look_again`; from any thread.
+        """Return the findings that are not over and not fully checked since `look_again`; from any thread.
 
         Returns:
-            By id, why nobody could decide, or of how many of an incident; empty until the replicas have answered.
+            By id: why nobody could decide it, or how much of an incident is not checked. Empty text until the replicas
+            have answered.
         """
         with self._lock:
             return self._lifecycle.not_seen_again()
@@ -236,7 +240,7 @@ class FindingsManager:
         while not self._stop.is_set():
             try:
                 self._turn()
-            except Exception as error:  # the watchman outlives whatever one round throws
+            except Exception as error:  # the manager survives any error of one round
                 log.exception("a round of findings failed; it is tried again")
                 self._todo += self._handle(NotCommitted(f"{type(error).__name__}: {error}"))
                 self._report()
@@ -247,14 +251,14 @@ class FindingsManager:
         self._wake.clear()
 
     def _loaded(self) -> bool:
-        """Rebuild everything from the tables; False where that has failed, and is to be tried again."""
+        """Rebuild everything from the tables; False where that has failed, and must be tried again."""
         try:
             self._todo = self._load()
         except (FindingsTableError, ReplicaError) as error:
             log.error("the findings could not be loaded; it is tried again", error=one_line(error), what=_UNREPORTED)
             self._not_loaded(str(error))
             return False
-        except Exception as error:  # as in a round: a manager that is gone would look like one with nothing to do
+        except Exception as error:  # as in a round: a dead manager would look like an idle one
             log.exception("the findings could not be loaded; it is tried again", what=_UNREPORTED)
             self._not_loaded(f"{type(error).__name__}: {error}")
             return False
@@ -262,7 +266,7 @@ class FindingsManager:
         return True
 
     def _not_loaded(self, reason: str) -> None:
-        with self._lock:  # what was taken in so far is not to be counted twice
+        with self._lock:  # otherwise what was taken in so far would count twice
             self._lifecycle = self._begun()
         self._handle(NotCommitted(reason))
         self._report()
@@ -275,7 +279,7 @@ class FindingsManager:
         self._table = self._table or FindingsTable(self._storage)
         events = self._table.load()
         self._lifecycle.cluster_id = cluster_id
-        # What an event says of a suspect has to be known before the suspect is.
+        # Events first: they say what became of suspects.
         actions = self._handle(Loaded(events))
         self._skipped_suspects = 0
         for rows in read_suspects(self._storage, decided=decided(events)):
@@ -283,7 +287,7 @@ class FindingsManager:
         return actions
 
     def _claims(self, rows: Iterable[Mapping[str, Any]]) -> list[Claim]:
-        """Claims of rows; one that is damaged, or has a kind or rule that only a newer version knows, is counted."""
+        """Return the claims of rows; a row that is damaged, or has a kind or rule of a newer version, is counted."""
         claims = []
         for row in rows:
             try:
@@ -297,8 +301,8 @@ class FindingsManager:
     def _turn(self) -> None:
         """Take in what came, send what is due, sleep until there is more.
 
-        What an event calls for is carried out before the next is handed in: else what was decided before somebody's
-        acknowledgement could be written behind it, and a commit that fails would not be known as the one it was.
+        What an event calls for is carried out before the next event is handed in. Otherwise a decision could be written
+        behind an acknowledgement that it did not know, and a failed commit could not be matched with its events.
         """
         todo, self._todo = self._todo, []
         self._carry_out(todo)
@@ -351,7 +355,7 @@ class FindingsManager:
         try:
             numbered = self._table.append(append.events)
         except AppendedMeanwhile:
-            self._read_news()  # what was decided may not hold any more: it is probed and decided again
+            self._read_news()  # the decision may not hold any more: probe and decide again
             return NotCommitted(None)
         except FindingsTableError as error:
             log.error("findings could not be written; it is tried again", error=one_line(error), what=_UNREPORTED)
@@ -383,7 +387,7 @@ class FindingsManager:
             self._report()
 
     def _probe(self, probe: Probe) -> None:
-        """Runs in the pool; the answer goes back through the inbox."""
+        """Run a probe in the pool; the answers go back through the inbox."""
         answers: list[Answers] | None = None
         try:
             answers = self._prober.probe(probe.claims)
@@ -418,7 +422,7 @@ def _now() -> Moment:
 
 
 def _level(event: Finding) -> str:
-    """How loud the job's log says an event; that a suspect was none is of interest to nobody who was not told of it."""
+    """Return the log level of an event; a dismissed suspect interests nobody who did not hear of it."""
     if event.is_open:
         return "error" if event.severity is Severity.CRITICAL else "warning"
     return "debug" if event.status is FindingStatus.DISMISSED else "info"

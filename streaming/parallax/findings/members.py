@@ -1,7 +1,7 @@
-"""Claims by the hundred thousand as columns: no Python object for each.
+"""Hold claims by the hundred thousand as columns, without a Python object for each.
 
-What is suspected of the same replica, of the same kind, differs in little but key, transaction and offset. A claim is
-made of a row when it is asked about, a page at a time, and let go of with its answers.
+Suspects of one kind about one replica differ in little but key, transaction and offset. A row becomes a claim when it
+is asked about, a page at a time, and the claim is dropped with its answers.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ Array = np.ndarray[Any, Any]
 
 
 class Group(NamedTuple):
-    """The common cause of an incident's divergences: the same replica of the same partition, in the same way.
+    """What an incident's divergences have in common: one replica of one partition, wrong in one way.
 
     Attributes:
-        broker: the accused; `parallax.model.NOBODY` of differences without direction.
-        rule: that they break: differences without direction are of keys (I3) or of transactions (I2).
+        place: the partition.
+        broker: the accused; `parallax.model.NOBODY` for differences without direction.
+        kind: what is wrong.
+        rule: the rule that they break; differences without direction are about keys (I3) or transactions (I2).
     """
 
     place: TopicPartition
@@ -44,7 +46,7 @@ class Group(NamedTuple):
 
 
 class State(IntEnum):
-    """The state of a member."""
+    """The state of a member: a claim that an incident counts, or may come to count."""
 
     NEW = 0
     """It has not been asked about."""
@@ -55,19 +57,19 @@ class State(IntEnum):
     WRONG = 3
     """It is proven."""
     SPREAD = 4
-    """It is proven, and all replicas share it by now."""
+    """It is proven, and all replicas share it."""
     OVER = 5
     """It was proven, and is not wrong any more."""
     UNSETTLED = 6
-    """It was proven, the replicas agree by now, and nothing has proven that they agree on what is right."""
+    """It was proven, the replicas agree now, and nothing proves that they agree on what is right."""
     SHOWN = 7
-    """What was recorded proves it, and nothing shows it any more: it was over when it was found."""
+    """Recorded answers prove it, and nothing shows it any more: it was over when it was found."""
     ALONE = 8
     """It is to be asked about by itself."""
     IN_PART = 9
-    """It was proven, and findings account for part of it: the rest may be wrong still once those have ended."""
+    """It was proven, and findings explain a part of it: the rest may still be wrong once those have ended."""
     UNREAD = 10
-    """It was proven once, and whether the last event counts it is not known: a restart has come between."""
+    """It was proven before a restart, and it is not known whether the last event counts it."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
@@ -98,12 +100,14 @@ MEMBER = np.dtype(
         ("again", "?"),
     ]
 )
-"""A claim with what is known of it. ``round`` is when it was last asked about, ``lone`` how many probes have found it
-to hang on a lone witness, ``gone`` how many in a row have found its partition gone, ``again`` whether a probe of this
-process has proven it."""
+"""A claim with what is known of it.
+
+``round`` is when it was last asked about, ``lone`` how many probes found it to rest on a lone witness, ``gone`` how
+many in a row found its partition gone, and ``again`` whether a probe of this process has proven it.
+"""
 
 _FRESH = 4096
-"""Claims that are kept as such until rows are made of them, at most."""
+"""At most so many claims are kept as objects until rows are made of them."""
 _NUMBERS = (
     "broker",
     "offset",
@@ -119,7 +123,7 @@ _NUMBERS = (
 
 
 class Members:
-    """Claims about one partition, by their suspect ids; each id once.
+    """The members of a group: claims about one partition, by their suspect ids; each id once.
 
     Args:
         place: the partition.
@@ -141,20 +145,20 @@ class Members:
         return len(self.rows)
 
     def add(self, claims: Sequence[Claim], state: State = State.NEW, round_: int = 0, *, again: bool = False) -> None:
-        """Take claims in; one whose id is known takes the place of what was."""
+        """Take claims in; one whose id is known replaces the earlier one."""
         self._fresh |= {claim.suspect_id: (claim, state, round_, again) for claim in claims}
         if len(self._fresh) >= _FRESH:
             self._take_in()
 
     @property
     def rows(self) -> Array:
-        """`MEMBER`; may be written to, but for the ids."""
+        """The rows (`MEMBER`); all but the ids may be written to."""
         if self._fresh:
             self._take_in()
         return self._rows
 
     def _take_in(self) -> None:
-        """Make rows of what was added: of many at a time, for each time costs a copy of all."""
+        """Make rows of what was added, many at a time, because each time copies all."""
         added, self._fresh = list(self._fresh.values()), {}
         claims = [claim for claim, *_ in added]
         rows = np.zeros(len(claims), MEMBER)
@@ -174,7 +178,7 @@ class Members:
         self._put(np.concatenate([self._rows, rows]), [self._recorded, recorded], further)
 
     def drop(self, at: Array) -> None:
-        """Away with the rows of these indices."""
+        """Remove the rows with these indices."""
         if len(at):
             stays = np.ones(len(self.rows), np.bool_)
             stays[at] = False
@@ -186,7 +190,7 @@ class Members:
         self._order = self._by_key = self._by_further = None
 
     def locate(self, suspects: Array) -> Array:
-        """The indices of suspect ids (``S32``); -1 for what is not in here."""
+        """Return the indices of suspect ids (``S32``); -1 for an unknown one."""
         if not len(self.rows):
             return np.full(len(suspects), -1)
         if self._order is None:
@@ -197,16 +201,16 @@ class Members:
         return found
 
     def find(self, suspect_id: str) -> int:
-        """The index of one suspect id; -1 where it is not in here."""
+        """Return the index of one suspect id; -1 for an unknown one."""
         return int(self.locate(np.array([suspect_id], "S32"))[0])
 
     @property
     def pivots(self) -> Array:
-        """The replica that a probe asks last (`Claim.pivot`), for each row."""
+        """Return for each row the replica that a probe asks last (`Claim.pivot`)."""
         return np.where(self.rows["broker"] == NOBODY, self.rows["pivot"], self.rows["broker"])
 
     def are(self, *states: State) -> Array:
-        """Mask of the rows in one of these states."""
+        """Return a mask of the rows in one of these states."""
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
@@ -214,12 +218,12 @@ class Members:
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """The offsets of the rows about a key that are proven, and not shared by all replicas."""
+        """Return the offsets of the rows about a key that are proven, and not shared by all replicas."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
 
     def of_key(self, key: tuple[int, int], *states: State) -> Array:
-        """The rows in some states about a key."""
+        """Return the rows in some states about a key."""
         at = self._about(key)
         return at[np.isin(self.rows["state"][at], np.array(states, np.uint8))]
 
@@ -236,7 +240,7 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """The rows of transactions that may have written a key besides their first one (`Recorded.keys`)."""
+        """Return the rows of transactions that may have written a key, apart from their first (`Recorded.keys`)."""
         if self._fresh:
             self._take_in()
         if self._by_further is None:
@@ -249,7 +253,7 @@ class Members:
         return found
 
     def counts(self, group: Group, one: About) -> bool:
-        """Whether a row of a group is wrong that is about the same divergence."""
+        """Whether a group has a wrong row about the same divergence."""
         rows = self.rows
         if not group.is_of_transactions:
             rows = rows[self._about((one.key_hash_hi, one.key_hash_lo))]
@@ -259,7 +263,7 @@ class Members:
         return bool(np.logical_and.reduce(same).any())
 
     def of_transaction(self, producer_id: int, start: int, *states: State) -> Array:
-        """The rows in some states about a transaction."""
+        """Return the rows in some states about a transaction."""
         rows = self.rows
         at: Array = np.flatnonzero(rows["transaction_start_offset"] == start)
         if not len(at):
@@ -268,17 +272,17 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """A hash of which claims the rows of these indices are."""
+        """Return a hash that identifies the claims in the rows of these indices."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Have a row name another record of its transaction."""
+        """Make a row name another record of its transaction."""
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
             self.rows[name][at] = getattr(claim, name)
         self._by_key = None
 
     def claim(self, at: int) -> Claim:
-        """The claim of a row, as it was taken in."""
+        """Return the claim of a row, as it was taken in."""
         row = self.rows[at]
         return Claim(
             suspect_id=row["suspect"].decode(),
@@ -300,12 +304,12 @@ class Members:
         )
 
     def claims(self, at: Array) -> list[Claim]:
-        """The claims of the rows of these indices."""
+        """Return the claims of the rows with these indices."""
         return [self.claim(int(row)) for row in at]
 
 
 def _further_of(claims: Sequence[Claim]) -> Any:
-    """The high halves of the further keys of each claim."""
+    """Return the high halves of the further keys of each claim."""
     keys = ([hash_halves(key)[0] for key in claim.recorded.keys] for claim in claims)
     return pa.array(keys, pa.list_(pa.int64()))
 
@@ -327,19 +331,19 @@ class About(Protocol):
 
     @property
     def offset(self) -> int:
-        """The record concerned."""
+        """The offset of the record concerned."""
 
     @property
     def producer_id(self) -> int:
-        """Whose transaction."""
+        """The producer of the transaction."""
 
     @property
     def transaction_start_offset(self) -> int:
-        """Where it begins."""
+        """Where the transaction begins."""
 
     @property
     def marker_offset(self) -> int:
-        """Where it ends, if that is known."""
+        """Where the transaction ends, if that is known."""
 
     @property
     def key_hash_hi(self) -> int:
@@ -351,10 +355,10 @@ class About(Protocol):
 
 
 def _divergences(group: Group, rows: Array | Mapping[str, Array]) -> list[Array]:
-    """Columns that tell apart what is counted: keys, else records without one; or transactions.
+    """Return columns that distinguish what is counted: keys, else records without one; or transactions.
 
-    A transaction is known by its end marker: where it could not be told that records belong to one, there are several
-    claims. Without one, or where nothing says that this one has ended it, by where it begins.
+    A transaction is identified by its end marker, because there are several claims on it if its records were not known
+    to belong together. Without a marker, or if it is not proven to have ended this one, it is identified by its start.
     """
     if not group.is_of_transactions:
         high, low = rows["key_hash_hi"], rows["key_hash_lo"]
@@ -368,13 +372,13 @@ _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset"
 
 
 def divergence(group: Group, one: About) -> tuple[int, ...]:
-    """What a claim or a finding of a group is about: alike for all that are about one divergence."""
+    """Return what a group's claim or finding is about: equal for all about one divergence."""
     row = {name: np.array([getattr(one, name)]) for name in _TELLING}
     return tuple(int(column[0]) for column in _divergences(group, row))
 
 
 def count(group: Group, rows: Array) -> int:
-    """How many keys, or records without a key, or transactions, the rows are about."""
+    """Return how many keys, records without a key, or transactions the rows are about."""
     if not len(rows):
         return 0
     columns = _divergences(group, rows)

@@ -1,8 +1,8 @@
-"""The assignments by which wrong replicas take a new copy of one that is right, in their order. Pure.
+"""The assignments, in order, by which wrong replicas take a new copy of a right one. Pure.
 
-A new copy is taken from the leader. So a replica that is right has to lead first, and whichever is first in the
-assignment is the one that an election of the preferred leader makes the leader: it has to be one that is right until
-the others are. Otherwise the order of the replicas stays as it was assigned.
+A new copy is taken from the leader, so a right replica has to lead first. An election of the preferred leader makes the
+first replica of the assignment the leader. So a right one must be first until the others are right. Otherwise the
+replicas keep their assigned order.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from parallax.shell import Shell, file_from
 
 
 class Purpose(StrEnum):
-    """Why a partition is assigned anew."""
+    """Why a partition is assigned again."""
 
     LEAD = "lead"
-    """One that is right comes first, and is elected; nothing is copied."""
+    """A right replica comes first and is elected; nothing is copied."""
     DROP = "drop"
-    """A wrong one gives its copy up; where one too few would be left, another broker copies first."""
+    """A wrong replica gives up its copy; if too few would be left, another broker copies first."""
     COPY = "copy"
-    """It is given the partition again, and copies all of it from the leader."""
+    """It gets the partition again, and copies all of it from the leader."""
     ORDER = "order"
-    """The replicas come in the order again in which they were assigned; nothing is copied."""
+    """The replicas get back their assigned order; nothing is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,10 @@ class Move:
     """One assignment of a partition.
 
     Attributes:
-        replicas: who holds it then, the preferred leader first.
+        purpose: why.
+        replicas: who holds it afterwards, the preferred leader first.
         is_new: whether that differs from the assignment before.
-        elects: whether the preferred leader is elected then.
+        elects: whether the preferred leader is elected afterwards.
         gone: the brokers whose copy is deleted.
         copied: the brokers that copy the partition.
     """
@@ -50,12 +51,12 @@ class Move:
     copied: tuple[int, ...] = ()
 
     def as_json(self, place: TopicPartition) -> str:
-        """The assignment as kafka-reassign-partitions.sh reads it."""
+        """Return the assignment as kafka-reassign-partitions.sh reads it."""
         partition = {"topic": place.topic, "partition": place.partition, "replicas": list(self.replicas)}
         return json.dumps({"version": 1, "partitions": [partition]})
 
     def command(self, place: TopicPartition, shell: Shell) -> str:
-        """The lines that do it by Kafka's own tools."""
+        """Return the lines that make the move with Kafka's own tools."""
         lines = self._assign(place, shell) if self.is_new else []
         if self.elects:
             election = f"--election-type preferred --topic {shlex.quote(place.topic)} --partition {place.partition}"
@@ -77,25 +78,26 @@ class Move:
 
 
 FEWEST = 2
-"""So many replicas have to be left while one has no copy: of one alone nothing is left once its disk fails."""
+"""So many replicas must be left while one has no copy: with only one, a failing disk takes everything."""
 
 
 def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:
-    """Which of the replicas that may be copied is to lead: the one that changes least."""
+    """Return which of the replicas that may be copied is to lead: the one that changes least."""
     return next(broker for broker in (assigned[0], leader, *assigned) if broker in sources)
 
 
 def copying(
     assigned: Sequence[int], leader: int, wrong: Sequence[int], first: int, spare: int | None = None
 ) -> tuple[Move, ...]:
-    """The moves by which wrong replicas are copied from a right one, one after the other.
+    """Return the moves by which wrong replicas are copied from a right one, one after the other.
 
     Args:
         assigned: the replicas as they are assigned, the preferred leader first.
         leader: who leads; another number where that is not known.
-        wrong: the replicas that are copied anew.
+        wrong: the replicas that are copied again.
         first: the broker that is to lead, which is right.
-        spare: a broker that holds none, and stands in for each wrong one; None where the others are enough.
+        spare: a broker that holds no replica, and replaces each wrong one for a while; None where the others are
+            enough.
     """
     back = (first, *(broker for broker in assigned if broker != first))
     made = []
@@ -106,7 +108,7 @@ def copying(
         away = tuple(other for one in back for other in (instead if one == broker else (one,)))
         made.append(Move(Purpose.DROP, away, gone=(broker,), copied=instead))
         made.append(Move(Purpose.COPY, back, gone=instead, copied=(broker,)))
-    if assigned[0] in wrong:  # which may be the preferred leader again once it is right, and not before
+    if assigned[0] in wrong:  # once it is right, and not before, it may be the preferred leader again
         made.append(Move(Purpose.ORDER, tuple(assigned)))
     return tuple(made)
 

@@ -1,4 +1,4 @@
-"""Which finding a user means by an id, or by the beginning of one."""
+"""Find the finding that a user means by an id, or by the beginning of one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ _NAMED = 5
 
 
 class FindingNotNamedError(Exception):
-    """An id that names no finding, or several; one line that says what to do, of a dismissed suspect why it is none."""
+    """An id names no finding, or several; one line that says what to do.
+
+    For a dismissed suspect it says why it is no finding.
+    """
 
 
 def matching(ids: Iterable[str], wanted: str) -> list[str]:
-    """The ids that are meant by one, or by the beginning of one that is long enough.
+    """Return the ids that equal one, or begin with it if it is long enough.
 
     Args:
         ids: all that there are.
@@ -30,7 +33,7 @@ def matching(ids: Iterable[str], wanted: str) -> list[str]:
 
 
 def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
-    """The finding that an id or the beginning of one names; dismissed suspects are none.
+    """Return the finding that an id or the beginning of one names; dismissed suspects are no findings.
 
     Args:
         standing: the last event of each finding, by its id.
@@ -53,7 +56,7 @@ def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
 
 
 def _dismissed(suspect: Finding) -> str:
-    """Why a suspect was dismissed, and what to name in its place: the findings that say the same."""
+    """Say why a suspect was dismissed, and which findings to name instead."""
     instead = " or ".join(leans_on(suspect))
     return f"{suspect.summary.removesuffix('.')}{f'; name {instead} instead' if instead else ''}"
 

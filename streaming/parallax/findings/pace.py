@@ -1,6 +1,6 @@
-"""How fast probes read the brokers: one token bucket for each broker, shared by everything that probes it.
+"""How fast probes read the brokers: one token bucket for each broker, shared by all that probe it.
 
-What a verdict waits for goes before a scan of a whole log, which takes what is left over.
+A reading that a verdict waits for comes first. A scan of a whole log takes what is left.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from parallax.source.pace import TokenBucket
 
 _YIELD_S = 0.05
-"""How long a scan steps back for probes that wait."""
+"""How long a scan waits while probes wait."""
 
 
 class BrokerPace:
-    """Holds back all that reads one broker; a `parallax.replica.reader.Pacing`.
+    """Slows down everything that reads one broker; a `parallax.replica.reader.Pacing`.
 
-    Over any time t no more than ``rate * t`` bytes go through, and one answer for each thread that reads.
+    Over any time t at most ``rate * t`` bytes go through, plus one answer for each thread that reads.
 
     Args:
         rate: bytes per second.
@@ -39,7 +39,7 @@ class BrokerPace:
         return self._read
 
     def wait(self) -> None:
-        """Return once everything that was read is paid for."""
+        """Return once the bucket allows the next Fetch: all that was read is paid for."""
         with self._lock:
             self._waiting += 1
         try:
@@ -49,7 +49,7 @@ class BrokerPace:
                 self._waiting -= 1
 
     def wait_behind(self) -> None:
-        """The same, after all that are in `wait`."""
+        """Do the same, but after all that are in `wait`."""
         self._bucket.wait()
         while self._waiting:
             self._sleep(_YIELD_S)
@@ -84,7 +84,7 @@ class Paces:
         self._paces: dict[int, BrokerPace] = {}
 
     def of(self, broker: int) -> BrokerPace:
-        """The one pace of a broker; from any thread."""
+        """Return the one pace of a broker; from any thread."""
         with self._lock:
             if broker not in self._paces:
                 self._paces[broker] = BrokerPace(self._rate, self._clock, self._sleep)
@@ -101,7 +101,7 @@ class Counted:
 
     Args:
         pace: the broker's.
-        behind: whether it steps back for those that are not.
+        behind: whether it lets others go first.
     """
 
     def __init__(self, pace: BrokerPace, *, behind: bool = False) -> None:

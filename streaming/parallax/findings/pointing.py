@@ -1,11 +1,11 @@
-"""The newest visible record of keys on one replica, by where their records are known to lie. No IO.
+"""Find the newest visible record of keys on one replica, by where their records are known to be. No IO.
 
-A replica's log only ever loses records below its end, as long as it is the same log. So if all of [start, end) was read
-once, and a key's records were then at some offsets, they are nowhere else in that range now. What the replica shows of
-the key now is found by reading these offsets again, newest first, and what lies beyond ``end``. What lies below
-``start`` matters only where nothing visible is found above: it has to be read once.
+A log only ever loses records below its end, as long as it is the same log. Say all of ``[start, end)`` was read once,
+and a key's records were then at some offsets. Then they are nowhere else in that range now. So it is enough to read
+these offsets again, newest first, and everything beyond ``end``. What is below ``start`` matters only if nothing
+visible is found above: it has to be read once.
 
-What was known is a hint about where to look, and a proof of where not to; what is shown is always read again.
+What was known says where to look, and proves where not to. What is reported is always read again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from parallax.findings.requests import Keys, KeysShown, Points, PointsShown
 from parallax.model import IsolationLevel, hash_text
 
 _STEP_MOST = 8
-"""How many of a key's known offsets are read at once at most, after 1, 2 and 4. The newest is nearly always the one."""
+"""At most so many of a key's known offsets are read together, after 1, 2 and 4. It is nearly always the newest."""
 _MOST_STEPS = 64
-"""After so many steps the older offsets of a key are left unread, and so is what lies below them."""
+"""After so many steps a key's older offsets are left unread, and so is everything below them."""
 _FOREIGN = 8
 """How many offsets are tried that only other replicas were recorded to show: a log that holds one is another log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where a key's records lie in one replica's log, as far as it is known.
+    """Where a key's records are in one replica's log, as far as it is known.
 
     Attributes:
         start: in ``[start, end)`` the replica holds records of the key at no other offsets than `offsets`.
@@ -45,7 +45,10 @@ class Known:
     foreign: Sequence[int] = ()
 
     def joined(self, other: Known) -> Known:
-        """Return what both know together: of one range, if they touch each other, else of the one that ends higher."""
+        """Return what both know together.
+
+        If the ranges touch, that is one range; else it is the range that ends higher.
+        """
         if self.end <= self.start:
             return other
         if other.end <= other.start:
@@ -59,9 +62,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Where the keys' records are known to lie. Answered by a mapping of each key to its `Known`.
+    """Where the keys' records are known to be. Answered by a mapping of each key to its `Known`.
 
     Attributes:
+        keys: the keys.
         end: up to where it is wanted.
     """
 
@@ -74,8 +78,8 @@ class Stretch:
     """All records of the keys in ``[start, end)``, read as read_committed. Answered by `StretchShown`.
 
     Attributes:
-        head: nothing is known of the keys here: what is too long for one probe is not begun.
-        scan: it is worth a scan in the background then.
+        head: nothing is known of the keys here, so a stretch that is too long for one probe is not begun.
+        scan: whether it is then worth a scan in the background.
     """
 
     keys: frozenset[Key]
@@ -90,10 +94,11 @@ class StretchShown:
     """The answer to `Stretch`.
 
     Attributes:
-        reached: all that the replica shows below it was read.
-        visible: of each key, the newest record that is not aborted.
-        newest: of each key, the offset of the newest record, aborted ones too.
-        why: what keeps the rest from being read; None where it was read to the end.
+        reached: everything that the replica shows below this offset was read.
+        visible: by key, the newest record that is not aborted.
+        newest: by key, the offset of the newest record, aborted ones too.
+        key_bytes: the keys themselves, where they are read.
+        why: why the rest was not read; None where it was read to the end.
     """
 
     reached: int
@@ -105,7 +110,7 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The log is not the one that `Held` described: forget it. Answered by None."""
+    """The log is not the one that `Held` described, so what is known of it must be forgotten. Answered by None."""
 
     keys: frozenset[Key]
 
@@ -133,7 +138,7 @@ class _Search:
         """Offsets were wanted, and not read."""
 
     def next(self) -> list[int]:
-        """Offsets to read next: of those that may be newer than what was found."""
+        """Return the offsets to read next: of those that may be newer than what was found."""
         above = -1 if self.visible is None else self.visible.offset
         self._left = [o for o in self._left if o > above]
         step = min(_STEP_MOST, 1 << min(self._steps, 8))
@@ -167,20 +172,20 @@ class _Search:
 def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, KeysShown]:
     """Find the newest visible record of each key on one replica.
 
-    Yields `Held`, `Stretch`, `Replaced` and `Points`; the last may be answered by text as well: why no more is read.
+    Yields `Held`, `Stretch`, `Replaced` and `Points`. The answer to `Points` may be text: why no more is read.
 
     Args:
         keys: to look for.
         asked: where: from the log start up to the last stable offset.
 
     Returns:
-        What is known of each key. A key is missing where its newest record cannot be named yet, and not complete where
-        there may be one below its ``complete_from``; ``error`` then says why.
+        What is known of each key. A key is missing where its newest record cannot be named yet. It is not complete
+        where there may be a record below its ``complete_from``. In both cases ``error`` says why.
     """
     start, end = asked.start, asked.end
     known: Mapping[Key, Known] = yield Held(frozenset(keys), end)
     searches = [_Search(key, known.get(key, Known()), asked) for key in sorted(keys)]
-    # A replica that shows less than was read of it: it was restarted a moment ago, or its log is another one.
+    # The replica shows less than was read of it: it was restarted a moment ago, or its log is another one.
     ahead = [s for s in searches if known.get(s.key, Known()).end > end]
     pointed = [s for s in searches if s not in ahead and s.known.end > max(s.known.start, start)]
     unknown = [s for s in searches if s not in ahead and s not in pointed]
@@ -193,7 +198,7 @@ def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, Ke
         why = why or left
         pointed = [s for s in pointed if s.is_over]
     if any(s.replaced for s in pointed):
-        # What was known of the other keys was of the log that is gone as well.
+        # What was known of the other keys is about the lost log as well.
         yield Replaced(frozenset(s.key for s in pointed))
         unknown += [_Search(s.key, Known(), asked) for s in pointed]
         pointed = []

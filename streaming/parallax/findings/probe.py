@@ -1,4 +1,4 @@
-"""Asks the cluster what a probe has to know: the IO of `parallax.findings.questions`."""
+"""Ask the cluster what a probe has to know: the IO of `parallax.findings.questions`."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from parallax.replica.types import HowGone
 
 _POLICY = "cleanup.policy"
 _ASKS = 4
-"""How many probes ask one broker at once."""
+"""How many probes ask one broker at the same time."""
 
 
 class _LazyHistory:
-    """The recorded offsets of the keys, looked up at most once, when the first replica is asked for them."""
+    """Looks up the recorded offsets of the keys at most once, when the first replica is asked for them."""
 
     def __init__(self, look_up: Callable[[], KeyHistory]) -> None:
         self._look_up = look_up
@@ -61,13 +61,13 @@ class _LazyHistory:
 
 
 class LooksUp(Protocol):
-    """The part of `parallax.findings.history.RecordedHistory` that knows of transactions and of logs."""
+    """The part of `parallax.findings.history.RecordedHistory` about transactions and logs."""
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """The records of transactions, in their order."""
+        """Return the records of transactions, in the question's order."""
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a replica's log is another one since a time."""
+        """Whether a replica's log has been replaced since a time."""
 
 
 class Prober:
@@ -75,12 +75,12 @@ class Prober:
 
     Args:
         client: thread-safe client, pinned to brokers by id.
-        hasher: the same as the views' (keys are looked for by their hash).
+        hasher: the same as the views', because keys are looked for by their hash.
         settings: deadlines and bounds.
         payload: ``read.payload``; the key's bytes are read only where it is not ``hash``.
-        history: looks up where the views recorded keys; None does without, and reads the logs.
+        history: looks up where the views recorded keys; with None the logs are read instead.
         recorded: looks up what else the views recorded; None does without.
-        scans: folder for what scans of long logs have found, so that they outlive the process; None keeps none.
+        scans: folder for what scans of long logs have found, so that it survives the process; None keeps none.
         clock: monotonic seconds, for tests.
     """
 
@@ -112,7 +112,7 @@ class Prober:
         self._lanes = Lanes(_ASKS, "probe-replica")
 
     def close(self) -> None:
-        """Give up what is still being asked."""
+        """Stop what is still being asked."""
         self._closed.set()
         self._lanes.close()
         self.scans.close()
@@ -129,7 +129,7 @@ class Prober:
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
         """Ask about claims that accuse the same replica of the same partition; the answers come in their order.
 
-        Never raises for what a broker does or fails to do: an answer then carries the error.
+        It never raises for what a broker does or fails to do: the answer then carries the error.
         """
         history: dict[frozenset[Key], _LazyHistory] = {}
         return driven(questions(claims, now_ms()), lambda question: self._answer(question, history))
@@ -158,7 +158,7 @@ class Prober:
         return self._history(wants.topic, wants.partition, sorted(wants.keys))
 
     def _where(self, where: Where) -> Whereabouts:
-        """Where a partition is."""
+        """Return where a partition is."""
         topic, partition = where.topic, where.partition
         try:
             found = self.client.metadata([topic], timeout_ms=self.settings.probe_timeout_ms).get(topic)
@@ -176,7 +176,7 @@ class Prober:
         return Whereabouts(tuple(place.replicas), tuple(place.isr), place.leader, found.topic_id, place.leader_epoch)
 
     def _policy(self, topic: str) -> str | None:
-        """The topic's cleanup policy; None where no broker says, or it may not be read."""
+        """Return the topic's cleanup policy; None where no broker says, or it may not be read."""
         try:
             given = self.client.topic_configs([topic], [_POLICY], timeout_ms=self.settings.probe_timeout_ms)
         except ReplicaError:
@@ -203,7 +203,7 @@ class Prober:
     def _ask(self, wants: Wants, broker: int, history: _LazyHistory) -> Reading:
         """Ask one replica; a failure of any part makes the whole answer an error, so that no half of it is judged.
 
-        A broker that did not answer a moment ago is not waited for by every probe that asks it.
+        Probes do not each wait for a broker that did not answer a moment ago.
         """
         silent = self._silence.of(broker)
         if silent is not None:
@@ -218,17 +218,17 @@ class Prober:
         return found
 
     def topic_id(self, topic: str) -> str:
-        """The id of a topic as the last metadata had it; empty where it is not known."""
+        """Return the id of a topic by the last metadata; empty where it is not known."""
         return self._topic_ids.get(topic, "")
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
-        """Whether the views' readers have noticed since a time that a replica's log is another one."""
+        """Whether the views' readers have noticed, since a time, that another log replaced a replica's log."""
         return self._recorded is not None and self._recorded.was_recreated(Recreated(*place, broker, since_ms))
 
     # What scans read by.
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
-        """Chunks of a log as read_committed, read behind all probes; see `parallax.findings.scan.Reads`."""
+        """Return chunks of a log as read_committed, read after all probes; see `parallax.findings.scan.Reads`."""
         broker, place = replica
         pace = Counted(self.paces.of(broker), behind=True)
         return chunks(self, broker, place, start, end, pace, after_epoch=after_epoch)

@@ -1,38 +1,37 @@
-"""What a probe asks of whom, in the order that the proofs need: generators of questions that are fed the answers.
+"""What a probe asks of whom, in the order that the proofs need: generators of questions that take the answers.
 
 No IO: `parallax.findings.probe` answers from the cluster, the simulator from its model.
 
-*The coordinator first.* What it says has ended had ended before any replica was asked.
+*The coordinator first.* What it calls ended had ended before any replica was asked.
 
 *The others, then the accused.* What the others have ended or deleted, they had before the accused showed that it has
 not.
 
-*A claim on a key: the accused, the others, and the accused again where it shows a value.* A value that the others show
-and the accused, asked before them, does not, was not deleted in between. A value that the accused shows, asked after
-them, had been deleted before. Each is asked where the leader epochs end of what those before it show.
+*A claim on a key: the accused, the others, and the accused again where it shows a value.* A value that only the others
+show was not deleted in between, because the accused was asked before them. A value that the accused shows, asked after
+them, had been deleted before. Each replica is asked where the leader epochs end that those before it show.
 
-*A difference that accuses nobody: again, where another that shows the same has come further.* The one to be asked last
-may be frozen or away, and what another shows is as good: that one is asked last in its place.
+*A difference that accuses nobody: again, where another that shows the same has come further.* The replica that is to be
+asked last may be frozen or away. Another one that shows the same is as good, and is asked last instead.
 
-*Each replica: where its log ends, then its open transactions, then where its log ends once more.* Each of the three is
-needed, for a replica goes on replicating between two requests:
+*Each replica: where its log ends, then its open transactions, then where its log ends once more.* All three are needed,
+because a replica goes on replicating between two requests:
 
-- The accused holds a transaction open that it should have ended. Only if it had passed the end marker *before* it was
-  asked for its open transactions has it never got the marker. Asked in the other order, any follower that catches up
-  between the two requests would be convicted.
-- Another replica has ended the transaction. Only if it had passed the transaction's first record *before* it was asked
-  does the transaction's absence from its list mean that it saw it end. And the marker lies below the end of its log as
-  it was *after* the list was asked for: the marker may have come since the first look. (Below the end of the log, not
-  the high watermark: a replica applies a marker when it appends it.) Where no replica was read to show the marker, this
-  is the place that the accused must have passed.
+- The accused holds a transaction open that it should have ended. It never got the end marker only if it had passed it
+  *before* it was asked for its open transactions. In the other order, any follower that catches up between the two
+  requests would be convicted.
+- Another replica has ended the transaction. Its list shows that only if it had passed the transaction's first record
+  *before* it was asked. The marker lies below the end of its log *after* the list was asked for, since it may have come
+  after the first look. It is the end of the log, not the high watermark: a replica applies a marker when it appends it.
+  If no replica was read to show the marker, this is the place that the accused must have passed.
 
-*A replica that is asked for keys: its last stable offset before and after.* Its cleaner goes on meanwhile, and takes a
-value away for the sake of a record that lies above the one and below the other. Who shows that value has to be as far.
+*A replica that is asked for keys: its last stable offset before and after.* Its cleaner goes on meanwhile. It may
+remove a value because of a record between the two. A replica that shows that value must have come as far.
 
-*The cleanup policy last.* Of a log that begins too high: what a policy had deleted when the logs were asked was allowed
-by one that was set before.
+*The cleanup policy last.* It matters for a log that begins too high. What was deleted when the logs were asked was
+allowed by a policy that was set before.
 
-On a partition that is being written to, the accused seldom has passed a place that another reached a moment before. So
+On a partition that is being written to, the accused has seldom passed a place that another reached a moment before. So
 it is asked again, a bounded number of times, until it has.
 """
 
@@ -82,7 +81,7 @@ from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 _ASKED_AGAIN = 3
-"""How often the accused is asked again at most until it has passed where another replica's log ended."""
+"""At most so many times the accused is asked again until it has passed where another replica's log ended."""
 
 T = TypeVar("T")
 
@@ -91,7 +90,7 @@ T = TypeVar("T")
 class Reading:
     """One replica's answers to all claims together; each claim gets its part of them.
 
-    A page of claims is some thousand: what belongs to one is looked up, not searched for.
+    A page has some thousand claims, so the part of each is looked up, not searched for.
     """
 
     answer: ReplicaAnswer
@@ -101,11 +100,11 @@ class Reading:
     key_error: str | None = None
 
     def for_claim(self, claim: Claim) -> ReplicaAnswer:
-        """The part that concerns one claim."""
+        """Return the part that concerns one claim."""
         if self.answer.error is not None:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
-        # What lies where the claim has a record, or a marker, shows whether the log was replaced by another one.
+        # What is there now, in place of the claim's record or marker, shows whether another log replaced this one.
         places = {claim.offset, claim.transaction_start_offset, claim.marker_offset, *_looked_at(claim)}
         offsets = {claim.offset, claim.transaction_start_offset}
         if key is not None and key.visible is not None:
@@ -137,7 +136,7 @@ class Reading:
 
 
 def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T:
-    """Put a generator's questions to ``answer``, one after another; returns what the generator makes of the answers."""
+    """Pass a generator's questions to ``answer``, one after another; returns the generator's result."""
     try:
         question = next(questions)
         while True:
@@ -186,9 +185,9 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
 
 
 def _further_beside(claim: Claim, answers: Answers) -> int | None:
-    """Another replica to be asked last of a difference without direction: one that shows the very same value.
+    """Return another replica to be asked last about a difference without direction: one that shows the very same value.
 
-    The one that was asked last may be frozen, or away: how far that has come says nothing of those beside it.
+    The replica that was asked last may be frozen, or away: its position then says nothing about the others on its side.
     """
     own = answers.replicas.get(claim.pivot)
     if claim.broker != NOBODY or own is None:
@@ -202,7 +201,7 @@ def _further_beside(claim: Claim, answers: Answers) -> int | None:
 def _asked(
     asked: Sequence[Claim], where: Whereabouts, asked_at_ms: int
 ) -> Generator[Question, Any, dict[str, Answers]]:
-    """Ask about claims that have their object; the answers by suspect id."""
+    """Ask about claims whose object exists; returns the answers by suspect id."""
     first = asked[0]
     producers = sorted({c.producer_id for c in asked if c.kind in TRANSACTION_KINDS and c.producer_id != UNKNOWN})
     coordinators: Mapping[int, CoordinatorAnswer] = {}
@@ -270,7 +269,7 @@ def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Quest
 def _the_rest(
     claims: Sequence[Claim], found: Mapping[str, _Readings], replicas: Sequence[int]
 ) -> Generator[Question, Any, tuple[dict[str, list[tuple[Claim, _Readings]]], dict[str, TransactionRecords]]]:
-    """Ask about the other records of transactions of which a claim's own record shows nothing any more."""
+    """Ask about the other records of transactions where a claim's own record no longer shows anything."""
     accused = {claim.suspect_id: found[claim.suspect_id][claim.pivot].answer for claim in claims}
     by_id = {claim.suspect_id: claim for claim in claims}
     about = about_the_rest(claims, accused)
@@ -289,7 +288,7 @@ def _of(readings: _Readings, claim: Claim) -> dict[int, ReplicaAnswer]:
 
 
 def _about_offsets(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Question, Any, _Readings]:
-    """The others, then the accused; again where it has not come to the end of the others' logs yet."""
+    """Ask the others, then the accused; again where it has not come to the end of the others' logs yet."""
     accused, wants = claims[0].pivot, wanted(claims, replicas)
     others = tuple(b for b in replicas if b != accused)
     answers: _Readings = dict((yield Ask(others, wants)))
@@ -302,7 +301,7 @@ def _about_offsets(claims: Sequence[Claim], replicas: Sequence[int]) -> Generato
 
 
 def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Question, Any, dict[str, _Readings]]:
-    """The accused, the others, and the accused again where it shows a value."""
+    """Ask the accused, the others, and the accused again where it shows a value."""
     accused, wants = claims[0].pivot, wanted(claims, replicas, keys=True)
     asked: _Readings = yield Ask((accused,), wants)
     before = asked[accused]
@@ -322,13 +321,16 @@ def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Q
 
 
 def _epochs_shown(readings: Iterable[Reading]) -> set[int]:
-    """The leader epochs of what is shown of the keys: where they end shows whether another log is of that line."""
+    """Return the leader epochs of what is shown of the keys: where they end shows whether a log is of that line."""
     shown = (known.visible for reading in readings for known in reading.keys.values())
     return {record.leader_epoch for record in shown if record is not None and record.leader_epoch != UNKNOWN}
 
 
 def _is_short_of(claim: Claim, answers: _Readings) -> bool:
-    """Whether the accused holds a transaction open and may merely be behind: no end marker says where it should be."""
+    """Whether the accused may merely be behind.
+
+    It holds a transaction open, and no end marker shows how far it should have come.
+    """
     if claim.kind not in TRANSACTION_KINDS or claim.marker_offset != UNKNOWN:
         return False
     accused = answers[claim.pivot].answer
@@ -339,7 +341,7 @@ def _is_short_of(claim: Claim, answers: _Readings) -> bool:
 
 
 def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
-    """Yield what to ask one replica; return what it answered. See the module's text for the order."""
+    """Yield what to ask one replica; return what it answered. The module's docstring explains the order."""
     marks: Marks = yield Ends()
     opened, after = None, marks
     open_error: str | None = "not asked"
@@ -387,7 +389,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
 
 
 def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
-    """By a key's hash, the offsets of its records."""
+    """Return the offsets of records by their key's hash."""
     found: dict[str, set[int]] = {}
     for records in shown:
         for offset, record in records.items():
@@ -396,7 +398,7 @@ def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
-    """Return what to ask each replica for the sake of claims on one partition."""
+    """Return what to ask each replica about claims on one partition."""
     with_producer = [c for c in claims if c.producer_id != UNKNOWN]
     return Wants(
         topic=claims[0].topic,
@@ -412,16 +414,16 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
 
 
 def _looked_at(claim: Claim) -> Sequence[int]:
-    """Where else a log is looked at: the offsets at which another end marker may have been, if that is not known.
+    """Return where else a log is looked at: the offsets where another end marker may have been, if that is not known.
 
-    And how far the log had been read whose transactions had all ended: what lies there says whether it is the same.
+    Also how far a log had been read whose transactions had all ended: what is there shows whether it is the same log.
     """
     between = (claim.before_end or ()) if claim.recorded.end_unproven else ()
     return between if claim.recorded.had_ended is None else (*between, claim.recorded.had_ended.last)
 
 
 def _epochs(claim: Claim) -> list[int]:
-    """The leader epochs whose end shows whether a log is the one that a claim is about."""
+    """Return the leader epochs whose end shows whether a log is the one that a claim is about."""
     ends = (claim.end_on(broker) for broker in claim.recorded.ends)
     epochs = [epoch for _, epoch in (*claim.proofs, *(end for end in ends if end is not None))]
     if claim.recorded.had_ended is not None:
@@ -430,10 +432,11 @@ def _epochs(claim: Claim) -> list[int]:
 
 
 def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the key's value has to show what became of the transaction.
+    """Whether the key's value has to show what became of the transaction, for one of three reasons.
 
-    The accused holds the record no more; or all replicas are wrong, and the question is what was written since; or its
-    index was wrong, and the question is what its cleaner has taken.
+    - The accused no longer holds the record.
+    - All replicas are wrong, and the question is what was written since.
+    - The accused's index was wrong, and the question is what its cleaner has removed.
     """
     if claim.key is not None and needs_the_keys(claim, accused):
         return True
@@ -448,7 +451,7 @@ def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def _aborted_from(claim: Claim) -> int:
-    """Where to fetch from so that the aborted list holds the claim's transaction."""
+    """Return where to fetch from so that the aborted list holds the claim's transaction."""
     return claim.transaction_start_offset if claim.transaction_start_offset != UNKNOWN else claim.offset
 
 

@@ -1,4 +1,4 @@
-"""What the views recorded of transactions: of many of them in one pass over the rows, as columns."""
+"""What the views recorded of transactions: of many in one pass over the rows, as columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     """Rows of transactions that any replica was recorded to show, in the order of producers and offsets.
 
     Attributes:
-        first_on: by producer id and offset, the brokers that showed the record; of the first ones of transactions.
+        first_on: by producer id and offset: the brokers that showed the record; only for first records of transactions.
     """
 
     producer_id: Array
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 
 
 def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) -> Rows:
-    """Return the rows that lie within transactions.
+    """Return the rows that belong to transactions.
 
     Args:
         batches: of `COLUMNS`, without nulls, in any order.
@@ -60,18 +60,18 @@ def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]
 
     Args:
         one: the transaction.
-        rows: those that lie within it, or others beside them.
+        rows: those within it; others are ignored.
         read: by broker, the first and the last position of its reader that is left.
     """
     low, high = np.searchsorted(rows.producer_id, [one.producer_id, one.producer_id + 1])
     low, high = low + np.searchsorted(rows.offset[low:high], [one.start, one.end])
     keys = np.stack([rows.key_hash_hi[low:high], rows.key_hash_lo[low:high]], axis=1)
-    # Of each key the last one: the first from the end.
+    # The last record of each key is the first from the end.
     _, from_end = np.unique(keys[::-1], axis=0, return_index=True)
     last = np.sort(high - 1 - from_end)
     found = zip(*(column[last[: one.limit]].tolist() for column in rows[1:4]), strict=True)
-    # Retention drops whole dates: where a reader's position is left, so is all that it has read from there on. One
-    # that began later may have read what the cleaner had left: it has to have read the first record.
+    # Retention drops whole dates: if a reader's position is left, so is all that it has read from there on. A reader
+    # that began later may have read only what the cleaner had left, so it must have read the first record.
     brokers = rows.first_on.get((one.producer_id, one.start), ())
     is_read = any(b in read and read[b][0] <= one.start and one.end <= read[b][1] for b in brokers)
     unread = None if is_read else f"the views hold no reading of offset {one.start} any more"
@@ -80,7 +80,7 @@ def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]
 
 
 def _spans(of: Sequence[Transaction]) -> dict[int, tuple[Array, Array]]:
-    """By producer id, where its transactions begin and end; those that overlap are one."""
+    """Return by producer id where its transactions begin and end; those that overlap are one."""
     found: dict[int, list[list[int]]] = {}
     for producer_id, start, end in sorted({(one.producer_id, one.start, one.end) for one in of}):
         spans = found.setdefault(producer_id, [])
@@ -93,7 +93,7 @@ def _spans(of: Sequence[Transaction]) -> dict[int, tuple[Array, Array]]:
 
 
 def _within(producer_id: Array, offset: Array, spans: Mapping[int, tuple[Array, Array]]) -> npt.NDArray[np.bool_]:
-    """Mask of the rows that lie within the spans of their producers."""
+    """Return a mask of the rows within the spans of their producers."""
     found = np.zeros(len(offset), np.bool_)
     for one in np.unique(producer_id).tolist():
         starts, ends = spans.get(one, (np.zeros(0, np.int64),) * 2)

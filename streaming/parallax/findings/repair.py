@@ -1,4 +1,4 @@
-"""The commands that repair a replica, or show what is wrong with it: Kafka's own tools, to be pasted as they are."""
+"""The commands that repair a replica, or show what is wrong with it, with Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """How the accused of a finding takes a new copy of a replica that is right.
+    """How the accused of a finding takes a new copy of a right replica.
 
     Attributes:
         finding: accuses the replica.
         first: the broker that is to lead: it is right in the finding.
         assigned: the replicas as they are assigned, the preferred leader first.
-        moves: by what each is for.
+        moves: the moves by their purpose.
     """
 
     finding: Finding
@@ -33,40 +33,40 @@ class Repair:
 
     @classmethod
     def of(cls, shown: Shown, sources: Collection[int]) -> Self:
-        """The assignments that take a copy from one of ``sources`` and change as little as can be."""
+        """Return the assignments that copy from one of ``sources`` and change as little as possible."""
         first = first_of(shown.assigned, shown.leader, sources)
         moves = copying(shown.assigned, shown.leader, [shown.finding.broker], first)
         return cls(shown.finding, first, shown.assigned, {move.purpose: move for move in moves})
 
     def run(self, purpose: Purpose, shell: Shell) -> str:
-        """The lines that make one of the moves."""
+        """Return the lines that make one of the moves."""
         return self.moves[purpose].command(self.finding.place, shell)
 
     def as_json(self, purpose: Purpose) -> str:
-        """One of the assignments as kafka-reassign-partitions.sh reads it."""
+        """Return one of the assignments as kafka-reassign-partitions.sh reads it."""
         return self.moves[purpose].as_json(self.finding.place)
 
     @property
     def leaves_one(self) -> bool:
-        """Whether one replica alone would be left while the accused has none: another broker has to stand in."""
+        """Whether only one replica would be left while the accused has none; then another broker replaces it."""
         return len(self.moves[Purpose.DROP].replicas) < FEWEST
 
     def describe(self, shell: Shell) -> str:
-        """Shows who leads and which replicas there are."""
+        """Return the command that shows who leads and which replicas there are."""
         return f"kafka-topics.sh {shell.brokers()} --describe --topic {self.finding.topic}"
 
 
 def show_record(finding: Finding, shell: Shell) -> str:
-    """The command that shows on each broker what a finding is about (`Finding.record_offset`)."""
+    """Return the command that shows on each broker what a finding is about (`Finding.record_offset`)."""
     return _record_at(finding, finding.record_offset, shell)
 
 
 def delete_again(finding: Finding, shell: Shell) -> str:
-    """The commands that write the deletion of a finding's key once more; empty where Kafka's tool cannot be given it.
+    """Return the commands that write the deletion of a finding's key once more.
 
-    kafka-console-producer.sh reads lines of UTF-8, which a separator cuts into key and value; a value that is
-    ``null.marker`` is written as null (Kafka's ``LineMessageReader``). Where only the key's hash is known, the record
-    is shown first, and nothing is written as long as KEY is not given.
+    Empty where Kafka's tool cannot write the key. kafka-console-producer.sh reads lines of UTF-8 and splits each at a
+    separator into key and value. It writes a value equal to ``null.marker`` as null (Kafka's ``LineMessageReader``).
+    Where only the key's hash is known, the record is shown first, and nothing is written until KEY is set.
     """
     told = "" if finding.key is None else _line(finding.key)
     if told is None:
@@ -81,7 +81,7 @@ def delete_again(finding: Finding, shell: Shell) -> str:
 
 
 def _line(key: bytes) -> str | None:
-    """A key as the first field of a line; None where it cannot be one: not UTF-8, or with a control character."""
+    """Return a key as the first field of a line; None where it is not UTF-8, or has a control character."""
     try:
         text = key.decode()
     except UnicodeDecodeError:
@@ -91,7 +91,7 @@ def _line(key: bytes) -> str | None:
 
 
 def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -> str:
-    """The commands that show a transaction on each broker: its first record, its end marker, and its producer.
+    """Return the commands that show a transaction on each broker: its first record, its end marker, and its producer.
 
     Args:
         finding: about a transaction.

@@ -1,4 +1,4 @@
-"""Asks one replica of one partition what a probe has to know of it: the IO of `parallax.findings.questions.reading`."""
+"""Ask one replica of one partition what a probe has to know: the IO of `parallax.findings.questions.reading`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ POINT_BYTES = 1 << 14
 """Fetch size for reading single offsets: a batch is served whole even where it is larger."""
 STRETCH_BYTES = 1 << 20
 _NEAR_BYTES = 4 << 20
-"""So much at the end of a log is read rather than looked up in the views."""
+"""If no more bytes than this are left to the end of a log, they are read rather than looked up in the views."""
 _GAP = 256
-"""Offsets asked for that lie no farther apart than this are read in one range, if there is not too much in between."""
+"""Wanted offsets no farther apart than this are read in one range, if there is not too much in between."""
 
 
 class Around(Protocol):
@@ -57,10 +57,10 @@ class Around(Protocol):
     scans: LogScans
 
     def topic_id(self, topic: str) -> str:
-        """The id of a topic as the last metadata had it; empty where it is not known."""
+        """Return the id of a topic by the last metadata; empty where it is not known."""
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
-        """Whether the views' readers have noticed since a time that a replica's log is another one."""
+        """Whether the views' readers have noticed, since a time, that another log replaced a replica's log."""
 
 
 def chunks(
@@ -75,7 +75,7 @@ def chunks(
     max_bytes: int = STRETCH_BYTES,
     after_epoch: int = -1,
 ) -> Iterator[Any]:
-    """Chunks of one replica's log, at the pace given."""
+    """Return chunks of one replica's log, read at the given pace."""
     return read_range(
         around.client,
         broker,
@@ -95,8 +95,8 @@ def chunks(
 def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoch: int) -> bool:
     """Whether a replica's log is still the one that was read up to an offset, in a leader epoch.
 
-    By its own epochs; a log that does not know the epoch any more counts as another one. Of a broker too old to say,
-    only what the views' readers notice is known.
+    The log's own epochs decide; one that does not know the epoch any more counts as another log. If the broker is too
+    old to say, only what the views' readers notice is known.
     """
     if epoch < 0:
         return False
@@ -137,7 +137,7 @@ class ReplicaProbe:
         }
 
     def answer(self, request: Request | Held | Stretch | Replaced) -> Any:
-        """Answer one request, in the form that the request's docstring says."""
+        """Answer one request, in the form that the request's docstring gives."""
         return self._answers[type(request)](request)
 
     @property
@@ -223,10 +223,9 @@ class ReplicaProbe:
         return driven(newest_of_keys(self._wants.keys, request), answer)
 
     def _held(self, request: Held) -> dict[Key, Known]:
-        """Return what the views recorded and what probes and scans have read, of the log that the replica has now.
+        """Return what the views recorded and what probes and scans have read, of the replica's current log.
 
-        The views are asked only where what was read before does not come near the end of the log: their tables are
-        large.
+        The views are asked only if what was read before does not come near the end of the log: their tables are large.
         """
         replica = self._broker, self._wants.place
         index, scans, topic_id = self._index, self._around.scans, self._around.topic_id(self._wants.topic)
@@ -251,7 +250,7 @@ class ReplicaProbe:
         if self._around.was_replaced(self._broker, place, since_ms):
             return False
         if index.is_empty or index.epoch < 0:
-            return True  # what the views recorded alone: theirs to notice
+            return True  # known only from the views, whose readers notice a new log
         return holds(self._around, self._broker, place, index.read_to, index.epoch)
 
     def _is_near(self, known: Collection[Known], end: int) -> bool:
@@ -260,7 +259,7 @@ class ReplicaProbe:
         return low > 0 and (end - low) * max(self._index.density, 1.0) <= _NEAR_BYTES
 
     def _replaced(self, _: Replaced) -> None:
-        """The log was replaced, and no reader of the views has noticed."""
+        """Take in that the log was replaced, and no reader of the views has noticed."""
         self._forget()
         self._index.views_void = True
 
@@ -299,7 +298,7 @@ class ReplicaProbe:
 
 
 def ranges(offsets: Iterable[int], gap: int = _GAP) -> list[tuple[int, int]]:
-    """Half-open ranges that cover the offsets, those near to each other in one."""
+    """Return half-open ranges that cover the offsets; offsets near to each other share one."""
     found: list[tuple[int, int]] = []
     for offset in sorted(offsets):
         if found and offset - found[-1][1] <= gap:

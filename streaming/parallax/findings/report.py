@@ -31,7 +31,7 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is on record beside a finding, in sentences.
+    """What else is on record about a finding, in sentences.
 
     Attributes:
         absences: of the replicas of its partition.
@@ -44,20 +44,20 @@ class Facts:
 
 NO_FACTS = Facts()
 OnRecord = Callable[[Finding], Facts]
-"""What else is on record beside a finding."""
+"""What else is on record about a finding."""
 _ID_CHARACTERS = 8
-"""Characters of an id in a list: enough for `parallax findings acknowledge`, as a rule."""
+"""Characters of an id in a list: usually enough for `parallax findings acknowledge`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which findings are asked for; what is empty leaves nothing out.
+    """Which findings are asked for; an empty field leaves nothing out.
 
     Attributes:
         everything: resolved findings and dismissed suspects too.
         topics: names.
         kinds: of findings.
-        statuses: given, they decide instead of ``everything``.
+        statuses: if given, they decide instead of ``everything``.
         since: suspected then or later.
     """
 
@@ -68,7 +68,7 @@ class Wanted:
     since: datetime | None = None
 
     def holds(self, finding: Finding) -> bool:
-        """Whether a finding is one of them."""
+        """Whether a finding is one of those asked for."""
         stands = finding.status in self.statuses if self.statuses else self.everything or finding.stands
         return (
             stands
@@ -79,11 +79,11 @@ class Wanted:
 
 
 ALL_OPEN = Wanted()
-"""The findings that stand."""
+"""The findings that are not over."""
 
 
 def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
-    """The findings that are asked for, open ones first.
+    """Return the findings that are asked for, open ones first.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -93,7 +93,10 @@ def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
 
 
 def as_document(finding: Finding) -> dict[str, Any]:
-    """One finding as JSON has it: times in ISO 8601 UTC, the key as text, the evidence as a document, what to do."""
+    """Return one finding as a JSON-able document.
+
+    Times are in ISO 8601 UTC, the key is text, and the evidence is a document. It names the runbook's section as well.
+    """
     document: dict[str, Any] = {}
     for name, value in asdict(finding).items():
         document[name] = value.isoformat() if isinstance(value, datetime) else value
@@ -104,12 +107,12 @@ def as_document(finding: Finding) -> dict[str, Any]:
 
 
 def key_text(finding: Finding) -> str | None:
-    """The key for people: as text where it is UTF-8, else hexadecimal; None where only its hash is known."""
+    """Return the key as text where it is UTF-8, else hexadecimal; None where only its hash is known."""
     return key_as_text(finding.key)
 
 
 def _examples(finding: Finding) -> str:
-    """Some of what an incident counts: by the offsets, with the key where it was read."""
+    """Return some of what an incident counts: offsets, with the key where it was read."""
     return ", ".join(str(offset) if key is None else f"{offset} ({key})" for offset, key in examples(finding))
 
 
@@ -167,19 +170,19 @@ def _print_json(document: object, stream: TextIO) -> None:
 
 
 def _indented(text: str, width: int) -> str:
-    """A paragraph, set in by four; words and names stay whole, however long they are."""
+    """Return a paragraph, indented by four; words and names stay whole, however long they are."""
     return textwrap.fill(
         text, width, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
 
 
 def short_id(finding: Finding) -> str:
-    """The beginning of a finding's id, as lists and commands name it."""
+    """Return the beginning of a finding's id, as lists and commands name it."""
     return finding.finding_id[:_ID_CHARACTERS]
 
 
 def _headline(finding: Finding) -> Text:
-    """Which finding it is, in one line; a terminal wraps it between words."""
+    """Return which finding it is, in one line; a terminal wraps it between words."""
     style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else "bold"
     place = f"{finding.topic}-{finding.partition}"
     return Text.assemble(
@@ -217,7 +220,7 @@ def print_explanation(
         wanted: the finding's id, or the beginning of it.
         output: ``text`` or ``json``.
         to: standard output by default.
-        on_record: what else is on record beside a finding.
+        on_record: returns what else is on record about a finding.
         shell: how printed commands name the cluster and the job.
         runbook: where it is, an address or a path.
 
@@ -247,7 +250,7 @@ def print_explanation(
 
 
 def _print_steps(steps: Sequence[Step], shown: Console) -> None:
-    """Lines to run are neither indented nor wrapped: they are pasted as they stand there."""
+    """Print steps; lines to run are neither indented nor wrapped, because they are pasted as they are."""
     for number, step in enumerate(steps, 1):
         shown.print(Text(f"{number}. {step.text}"))
         if step.run:
@@ -259,13 +262,13 @@ REPAIRS = "On record about repairs"
 
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
-"""Above the events of a finding that does not stand any more: those before the last were told while it stood."""
+"""Heads the events of a finding that is over: all but the last were written before it ended."""
 LOOK = "See the record on each broker"
 TO_DO = "What to do"
 
 
 def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
-    """The parts of an explanation that say something, with their headings; facts beside it before the last."""
+    """Return the parts of an explanation that say something, with headings; recorded facts come before the last."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
@@ -290,7 +293,7 @@ def print_finding(
     shell: Shell = ANYWHERE,
     repairs: Callable[[Finding], Sequence[str]] = lambda _: (),
 ) -> None:
-    """Print all events of a finding, and what each broker answered last, side by side.
+    """Print all events of a finding, and each broker's last answer, side by side.
 
     Args:
         storage: ``storage.path`` of the job.
@@ -298,7 +301,7 @@ def print_finding(
         output: ``text`` or ``json``.
         to: standard output by default.
         shell: how the printed command names the job.
-        repairs: what is on record of a finding's repairs, in sentences.
+        repairs: returns what is on record of a finding's repairs, in sentences.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -329,7 +332,7 @@ def print_finding(
 
 
 def _status_in_words(event: Finding, before: Finding | None) -> str:
-    """The status of an event, with what else is another than in the event before."""
+    """Return the status of an event, with what else has changed since the event before."""
     said = str(event.status)
     if before is not None and event.kind is not before.kind:
         said += f" as {event.kind}"

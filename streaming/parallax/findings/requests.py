@@ -1,4 +1,4 @@
-"""The vocabulary of a probe: what can be asked of the cluster and of one replica, and the form of the answers."""
+"""What a probe can ask of the cluster and of one replica, and the form of the answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from parallax.model import IsolationLevel, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """A partition by the cluster's metadata.
+    """What the cluster's metadata says of a partition.
 
     Attributes:
+        replicas: the brokers that hold it, in the order of assignment.
+        isr: those of them that are in sync.
+        leader: node id; -1 where there is none.
+        topic_id: of its topic; empty where it is not known.
+        leader_epoch: the epoch in which it leads; -1 where it is not known.
         gone: why the partition does not exist; None where it does.
         error: why the cluster did not say; the other fields then mean nothing.
     """
@@ -29,7 +34,7 @@ class Whereabouts:
     error: str | None = None
 
     def gone_for(self, claim: Claim) -> str | None:
-        """Why a claim has lost its object; None where it stands."""
+        """Return why a claim has lost its object; None where it still has it."""
         if self.gone is None and not claim.is_of(self.topic_id):
             return f"the topic {claim.topic} was deleted and re-created"
         if self.gone is None and claim.pivot not in self.replicas and not claim.is_about_all:
@@ -37,10 +42,11 @@ class Whereabouts:
         return self.gone
 
     def pivot_of(self, claim: Claim) -> int:
-        """The replica that is asked last: the claim's own, as long as it is one, or no other can be wrong as well.
+        """Return the replica that is asked last.
 
-        What is about all replicas does not end with one of them. One that can be asked takes its place: one that stood
-        beside it, or on another side, before one that came later.
+        It is the claim's own pivot, as long as that is a replica, or if no other can be wrong as well. A claim about
+        all replicas does not end with one of them: another takes its place. A replica in sync comes first. Then comes
+        one that was on its side, then one that was on another side, then the rest.
         """
         own, sides = claim.pivot, claim.recorded.sides.values()
         is_standing = self.gone is None and claim.is_of(self.topic_id)
@@ -81,12 +87,12 @@ class Wants:
         return TopicPartition(self.topic, self.partition)
 
 
-# What is asked of the cluster.
+# Questions to the cluster.
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where the partition is. Answered by `Whereabouts`."""
+    """Ask where the partition is. Answered by `Whereabouts`."""
 
     topic: str
     partition: int
@@ -97,7 +103,8 @@ class Coordinators:
     """Ask the transaction coordinators about producer ids. Answered by a mapping of each to a `CoordinatorAnswer`.
 
     Attributes:
-        place: the partition that their transactions are asked for.
+        producer_ids: the producers.
+        place: the partition for which their transactions are asked about.
     """
 
     producer_ids: tuple[int, ...]
@@ -106,7 +113,7 @@ class Coordinators:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask replicas, side by side. Answered by a mapping of each broker to its `Reading`: see `reading`."""
+    """Ask replicas side by side. Answered by a mapping of each broker to its `Reading`: see `reading`."""
 
     brokers: tuple[int, ...]
     wants: Wants
@@ -130,9 +137,9 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Which records of transactions the views recorded, of any replica. Answered by `TransactionRecords` of each.
+    """Ask which records of transactions the views recorded, of any replica. Answered by `TransactionRecords` of each.
 
-    Of all that one probe is about at once: it costs a pass over what was recorded.
+    One question covers all transactions of a probe, because it costs a pass over what was recorded.
     """
 
     topic: str
@@ -142,12 +149,12 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecords:
-    """Of one of the `Transactions`: the records with a key, of each key the last one.
+    """The records with a key of one of the `Transactions`, of each key the last one.
 
     Attributes:
         records: offset and key of each, in the order of offsets.
         left_out: how many more there are.
-        error: why the views did not say, or may know of others no more; None where they said.
+        error: why the views did not say, or may no longer know all; None where they said.
     """
 
     records: tuple[tuple[int, Key], ...] = ()
@@ -157,7 +164,7 @@ class TransactionRecords:
 
 @dataclass(frozen=True, slots=True)
 class Recreated:
-    """Whether the views recorded, since a time, that a replica's log is another one. Answered by a bool.
+    """Ask whether the views recorded, since a time, that a replica's log is another one. Answered by a bool.
 
     Attributes:
         since_ms: milliseconds since 1970 UTC.
@@ -171,7 +178,7 @@ class Recreated:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The setting ``cleanup.policy`` of a topic. Answered by its value; by None where the cluster does not say."""
+    """Ask for the ``cleanup.policy`` of a topic. Answered by its value; by None where the cluster does not say."""
 
     topic: str
 
@@ -179,7 +186,7 @@ class Policy:
 Question = Where | Coordinators | Ask | Transactions | Recreated | Policy
 
 
-# What is asked of one replica. Answering may raise; then the replica has not answered at all.
+# Questions to one replica. Answering may raise; then the replica has not answered at all.
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +201,17 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Where the log begins and ends. Answered by `Marks`."""
+    """Ask where the log begins and ends. Answered by `Marks`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """The open transactions (DescribeProducers). Answered by a tuple of them, or by text: why it does not say."""
+    """Ask for the open transactions (DescribeProducers). Answered by a tuple of them, or by text: why not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The records and end markers at single offsets. Answered by `PointsShown`."""
+    """Ask for the records and end markers at single offsets. Answered by `PointsShown`."""
 
     offsets: frozenset[int]
     isolation: IsolationLevel
@@ -212,10 +219,10 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class PointsShown:
-    """The answer to `Points`; an offset that holds neither is in neither. ``key_bytes`` where the payload is read.
+    """The answer to `Points`; it lacks an offset that holds neither. ``key_bytes`` is filled where the payload is read.
 
     Attributes:
-        epochs: by the offsets asked for, the leader epoch of the first record or batch that is left there or above.
+        epochs: by offset asked for: the leader epoch of the first record or batch that is left there or above.
     """
 
     records: Mapping[int, RecordShown] = field(default_factory=dict)
@@ -226,14 +233,17 @@ class PointsShown:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """The aborted transactions that a read_committed Fetch from an offset lists: (producer id, first offset) each."""
+    """Ask for the aborted transactions that a read_committed Fetch from an offset lists.
+
+    Answered by (producer id, first offset) of each.
+    """
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The newest visible record of each of ``wants.keys`` in ``[start, end)``. Answered by `KeysShown`.
+    """Ask for the newest visible record of each of ``wants.keys`` in ``[start, end)``. Answered by `KeysShown`.
 
     Attributes:
         held: by a key's hash as text, offsets of records that the replica has just shown.
@@ -255,10 +265,10 @@ class KeysShown:
 
 @dataclass(frozen=True, slots=True)
 class EndOfEpoch:
-    """Up to where the log is of a leader epoch or an older one (OffsetsForLeaderEpoch).
+    """Ask up to which offset the log is of a leader epoch or an older one (OffsetsForLeaderEpoch).
 
-    Answered by the largest epoch up to that one that the log knows and where that ends; by None where the log knows
-    neither that epoch nor a newer one; by text: why it does not say.
+    The answer is the largest epoch that the log knows, up to the one asked for, and where it ends. It is None where the
+    log knows neither that epoch nor a newer one. It is text if the replica does not say, and why.
     """
 
     epoch: int

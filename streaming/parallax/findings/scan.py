@@ -1,7 +1,7 @@
-"""Scans of logs too long for one probe: in the background, behind all probes, and going on where they stopped.
+"""Scans of logs that are too long for one probe: in the background, after all probes, and resumable.
 
-Each replica that is scanned has a small file of its own, replaced at once, with how far the scan is and what it has
-found. A file of a log that was replaced since is dropped.
+Each replica that is scanned has a small file, which is replaced as a whole. It says how far the scan is and what it has
+found. The file is dropped if the log was replaced since.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Replica = tuple[int, TopicPartition]
 
 
 class Reads(Protocol):
-    """Reads a replica for a scan."""
+    """What a scan needs of a replica: chunks of its log, and whether that is the same."""
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
-        """Chunks of a log as read_committed; raises `LogTruncated` where it is not the one of that epoch any more."""
+        """Return chunks of a log as read_committed; raises `LogTruncated` where its epoch differs."""
 
     def is_same_log(self, replica: Replica, lap: Lap) -> bool:
         """Whether the replica's log is still the one that a scan has read."""
@@ -55,9 +55,9 @@ class LogScans:
 
     Args:
         reads: reads the replicas.
-        indexes: what is found goes there.
-        folder: where the files are; None keeps them in memory alone.
-        wait: waits some seconds and returns whether to give up.
+        indexes: where results go.
+        folder: where the files are; None keeps them in memory only.
+        wait: waits some seconds and returns whether to stop.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class LogScans:
         self._draw = Random()  # noqa: S311 - jitter
 
     def close(self) -> None:
-        """Begin nothing any more; what is under way ends by ``wait``."""
+        """Begin nothing more; what is running ends by ``wait``."""
         self._lanes.close()
 
     def want(self, replica: Replica, keys: Collection[Key], start: int, end: int, topic_id: str) -> str:
-        """Have keys looked for in the whole log of a replica; returns how far that is, for people."""
+        """Look for keys in the whole log of a replica; returns for people how far that is."""
         broker = replica[0]
         self.recall(replica, topic_id)
         with self._lock:
@@ -102,7 +102,7 @@ class LogScans:
         return text if error is None else f"{text} ({error})"
 
     def recall(self, replica: Replica, topic_id: str) -> None:
-        """Take up what an earlier process has left of the scan of a replica."""
+        """Continue what an earlier process has left of the scan of a replica."""
         lap = self._stored(replica, topic_id)
         if lap is None:
             return
@@ -113,18 +113,18 @@ class LogScans:
         index.since_ms = min(index.since_ms, lap.since_ms)
 
     def began_ms(self, replica: Replica) -> int | None:
-        """When the scan of a replica began, milliseconds since 1970 UTC; None where there is none."""
+        """Return when the scan of a replica began, milliseconds since 1970 UTC; None where there is none."""
         with self._lock:
             lap = self._laps.get(replica)
             return None if lap is None else lap.since_ms
 
     def start_again(self, replica: Replica) -> None:
-        """Drop all that is known of a log that is another one now; probes that still wait for a key ask again."""
+        """Drop all that is known of a log that was replaced; probes that still wait ask again."""
         self._indexes.of(*replica).forget()
         self.forget(replica)
 
     def forget(self, replica: Replica) -> None:
-        """Drop the scan alone."""
+        """Drop only the scan."""
         with self._lock:
             self._laps.pop(replica, None)
             self._looked.add(replica)
@@ -149,7 +149,7 @@ class LogScans:
                     if self._wait(backoff(failed, _RETRY_S, _RETRY_MAX_S, self._draw)):
                         failed = _TRIES
                         break
-                except Exception as error:  # a thread that died would look like a scan that is under way
+                except Exception as error:  # a dead thread would look like a running scan
                     failed = _TRIES
                     self._errors[broker] = f"{type(error).__name__}: {error}"
                     log.exception("a scan failed, by a fault of Parallax; it is tried again", **_about(replica))
@@ -235,7 +235,7 @@ class LogScans:
         return lap
 
     def _write(self, replica: Replica, document: dict[str, Any] | None) -> None:
-        """Replace the file of a replica, or remove it; a disk that is full costs the resumption, not the scan."""
+        """Replace the file of a replica, or remove it; on a full disk the scan goes on, but cannot be resumed."""
         path = self._path(replica)
         if path is None:
             return
@@ -268,7 +268,7 @@ def _bytes(chunk: Any) -> int:
 
 
 def folder_of(storage: str) -> str | None:
-    """Where the files are below ``storage.path``; None where that is no folder of this machine."""
+    """Return where the files are below ``storage.path``; None where that is no folder of this machine."""
     return None if is_remote(storage) else str(Path(rust_path(storage)).absolute() / "scans")
 
 

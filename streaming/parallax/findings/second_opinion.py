@@ -1,6 +1,6 @@
-"""What `parallax.judge` says of a claim, from the answers to the same probe, beside what `decide` says.
+"""What `parallax.judge` says of a claim, from the same answers that `decide` gets.
 
-In shadow: nothing follows from it but a count, and a line in the log where the two contradict each other.
+Nothing follows from it but a count, and a line in the log where the two contradict each other.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from parallax.model import NOBODY, Rule, broker_label
 log = structlog.get_logger(__name__)
 
 _OF_A_PROBE = 16
-"""So many claims of a probe have a second opinion; a page has a thousand."""
+"""So many claims of a probe get a second opinion; a page has a thousand."""
 _LOGGED = 1_000
-"""Of so many suspects it is remembered that a contradiction was logged."""
+"""How many suspects are remembered whose contradiction was logged."""
 
 
 class Says(StrEnum):
-    """The answer to a claim, whoever gives it."""
+    """The answer to a claim, by judge or decision."""
 
     WRONG = "wrong"
-    """A replica is, and is named."""
+    """A replica is wrong, and is named."""
     DIFFER = "differ"
-    """Replicas do, and nobody is named."""
+    """Replicas differ, and nobody is named."""
     ALL_WRONG = "all wrong"
     RIGHT = "right"
-    """All replicas are."""
+    """All replicas are right."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the judge says of a claim.
+    """The judge's answer to a claim.
 
     Attributes:
-        verdicts: about what the claim is about, of what replicas show now.
-        right: brokers that are right in it.
-        is_over: all replicas answered, and are right in it.
+        verdicts: on the object of the claim, about what replicas show now.
+        right: brokers that are right about it.
+        is_over: whether all replicas answered, and are right about it.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -71,7 +71,7 @@ class Opinion:
 
     @property
     def says(self) -> Says:
-        """It in a word."""
+        """The answer in a word."""
         if any(verdict.everywhere for verdict in self.verdicts):
             return Says.ALL_WRONG
         if self.accused:
@@ -82,14 +82,14 @@ class Opinion:
 
 
 def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, deletes: bool) -> Opinion:
-    """What the judge says of a claim.
+    """Return the judge's answer to a claim.
 
     Args:
         claim: what is claimed.
         answers: of the replicas, under one leader.
-        ledger: what is known beside them.
-        compacted: the topic's policy compacts.
-        deletes: records may be deleted from the head of the log.
+        ledger: what else is known.
+        compacted: whether the topic's policy compacts.
+        deletes: whether records may be deleted from the head of the log.
     """
     known, wants = ledger.part(*_component(claim, answers)), wanted([claim], tuple(answers.replicas))
     case = case_of(claim, answers, known, wants.offsets | wants.markers, compacted=compacted, deletes=deletes)
@@ -103,7 +103,7 @@ def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, 
 
 
 def _component(claim: Claim, answers: Answers) -> tuple[frozenset[Hashable], frozenset[int], frozenset[int]]:
-    """The keys, producers and offsets that a claim is about; the answers may show another producer's record."""
+    """Return the keys, producers and offsets that a claim is about; the answers may show another producer's record."""
     shown = [record for answer in answers.replicas.values() for record in answer.uncommitted.values()]
     producers = {claim.producer_id, *(record.producer_id for record in shown if is_transactional(record))}
     keys = frozenset[Hashable]({claim.key} - {None})
@@ -138,7 +138,7 @@ def _is_of_its_transaction(claim: Claim, verdict: Verdict) -> bool:
 
 
 def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
-    """What all has to hold where nothing is wrong in what a claim is about."""
+    """Return the conditions that must all hold where nothing about a claim is wrong."""
     replicas = case.partition.replicas
     match KINDS[claim.kind].family:
         case Family.KEY if claim.key is not None:
@@ -147,7 +147,7 @@ def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
             group = case.transactions.of.get(claim.first_offset)
             yield group is not None and Outcomes(case).shows_its_end(group, claim.first_offset) >= replicas
             yield not any(v.past and _is_about(claim, v) for v in judgement.verdicts)
-            # What a replica makes of a record that it was not asked for is another matter, though the end be the same.
+            # A replica's outcome of a record that it was not asked for may differ, even if the end marker is the same.
             records = [case.facts[offset].place for offset in group.offsets] if group is not None else []
             yield all(p in look.facts or look.lacks(p) for look in case.looks.values() for p in records)
         case Family.CONTENT:
@@ -160,7 +160,7 @@ def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
 
 
 def said_by(decision: Decision) -> Says:
-    """The same of a decision."""
+    """Return the same answer for a decision."""
     if decision.verdict is Decided.CONFIRMED:
         return Says.DIFFER if decision.accused == NOBODY else Says.WRONG
     if decision.has_spread:
@@ -170,21 +170,21 @@ def said_by(decision: Decision) -> Says:
 
 
 class Agreement(StrEnum):
-    """How two answers to a claim stand to each other."""
+    """How far two answers to a claim agree."""
 
     SAME = "same"
     JUDGE = "judge_knows_more"
     DECIDED = "judge_knows_less"
     CONTRADICT = "contradict"
     FAILED = "failed"
-    """Judging raised: a fault of the program."""
+    """Judging raised an error: a fault of the program."""
 
 
 def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
-    """How the two answers to a claim stand to each other.
+    """Return how far the two answers to a claim agree.
 
-    They contradict each other where one says of a replica that it is wrong, or of some that one is, and the other that
-    it is right. Naming another replica is no contradiction: both may be wrong.
+    They contradict each other if one says that a replica is wrong, or that one of some is, and the other that it is
+    right. Naming another replica is no contradiction: both may be wrong.
     """
     ours, theirs = judged.says, said_by(decision)
     if theirs is Says.WRONG and ours is Says.WRONG:
@@ -197,13 +197,13 @@ def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
         return Agreement.DECIDED if ours is Says.UNKNOWN else Agreement.JUDGE
     if ours is Says.RIGHT or (theirs is Says.RIGHT and claim.broker in {NOBODY, *judged.accused}):
         return Agreement.CONTRADICT
-    # What is left differs in how many are named.
+    # The rest differs in how many replicas are named.
     known = (Says.RIGHT, Says.DIFFER, Says.WRONG, Says.ALL_WRONG)
     return Agreement.JUDGE if known.index(ours) > known.index(theirs) else Agreement.DECIDED
 
 
 class SecondOpinions:
-    """The second opinions on the claims that a process probes, by the answers alone; from any thread."""
+    """The judge's opinions on the claims that a process probes, from the probes' answers alone; from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -212,12 +212,12 @@ class SecondOpinions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many claims, by `Agreement`."""
+        """Return how many claims there were, by `Agreement`."""
         with self._lock:
             return dict(self._counts)
 
     def hear(self, claims: Sequence[Claim], answers: Sequence[Answers]) -> None:
-        """Judge the claims of a probe; never raises."""
+        """Judge the claims of a probe and count how far judge and decision agree; never raises."""
         for claim, said in list(zip(claims, answers, strict=False))[:_OF_A_PROBE]:
             try:
                 how = self._beside(claim, said)
@@ -229,7 +229,7 @@ class SecondOpinions:
                     self._counts[how] += 1
 
     def _beside(self, claim: Claim, answers: Answers) -> Agreement | None:
-        """How judge and decision stand to each other; None where a replica that was claimed about has gone."""
+        """Return how far judge and decision agree; None where a claim's replica is gone."""
         if answers.gone is not None or answers.pivot != NOBODY:
             return None
         claim = named(claim, answers)

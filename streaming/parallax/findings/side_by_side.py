@@ -1,4 +1,4 @@
-"""What each broker answered about a finding, side by side."""
+"""Show what each broker answered about a finding, side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:
-    """What each broker answered, one column for each; rows that no broker has anything for are left out."""
+    """Return what each broker answered, one column for each; empty rows are left out."""
     answers = answers_of(evidence)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -24,14 +24,19 @@ def answers_table(evidence: Mapping[str, Any]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class AnswersShown:
-    """What each broker answered: a heading for each broker, and of each row its heading and a cell for each broker."""
+    """What each broker answered.
+
+    Attributes:
+        brokers: a heading for each broker.
+        rows: each row's heading, and a cell for each broker.
+    """
 
     brokers: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def answers_of(evidence: Mapping[str, Any]) -> AnswersShown:
-    """What each broker answered, side by side; rows that no broker has anything for are left out."""
+    """Return what each broker answered, side by side; empty rows are left out."""
     replicas: Mapping[str, Mapping[str, Any]] = evidence.get("replicas", {})
     leader = str(evidence.get("leader"))
     rows = ((heading, tuple(str(cell(a)) for a in replicas.values())) for heading, cell in _ANSWERED.items())

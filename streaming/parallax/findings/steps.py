@@ -1,7 +1,7 @@
-"""What to do about a finding, in order: in words, and as the lines that do it.
+"""What to do about a finding, in order: in words, and as lines to run.
 
-A copy is advised only from a replica that is right in this and makes nothing wrong that another finding of the
-partition may be right about.
+A copy is advised only from a replica that is right here. No other finding of the partition may leave open whether the
+source is wrong where the accused is right.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Step:
     Attributes:
         text: what to do, and why.
         run: the lines that do it, for a shell; empty where there are none.
-        only_where_right: the broker that has to be found right first, which the text says too: no evidence proves it;
-            None where it may be done anyway.
+        only_where_right: the broker that must first be found right, because no evidence proves it; the text says so
+            too. None where the step may be done anyway.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Step:
 
 
 def steps(known: Grounds) -> tuple[Step, ...]:
-    """What to do about a finding that stands."""
+    """Return what to do about a finding that is not over."""
     finding = known.finding
     if has_spread(finding):
         return _where_all_share_it(known)
@@ -70,7 +70,7 @@ def steps(known: Grounds) -> tuple[Step, ...]:
 
 
 def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step:
-    """Both commands show something of it: what was answered to a probe, and the records as they are now."""
+    """Return a step with two commands: one shows the answers to a probe, the other the records as they are now."""
     finding, shell = known.finding, known.shell
     more = ("--format", "json") if finding.is_incident else ()
     shown = shell.parallax("findings", "show", finding.finding_id, *more)
@@ -91,7 +91,7 @@ def _acknowledge(known: Grounds, text: str) -> Step:
 
 
 def _rebuild(known: Grounds) -> tuple[Step, ...]:
-    """It is the index that is wrong, and not the log: that takes a stop of the broker, and no copy."""
+    """Return the steps for a wrong index in a right log: stop the broker and rebuild the index, without a copy."""
     holds = (
         "No copy is needed for that: its log holds the end marker. Where its cleaner has taken values by the wrong "
         "index, the finding stands after it and says so."
@@ -145,7 +145,7 @@ _RUN_IT = "parallax repair run asks before it does it, and only where repair.mod
 
 
 def _in_place(known: Grounds) -> Step:
-    """An end marker written once more mends what a copy would, and copies nothing."""
+    """Return the step that writes an end marker once more: it repairs what a copy would, and copies nothing."""
     known_as = proven_end(known.shown)
     how = "have the end marker written once more"
     if known_as is None:
@@ -194,7 +194,7 @@ def _let_lead(known: Grounds, repair: Repair, why: str) -> Step:
 
 
 def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
-    """How to find out whether a broker that has ended a transaction is right, and what to do only where it is."""
+    """Return how to find out whether a broker that has ended a transaction is right, and what to do only if it is."""
     shell, finding, broker = known.shell, known.finding, known.finding.broker
     find = (
         "Find out which replica is right before any is copied or wiped: the evidence does not prove it. Broker "
@@ -216,12 +216,12 @@ _NO_MARKER = "no end marker could be written"
 
 
 def _where_right(step: Step, right: int) -> Step:
-    """A step that may be done only where a broker is found right, in place of an end marker."""
+    """Return a step that may be done only if a broker is found right, as the alternative to an end marker."""
     return replace(_only(step, f"Only where broker {right} is found right, and {_NO_MARKER}"), only_where_right=right)
 
 
 def _only(step: Step, when: str) -> Step:
-    """A step that is to be done on a condition alone."""
+    """Return a step that is to be done only on a condition."""
     return replace(step, text=f"{when}: {step.text[:1].lower()}{step.text[1:]}")
 
 
@@ -235,7 +235,7 @@ def _wait_for_others(known: Grounds) -> str:
 
 
 def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tuple[Step, ...]:
-    """The steps by which the accused takes a copy of the leader, which has to be one of ``sources``."""
+    """Return the steps by which the accused copies the leader, which has to be one of ``sources``."""
     shell, broker = known.shell, known.finding.broker
     replicas = ", ".join(map(str, repair.assigned))
     check = (
@@ -266,7 +266,7 @@ _STAND_IN = (
 
 
 def _delete_again(known: Grounds) -> tuple[Step, ...]:
-    """What spares the copy where a deletion was missed: every replica takes over one that is written now."""
+    """Return the step that makes a copy unnecessary after a missed deletion: every replica takes over a new one."""
     finding = known.finding
     if finding.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
         return ()
@@ -278,7 +278,7 @@ def _delete_again(known: Grounds) -> tuple[Step, ...]:
 
 
 def _reorder(known: Grounds, repair: Repair) -> tuple[Step, ...]:
-    """The accused may be the preferred leader again once it is right, and not before."""
+    """Return the step that lets the accused be the preferred leader again, once it is right."""
     if Purpose.ORDER not in repair.moves:
         return ()
     said = f"When the finding is resolved, give the replicas their order back: {repair.assigned[0]} comes first."

@@ -1,4 +1,4 @@
-"""A finding in one plain English sentence or two, for the person on call."""
+"""Describe a finding in a plain English sentence or two, for the person on call."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from parallax.sides import OUTCOMES, Shows, Side
 
 
 def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
-    """Say who shows what, and what a consumer of the accused, or of either side, meets.
+    """Say who shows what, and what a consumer of the accused, or of either side, sees.
 
-    Each broker is named with what it showed itself; one that did not answer, and was not read, is not named.
+    Each broker is named with what it showed itself. One that did not answer, and was not read, is not named.
     """
     kind, accused = decision.kind, decision.accused
     shows, consumers = _words(claim, decision)
@@ -85,10 +85,10 @@ _BLOCKED = (
 
 
 def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
-    """Where consumers in read_committed of one that is accused of an outcome are held back; None where they are not.
+    """Return where read_committed consumers of the accused are held back by the claim's transaction; else None.
 
-    That is by the transaction of the claim: its end marker was truncated after the accused had shown the outcome. Of
-    another transaction there is a finding of its own.
+    That happens in a finding on an outcome: the end marker was truncated after the accused had shown the outcome.
+    Another transaction has a finding of its own.
     """
     answer = answers.replicas.get(decision.accused)
     if decision.kind not in OUTCOME_KINDS or answer is None or answer.error is not None:
@@ -98,9 +98,9 @@ def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None
 
 
 def _place(claim: Claim, decision: Decision, answers: Answers) -> int:
-    """The offset to name: the record's, or where the accused's log begins now, or where its key was deleted.
+    """Return the offset to name: the record's, or where the accused's log begins now, or where its key was deleted.
 
-    A claim on a difference of values names a value: where that has become a deletion, a tombstone that is shown.
+    A claim on a difference of values names a value. If that has become a deletion, a tombstone that is shown is named.
     """
     accused = answers.replicas.get(decision.accused)
     if decision.kind is FindingKind.LOG_HEAD_MISSING and accused is not None:
@@ -135,7 +135,7 @@ _SPREAD = (
 
 
 def spread(claim: Claim, decision: Decision) -> str:
-    """Say that all replicas are wrong, and what consumers of any of them meet."""
+    """Say that all replicas are wrong, and what consumers of any of them see."""
     text = _SPREAD if claim.broker != NOBODY else _SPREAD_WITHOUT_DIRECTION
     return text.format(
         reason=decision.reason[:1].upper() + decision.reason[1:],
@@ -152,7 +152,7 @@ _UNSETTLED = (
 
 
 def unsettled(claim: Claim, decision: Decision) -> str:
-    """Say that the replicas show the same now, and that it may be the wrong thing."""
+    """Say that the replicas agree now, perhaps on something wrong."""
     reason = decision.reason[:1].upper() + decision.reason[1:]
     return _UNSETTLED.format(reason=reason, partition=f"{claim.topic}-{claim.partition}")
 
@@ -160,15 +160,15 @@ def unsettled(claim: Claim, decision: Decision) -> str:
 def incident(
     group: Group, count: int, offsets: tuple[int, int], waiting: int, status: FindingStatus, *, is_exposed: bool
 ) -> str:
-    """Say how many keys, or transactions, are wrong, and what consumers of the accused, or of either side, meet.
+    """Say how many keys, or transactions, are wrong, and what consumers of the accused, or of either side, see.
 
     Args:
-        group: what is wrong of which replica.
-        count: those of which a probe has proven it.
+        group: what is wrong on which replica.
+        count: how many a probe has proven.
         offsets: the lowest and the highest one.
         waiting: suspects that no probe has decided.
-        status: confirmed, spread where all replicas share it, or unsettled where they agree, maybe on what is wrong.
-        is_exposed: the accused leads, or a replica that shows what it shows.
+        status: confirmed, spread where all replicas share it, or unsettled where they agree, perhaps on what is wrong.
+        is_exposed: whether the accused leads, or a replica that shows the same.
     """
     partition = group.place.name
     lowest, highest = offsets
@@ -204,16 +204,16 @@ _UNSETTLED_MANY = (
 
 
 def counted_in_words(group: Group, number: int | None = None) -> str:
-    """What an incident counts, with a number of them; in the plural where none is given."""
+    """Return what an incident counts, with their number; in the plural where none is given."""
     what = "transaction" if group.is_of_transactions else "key"
     return f"{what}s" if number is None else counted(number, what)
 
 
 def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
-    """Say that an incident is over and how all have ended; and the resolution, healed only if all have healed.
+    """Say that an incident is over and how all have ended; also return the resolution: healed only if all have healed.
 
     Args:
-        group: what was wrong of which replica.
+        group: what was wrong on which replica.
         ended: how many ended how.
         at: when the replicas were asked for the last of them.
     """
@@ -231,7 +231,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
 
 _MISLED = "consumers that had read it before were misled, and later ones were not."
 _HELD_BACK = "consumers in read_committed had got nothing beyond it there, and no wrong value by that."
-"""The same of a transaction that was open: a freeze shows nobody anything."""
+"""What misled readers is replaced by, for a transaction that was open: a freeze shows nobody anything."""
 _RESOLVED = {
     Resolution.HEALED: "Healed: {reason}.",
     Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown "
@@ -275,30 +275,30 @@ _REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction ope
 
 
 def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str = "") -> str:
-    """Say what a finding was, how that was seen to end and when, and whether the replica is right again.
+    """Say what a finding was, how and when it ended, and whether the replica is right again.
 
     Args:
         claim: what the finding was.
         decision: how it ended.
-        answers: what that was judged by.
-        repaired: what is on record of a repair that was run to its end and is about the finding, in sentences.
+        answers: by which that was judged.
+        repaired: the record of a completed repair of the finding, in sentences.
     """
     return f"{_was(claim)} {_how(claim, decision, answers, repaired)}"
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
-    """Say what cleared a suspect, and when the replicas were asked; of a duplicate, what says the same."""
+    """Say what cleared a suspect, and when; for a duplicate, which finding says the same."""
     reason = _past(decision, answers)
     return f"{reason[:1].upper()}{reason[1:]}."
 
 
 def asked_in_words(at: datetime) -> str:
-    """When the replicas were asked, in a few words: ``asked 2026-01-02 12:03:05Z``."""
+    """Return when the replicas were asked, in a few words: ``asked 2026-01-02 12:03:05Z``."""
     return f"asked {at:%Y-%m-%d %H:%M:%SZ}"
 
 
 def _past(decision: Decision, answers: Answers) -> str:
-    """The reason of something that is over, with the time of the probe."""
+    """Return the reason of something that is over, with the time of the probe."""
     reason = in_past(decision.reason)
     if not answers.asked_at_ms:
         return reason
@@ -329,12 +329,12 @@ def _others(decision: Decision, answers: Answers) -> str:
     if decision.kind in OUTCOME_KINDS and Side(Shows.OPEN) in decision.sides:
         return "by what was read"
     if decision.kind in OUTCOME_KINDS and decision.sides and OUTCOMES.isdisjoint(side.shows for side in decision.sides):
-        # Values of the key differ: they say nothing of how any replica has ended the transaction.
+        # Values of the key differ: they do not say how any replica has ended the transaction.
         return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
         return f"on {_broker_words(decision.witnesses)}"
     if decision.kind in OUTCOME_KINDS:
-        return "by what was read"  # a coordinator says of its producer's last transaction alone how it ended
+        return "by what was read"  # a coordinator only knows how its producer's last transaction ended
     coordinator = answers.coordinator
     return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
 

@@ -1,12 +1,13 @@
-"""The findings table: an append-only Delta log of events, of which the last of each id is what stands.
+"""The findings table: an append-only Delta log of events; the last event of each id is its state.
 
-Written and read with delta-rs, not with Spark: an append of a few rows takes milliseconds beside a busy Spark, and
-the command line reads the table without starting a JVM. The protocol is Delta's own, so Spark reads it as well.
+It is written and read with delta-rs, not with Spark. An append of a few rows takes milliseconds even while Spark is
+busy, and the command line reads the table without starting a JVM. The protocol is Delta's own, so Spark reads it as
+well.
 
 Several processes may write: the job's findings manager, and the command line that acknowledges a finding. Each commit
-carries the number of its last event as the version of one Delta transaction (SetTransaction in Delta's protocol), so
-an append is a compare-and-swap: it succeeds only where the writer has seen all that the table holds. A writer that has
-not gets `AppendedMeanwhile`, reads what is new (`FindingsTable.news`), decides again and appends again.
+carries the number of its last event as the version of one Delta transaction (SetTransaction in Delta's protocol). So an
+append is a compare-and-swap: it succeeds only if the writer has seen all that the table holds. Otherwise the writer
+gets `AppendedMeanwhile`, reads what is new (`FindingsTable.news`), decides again and appends again.
 """
 
 from __future__ import annotations
@@ -79,26 +80,26 @@ SCHEMA = TABLE.schema
 
 _MAY_BE_EMPTY = frozenset({"key", "evidence"})
 _OF_A_SUSPECT = ("suspect_id", "rule", "kind", "topic", "partition", "broker", "raised_at")
-"""Columns without which a suspect says nothing."""
+"""Columns without which a suspect is of no use."""
 _BACKTRACE = re.compile(r"\n\s*0: .*\Z", re.DOTALL)
 """Ends an error of delta-rs where a debugging variable of Rust is set."""
 _POSITIONS = "positions"
-"""A column of the table `SUSPECTS`, for people: no claim is made of it."""
+"""A column of the table `SUSPECTS` for people; claims do not use it."""
 _TOGETHER = 4096
-"""Rows of it that are read at a time."""
+"""Rows of that table that are read at a time."""
 _APP_ID = "parallax-findings"
 _KEEP_UP_EVERY = 128
-"""Appends, and files, after which the table's files are put together."""
+"""Appends, and files, after which the table's files are merged."""
 _KEPT_HOURS = 7 * 24
-"""How long files that were put together stay."""
+"""How long merged files stay."""
 
 
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
-"""What reading and writing a table fail with: a store that does not answer, a log or a file that is damaged."""
+"""Errors of reading and writing a table: a store that does not answer, a damaged log or file."""
 
 
 class FindingsTableError(Exception):
-    """The findings or suspects table could not be read or written; one line with the place and what to do."""
+    """The findings or suspects table is not readable or writable; one line with place and remedy."""
 
 
 class NoFindingsTableError(FindingsTableError):
@@ -113,7 +114,7 @@ class AppendedMeanwhile(FindingsTableError):  # noqa: N818 - it says what happen
 
 
 def table_uri(storage: str, name: str) -> str:
-    """Where a table of that name lives below ``storage.path``, in delta-rs's spelling of URIs (s3a is s3)."""
+    """Return where a table is below ``storage.path``, in delta-rs's spelling of URIs (s3a is s3)."""
     uri = f"{storage.rstrip('/')}/{name}"
     uri = re.sub(r"^s3[an]://", "s3://", uri)
     if re.match(r"^[a-z][a-z0-9+.-]+://", uri):
@@ -148,16 +149,16 @@ class FindingsTable:
         return DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=_CONFIGURATION)
 
     def load(self) -> list[Finding]:
-        """All events, oldest first."""
+        """Return all events, oldest first."""
         self._sequence = self.skipped = 0
         events = self.news()
         self._keep_up()
         return events
 
     def news(self) -> list[Finding]:
-        """The events that were appended since this object last read or wrote, oldest first.
+        """Return the events that were appended since this object last read or wrote, oldest first.
 
-        Costs a look for newer commits where there are none: less than a millisecond on a local disk.
+        Where there are none it costs a look for newer commits: less than a millisecond on a local disk.
 
         Raises:
             FindingsTableError: the table cannot be read; or, where it is strict, holds an event of a newer version.
@@ -184,10 +185,9 @@ class FindingsTable:
         return self._guard(lambda: self._table.transaction_version(_APP_ID)) or 0
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit, numbered on from the last; returns them with their numbers.
+        """Append events in one commit, and return them with their numbers, which follow the last one.
 
-        The commit is atomic: after a kill the events are either all there or not at all, and what is not there is
-        probed again.
+        The commit is atomic: after a kill either all events are there or none, and what is missing is probed again.
 
         Raises:
             AppendedMeanwhile: another process has appended since; read its events (`news`) and decide again.
@@ -208,9 +208,9 @@ class FindingsTable:
         return numbered
 
     def _keep_up(self) -> None:
-        """Put the many small files together, and remove those that were put together a week ago.
+        """Merge the many small files, and remove those that were merged a week ago.
 
-        A failure is no failure of what was appended before it: it is logged, and this is tried again later.
+        A failure does not affect what was appended before: it is logged, and tried again later.
         """
         try:
             if len(self._guard(self._table.file_uris)) >= _KEEP_UP_EVERY:
@@ -238,7 +238,7 @@ _CONFIGURATION = {"delta.appendOnly": "true"}
 
 
 def as_read(event: Finding) -> Finding:
-    """An event as whoever reads the table gets it, once it is written.
+    """Return an event as readers of the table get it, once it is written.
 
     Raises:
         FindingsTableError: nobody can read what was written of it.
@@ -272,7 +272,7 @@ def _damaged(uri: str, row: Mapping[str, Any], damage: object) -> FindingsTableE
 
 
 def _damage(row: Mapping[str, Any]) -> str | None:
-    """What no version of Parallax writes."""
+    """Return what no version of Parallax would write in a row; None where it is sound."""
     empty = [name for name in SCHEMA.names if row[name] is None and name not in _MAY_BE_EMPTY]
     if empty:
         return f"no {', '.join(empty)}"
@@ -315,7 +315,7 @@ def _one_line(uri: str, error: Exception | str) -> str:
 
 
 def read_events(storage: str) -> list[Finding]:
-    """All events of the findings table, oldest first, without Spark.
+    """Return all events of the findings table, oldest first, without Spark.
 
     Raises:
         FindingsTableError: there is no such table, it cannot be read, or it holds an event that is damaged or of a
@@ -332,12 +332,12 @@ def read_events(storage: str) -> list[Finding]:
 
 
 def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> Iterator[list[dict[str, Any]]]:
-    """Rows of the suspects table that wait for a verdict, some thousand at a time; none where there is no table yet.
+    """Yield rows of the suspects table that wait for a verdict, some thousand at a time; none where there is no table.
 
     Args:
         storage: ``storage.path`` of the settings.
-        decided: when the replicas were asked for the last verdict on each suspect that has one, milliseconds since 1970
-            UTC, by its id. One that was raised again since then is read as well.
+        decided: by suspect id: when the replicas were asked for its last verdict, milliseconds since 1970 UTC. A
+            suspect that was raised again since then is read as well.
 
     Raises:
         FindingsTableError: the table is there and cannot be read.

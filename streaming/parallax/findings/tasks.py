@@ -16,16 +16,18 @@ from parallax.model import FindingKind, TopicPartition
 class Task:
     """A claim to be probed: a suspect, or a finding that is checked again.
 
-    It has a finding's id then, which is empty of what an incident counts.
-
     Attributes:
-        number: no other task of the process has it; none where it is probed with a page of others.
+        claim: what to ask about.
+        number: unique among the tasks of the process; 0 where it is probed with a page of others.
         due: when to probe, by the monotonic clock.
+        finding_id: of the finding that is checked again; None for a suspect, and empty for what an incident counts.
         attempts: probes that decided nothing.
         gone: probes in a row that found the object gone.
-        lone: probes that found the difference to hang on a lone witness.
+        lone: probes that found the difference to rest on a lone witness.
         agreed: probes in a row that confirmed the same thing, `proven`.
-        busy: a probe is under way, or its event is being written.
+        proven: what the last probe confirmed.
+        reason: why it is undecided.
+        busy: whether a probe is running, or its event is being written.
         asked_ms: when that probe was sent, milliseconds since 1970 UTC.
     """
 
@@ -44,17 +46,17 @@ class Task:
 
     @property
     def name(self) -> str:
-        """There is one task of each name."""
+        """The name of the task; no two tasks share one."""
         return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
 
     @property
     def is_counted(self) -> bool:
-        """Whether an incident counts it: it has no finding of its own."""
+        """Whether an incident counts it, so that it has no finding of its own."""
         return self.finding_id == ""
 
 
 class Tasks:
-    """The tasks by number, by name and, those of suspects, by partition."""
+    """The tasks by number and by name, and those of suspects by partition."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, Task] = {}
@@ -65,7 +67,7 @@ class Tasks:
         self._last = 0
 
     def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
-        """A new task, in the place of the one of the same name."""
+        """Add a task; it replaces the one with the same name."""
         self._last += 1
         task = Task(claim, self._last, due, finding_id)
         self.drop(task.name)
@@ -77,7 +79,7 @@ class Tasks:
                 self.alone[group_of_claim(claim)] += 1
 
     def drop(self, name: str) -> None:
-        """Away with the task of that name, if there is one."""
+        """Remove the task with that name, if there is one."""
         number = self._by_name.pop(name, None)
         if number is None:
             return
@@ -93,23 +95,23 @@ class Tasks:
             self._suspects.pop(place, None)
 
     def numbered(self, number: int) -> Task | None:
-        """The task of a number; None where another has taken its place."""
+        """Return the task with a number; None where another has replaced it."""
         return self._by_number.get(number)
 
     def named(self, name: str) -> Task | None:
-        """The task of a name."""
+        """Return the task with a name, or None."""
         number = self._by_name.get(name)
         return None if number is None else self._by_number[number]
 
     def suspects_of(self, place: TopicPartition) -> Iterable[Task]:
-        """The suspects of a partition."""
+        """Return the suspects of a partition."""
         return self._suspects.get(place, {}).values()
 
     def suspects(self) -> Iterator[Task]:
-        """All suspects."""
+        """Iterate over all suspects."""
         for tasks in self._suspects.values():
             yield from tasks.values()
 
     def idle(self) -> Iterator[Task]:
-        """All that is neither being probed nor being written."""
+        """Iterate over the tasks that are neither being probed nor being written."""
         return (task for task in self._by_number.values() if not task.busy)

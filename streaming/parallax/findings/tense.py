@@ -1,4 +1,4 @@
-"""What replicas were found to show, told once it is over: verdicts give their reasons in the present tense."""
+"""Put the reasons of verdicts into the past tense, for reports on what is over."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ PAST = {
 """The present-tense words of the reasons in `parallax.findings.decide`."""
 
 _MODALS = ("can", "cannot", "could", "may", "might", "must", "shall", "should", "will", "would")
-"""What stands before a verb that keeps its form: ``can show`` is ``could show``."""
+"""Words before a verb that keeps its form: ``can show`` is ``could show``."""
 _INFINITIVE = "".join(rf"(?<!\b{word} )" for word in ("not", "never", "to", *_MODALS))
 _NAME = r"(?<![\w.-])({words})(?![\w.-])(?! does not exist| was deleted)"
-"""A word by itself, and neither a topic nor a part of one."""
+"""A whole word that is neither a topic nor a part of one."""
 _PRESENT = re.compile(_INFINITIVE + _NAME.format(words="|".join(PAST)) + "(?! marker)")
 
 
 def in_past(reason: str) -> str:
-    """A reason in the past tense: ``broker 2 shows no live value`` is ``broker 2 showed no live value``."""
+    """Return a reason in the past tense: ``broker 2 shows no live value`` is ``broker 2 showed no live value``."""
     return _PRESENT.sub(lambda found: PAST[found[0]], reason)

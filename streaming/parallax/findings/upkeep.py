@@ -1,9 +1,10 @@
-"""Upkeep of the suspects table: suspects that had their verdict long ago go, and many small files become one.
+"""Upkeep of the suspects table: drop suspects that had their verdict long ago, and merge small files.
 
-A suspect stays for as long as it is the only record of what is still to be done: until an event of the findings table
-gives it a verdict, however old it is. So does one that was raised since the replicas were asked for that. What an
-incident counts has no event of its own, or one that says no more than that, and stays as well: what goes is what a
-start asks about no more (`parallax.findings.incident.decided`).
+A suspect stays as long as it is the only record of what is still to be done. That is until an event of the findings
+table gives it a verdict, however old it is. A suspect that was raised again since that verdict was asked for stays too.
+
+A member of an incident has no event of its own, or one that only says that it is a member. So it stays as well. What is
+dropped is what a start no longer asks about (`parallax.findings.incident.decided`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from parallax.views.unused import remove_unused
 log = structlog.get_logger(__name__)
 
 FILES = 128
-"""So many files of the table are put together, whether or not rows go."""
+"""So many files of the table are merged, even if no rows are dropped."""
 _KEPT_HOURS = 2
 
 
 def look_after_suspects(storage: str, oldest: date) -> int:
-    """Drop the suspects that were raised before a date and had a verdict since; returns how many rows went.
+    """Drop the suspects that were raised before a date and had a verdict since; returns how many rows were dropped.
 
     Args:
         storage: ``storage.path`` of the settings.
@@ -70,7 +71,7 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def _waits(suspects: Any, decided_ms: Mapping[str, int]) -> Any:
-    """Which suspects a start asks about: they have no verdict, or were raised since the last one was asked for."""
+    """Return a mask of the suspects that a start asks about: no verdict, or raised since the last was asked for."""
     at = pc.index_in(suspects["suspect_id"], pa.array(list(decided_ms), pa.string()))
     verdict: Any = pc.take(pa.array([ms * 1000 for ms in decided_ms.values()], _TIMESTAMP), at)
     return pc.fill_null(pc.greater_equal(suspects["raised_at"], verdict), True)

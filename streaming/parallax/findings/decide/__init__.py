@@ -1,8 +1,8 @@
-"""Is the suspect a divergence? A pure function of what the replicas answered and what was recorded of them.
+"""Is the suspect a divergence? A pure function of the replicas' answers and of what was recorded before.
 
-Three verdicts: *confirmed* needs proof, *dismissed* needs proof of the contrary, and everything else is *pending*
-and asked again. The order in which replicas were asked is part of some proofs; parallax.findings.questions keeps it
-and says why.
+There are three verdicts. *Confirmed* needs proof, *dismissed* needs proof of the contrary. Everything else is *pending*
+and asked again. Some proofs need the replicas to be asked in a certain order: parallax.findings.questions keeps that
+order and explains it.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
 
     Args:
         claim: what is claimed of which replica.
-        answers: what the replicas said to the probe.
-        live_only: judge by what the accused shows now alone (a finding that is checked again): what was recorded of
-            it earlier does not keep a finding open. Of a suspect that a finding had explained (`Claim.freed`) nothing
-            was proven itself: where it does not hold, it is over.
+        answers: the replicas' answers to the probe.
+        live_only: judge only by what the accused shows now, as for a finding that is checked again. What was recorded
+            earlier then keeps no finding open. A suspect that a finding had explained (`Claim.freed`) was never proven
+            by itself: if it does not hold now, it is over.
     """
     claim = named(claim, answers)
     if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:
-        # Another producer's transaction is meant now than the one that the coordinator was asked about.
+        # The claim is about another producer's transaction now than the coordinator was asked about.
         answers = replace(answers, coordinator=None)
     if answers.gone is not None:
         over = Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
         if answers.pivot == NOBODY:
             return over
-        # The replica is gone, and all that are left may have been copied from it before that.
+        # The replica is gone, and all that are left may have been copied from it.
         left = decide(claim, replace(answers, gone=None), live_only=live_only)
         are_away = any(answer.error is not None for answer in answers.replicas.values())
         if left.verdict is Verdict.CONFIRMED and are_away:

@@ -1,4 +1,4 @@
-"""A claim with the answers to it, and what a judge makes of them: verdict, reason, and why a finding has ended."""
+"""A claim with its answers, and the decision on it: verdict, reason, and how a finding ended."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Verdict(StrEnum):
 
 
 class Resolution(StrEnum):
-    """Why a claim that held does not hold any more."""
+    """Why a finding is over, or has changed, though its claim had been proven."""
 
     HEALED = "healed"
     """The accused shows what the others show, or what it showed is superseded."""
     UNPROVEN = "outcome_not_proven"
-    """The difference is gone by the outcome of a transaction that no end marker was seen to prove."""
+    """The difference is gone, but no end marker was seen that proves how the transaction ended."""
     AGREED = "agreed"
-    """All show the same again; which side was right was never proven, so that all may be wrong: it stays open."""
+    """All show the same again. Nothing ever proved which side was right, and all may be wrong: it stays open."""
     DIFFERS = "differs_otherwise"
-    """What the accused showed is superseded there, and the replicas differ in the key still: another divergence."""
+    """What the accused showed is superseded there, but the replicas still differ in the key: another divergence."""
     COMPACTED = "evidence_compacted"
-    """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
+    """The accused no longer holds the record, so nothing shows how it treats it. It may still be wrong."""
     INCOMPARABLE = "nothing_to_compare"
-    """The accused goes on showing the record, and no other holds what would show whether it is right."""
+    """The accused still shows the record, and no other replica holds anything that shows whether it is right."""
     DELETED = "evidence_deleted"
     """The record lies below the log start: retention or DeleteRecords took it, right or wrong."""
     SPREAD = "spread"
@@ -45,7 +45,7 @@ class Resolution(StrEnum):
     EXPLAINED = "explained"
     """It is part of a finding on the outcome of a transaction, which was confirmed later."""
     PART = "part_of_incident"
-    """It stands, as one of many that are reported together (`parallax.findings.incident`)."""
+    """It is still true, and is reported as one of many in an incident (`parallax.findings.incident`)."""
     GONE = "object_gone"
     """The topic, the partition or the replica is gone."""
 
@@ -55,23 +55,24 @@ class Decision:
     """A verdict with its reason.
 
     Attributes:
-        kind: what it is; may say more than the claim did (``marker_missing`` that has turned into a wrong outcome).
+        verdict: confirmed, dismissed or pending.
+        kind: what it is. It may say more than the claim: a ``marker_missing`` may have become a wrong outcome.
         reason: one line for people.
-        lone_witness: the difference is proven, but it hangs on a transactional record that one replica alone shows:
-            that replica may have its outcome wrong, and the comparison may be about to say so. Worth a moment's wait.
-        resolution: where it is dismissed and had been confirmed before: why it does not hold any more.
-        was_shown: where it is dismissed: what was recorded proves it, and nobody shows it any more. It is reported as
-            one that has ended, and accuses nobody of what is shown now.
-        accused: who is proven to be wrong; `NOBODY` where nothing says which side is.
-        sides: who shows what, by what they show: those that answered, or were recorded where it says so. Of a
-            difference with a direction, those that show otherwise than the accused are its witnesses.
-        lost_epoch: the leader epoch of what a truncated log has lost.
-        in_part: where findings explain it: what was reported of the replicas goes beyond what they say, so that it is
-            open again once they have ended, though nothing of it is to be seen.
-        lacks: offset of the value that the accused lacks by the outcome of a transaction, and shows none of the key; -1
-            where it is another difference.
-        proof_truncated: where it accuses nobody: another leader has written where the record lay that the claim rests
-            on, so that it is none of the log that stands.
+        lone_witness: the difference is proven, but it rests on a transactional record that only one replica shows. That
+            replica may have the wrong outcome, and the comparison may be about to say so. It is worth a short wait.
+        resolution: for a dismissed claim that had been confirmed: why it no longer holds.
+        was_shown: for a dismissed claim: the recorded answers prove it, but nobody shows it any more. It is reported as
+            ended, and accuses nobody of what is shown now.
+        accused: the replica that is proven wrong; `NOBODY` where nothing says which side is.
+        sides: the brokers by what they show. They have answered, or were recorded where the reason says so. In a
+            difference with a direction, those that show something else than the accused are its witnesses.
+        lost_epoch: the leader epoch of the records that a truncated log has lost.
+        in_part: for a claim that other findings explain: they explain only a part of what was reported. It is opened
+            again once they have ended, even if no replica shows it then.
+        lacks: offset of the value that the accused lacks because of a transaction's outcome, while it shows no value of
+            the key; -1 in any other difference.
+        proof_truncated: for a claim that accuses nobody: another leader has written where the record lay that proves
+            the claim. So that record is not part of the current log.
     """
 
     verdict: Verdict
@@ -89,14 +90,15 @@ class Decision:
 
     @property
     def witnesses(self) -> tuple[int, ...]:
-        """The brokers that show, or were recorded to show, otherwise than the accused."""
+        """The brokers that show something else than the accused, now or when they were recorded."""
         return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
 
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
-        """Whether the leader, too, shows its consumers what the accused shows; of `NOBODY`, what one of the sides does.
+        """Whether the leader, too, shows its consumers what the accused shows.
 
-        What was truncated is missing on the leader as well that the accused follows. A leader that is frozen stands on
-        no side, and shows its consumers what it shows.
+        If the accused is `NOBODY`, the question is whether the leader is on any side. A frozen leader is on no side,
+        but it shares a deleted value that it shows. A leader shares a truncated log or a lost log head if it lacks the
+        same.
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
             return True
@@ -107,12 +109,12 @@ class Decision:
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
-        """Whether what a replica does can be why the others differ: it is named, or nobody is named yet."""
+        """Whether this replica may be the reason for the difference: the decision names it, or names nobody yet."""
         named = {self.accused, *standing(self.sides)}
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether what these replicas do is why the others differ: nothing differs that they have no part in."""
+        """Whether these replicas alone explain the difference: without them, all that are left show the same."""
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
         rest = [side for side in self.sides.values() if set(side) - set(brokers)]
@@ -120,23 +122,28 @@ class Decision:
 
     @property
     def has_spread(self) -> bool:
-        """It is proven, and all replicas share it: there is no other side left."""
+        """Whether it is proven and all replicas share it, so that no other side is left."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD
 
     @property
     def is_unsettled(self) -> bool:
-        """What a finding is about is not to be seen any more, and nothing has proven that what is shown is right."""
+        """Whether replicas that differed agree again, and nothing proves that what they show is right."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.AGREED
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim with the answers, sorted by who gave them.
+    """A claim with its answers, sorted by who gave them.
 
     Attributes:
-        accused: the answer of the claim's pivot; where the claim accuses nobody, the one that was asked last.
-        end_read: offset of the end marker that was read, where the claim goes without it since it need not be the end.
-        end_replaced: that one is none of the log that stands: nothing that was proven by it is.
+        claim: what is claimed of which replica.
+        accused: the answer of the claim's pivot. Where the claim accuses nobody, it is the replica that was asked last.
+        others: the answers of the other replicas.
+        absent: the replicas that did not answer.
+        answers: all that the probe got.
+        live_only: whether only what is shown now counts, as for a finding that is checked again.
+        end_read: offset of the end marker that was read, if the claim ignores it because it may not be the right one.
+        end_replaced: whether that marker is not part of the current log. Then nothing that it proved holds.
     """
 
     claim: Claim
@@ -150,7 +157,7 @@ class Case:
 
     @property
     def logs(self) -> Logs:
-        """The logs of all that answered."""
+        """The logs of all replicas that answered, for questions about lineage."""
         return self.answers.logs((self.accused, *self.others), is_whole=not self.absent)
 
     @property
@@ -161,7 +168,14 @@ class Case:
     def confirmed(
         self, reason: str, kind: FindingKind | None = None, *, accused: int | None = None, sides: Sides | None = None
     ) -> Decision:
-        """It is proven: as what the claim says, or as another kind; of whom the claim accuses, or of another."""
+        """Return a decision that the claim is proven.
+
+        Args:
+            reason: one line for people.
+            kind: what it is, if that is not what the claim says.
+            accused: the broker that is wrong, if it is not the claim's; `NOBODY` without direction.
+            sides: the brokers by what they show.
+        """
         return Decision(
             Verdict.CONFIRMED,
             kind or self.claim.kind,
@@ -171,16 +185,16 @@ class Case:
         )
 
     def differs(self, sides: Sides, reason: str = "", kind: FindingKind | None = None) -> Decision:
-        """Judge that the replicas differ, and that nothing says which side is wrong."""
+        """Return a decision that the replicas differ, and that nothing says which side is wrong."""
         said = reason or "; ".join(f"{side.text}: {broker_list(on)}" for side, on in in_order(sides).items())
         return self.confirmed(said, kind, accused=NOBODY, sides=sides)
 
     def dismissed(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """The contrary is proven, or what it was proven by is gone."""
+        """Return a decision that the contrary is proven, or that the proof is gone."""
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """The accused does not hold the record any more, so there is nothing left to show what it makes of it."""
+        """Return a decision for an accused that no longer holds the record: nothing shows how it treats it."""
         if self.accused.log_start_offset > offset:
             return self.dismissed(
                 f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED
@@ -188,20 +202,20 @@ class Case:
         return self.dismissed(reason, Resolution.COMPACTED)
 
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
-        """Judge that what was recorded proves it, and that the accused does not hold the record any more.
+        """Return a decision that recorded answers prove it, and that the accused no longer holds the record.
 
-        Compaction may have taken it, or the whole log may have been replaced since by one that is right, faster than
-        any reading noticed. So it says what was shown, and nothing of the log as it is now.
+        Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reading
+        noticed. So the decision says what was shown, and nothing about the current log.
         """
         decision = self.not_held(reason, offset)
         return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
 
     def pending(self, reason: str) -> Decision:
-        """Neither is proven yet."""
+        """Return a decision that nothing is proven yet."""
         return Decision(Verdict.PENDING, self.claim.kind, reason)
 
     def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Nobody who answered proves it: wait for those who did not answer, else it is no divergence."""
+        """Return a decision that no answer proves it: pending while a replica is absent, else dismissed."""
         if self.absent:
             return self.pending(f"{reason}; not reached: {names(self.absent)} ({self.absent[0].error})")
         return self.dismissed(reason, resolution)
@@ -213,9 +227,10 @@ class Case:
         resolution: Resolution = Resolution.HEALED,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Decision:
-        """No other shows the offset: wait for those whose log reaches beyond it and that do not show it yet.
+        """Return a decision for an offset that no other replica shows.
 
-        A broker that was started again begins with the high watermark of its last checkpoint.
+        It waits for replicas whose log reaches beyond the offset but that cannot show it yet: a broker that was
+        restarted begins with the high watermark of its last checkpoint. Without such a replica the claim is unproven.
         """
         held_back = [a for a in self.others if shown_to(a, isolation) <= offset < a.log_end_offset]
         if held_back:
@@ -224,13 +239,20 @@ class Case:
 
 
 def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
-    """The first offset that a replica does not show to its consumers."""
+    """Return the first offset that a replica does not show to its consumers of an isolation level."""
     is_committed = isolation is IsolationLevel.READ_COMMITTED
     return answer.last_stable_offset if is_committed else answer.high_watermark
 
 
 def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
-    """Whether a replica shows its readers that the key has no value, by what the accused must have seen as well."""
+    """Whether a replica shows its readers that the key has no value at an offset.
+
+    Args:
+        other: the answer of the replica.
+        offset: where the accused shows a value.
+        bound: the accused has seen everything below. If the newest record of the key is there or above, the answer is
+            no.
+    """
     if other.key is None or other.log_start_offset > offset:
         return False
     if other.key.newest_offset >= bound or other.key.live is not None:
@@ -241,9 +263,10 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 
 
 def values_shown(case: Case) -> dict[Side, list[int]]:
-    """Return what each replica that could be read as far as the claim's offset shows of the key.
+    """Return the brokers by what they show of the key, if they could be read past the claim's offset.
 
-    One that was read only from there on may show an older value than that: it stands on a side of its own.
+    A replica may have been read only from a higher offset on, and show nothing there. It may still show an older value
+    below, and gets a side of its own.
     """
     shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):
@@ -259,10 +282,10 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """By what they show of the key, the accused and all that have come as far; None unless another has, and all say it.
+    """Return the brokers by what they show of the key; None where they cannot be compared.
 
-    Who is held back below the accused shows nothing there that could be held against what the others show. One that
-    has come further may show what these do not yet.
+    A replica that has not come as far as the accused cannot contradict it, and is left out. At least one other must be
+    left, all must have come equally far, and the whole key must be known of each.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]
@@ -274,15 +297,15 @@ def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:
-    """The brokers that answered, for a sentence."""
+    """Name the brokers that answered, for a sentence."""
     return broker_list([a.broker for a in answers])
 
 
 def verb(subjects: Sequence[ReplicaAnswer | int], plural: str) -> str:
-    """A verb as it goes with its subjects: ``shows`` with one, ``show`` with several."""
+    """Return a verb in the form for its subjects: ``shows`` with one, ``show`` with several."""
     return plural if len(subjects) > 1 else f"{plural}s"
 
 
 def broker_list(brokers: Sequence[int]) -> str:
-    """Brokers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
+    """Return brokers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return ("broker " if len(brokers) == 1 else "brokers ") + " and ".join(str(b) for b in brokers)

@@ -1,4 +1,4 @@
-"""One offset, one record (I1)."""
+"""Judge what replicas hold at one offset: it must be the same on all (I1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The record that one replica holds at an offset; ``text`` differs where the records do."""
+    """The record or end marker that one replica holds at an offset; ``text`` differs where the contents do."""
 
     broker: int
     text: str
@@ -21,7 +21,7 @@ class Held:
 
 
 def record_at_offset(case: Case) -> Decision:
-    """Judge a claim that replicas hold unlike records, or end markers, at one offset."""
+    """Judge a claim that replicas hold different records, or end markers, at one offset."""
     claim, asked_last = case.claim, case.accused
     held = [h for a in (asked_last, *case.others) if (h := held_at(a, claim.offset)) is not None]
     sides = by_broker({each.broker: Side(Shows.CONTENT, content=each.text) for each in held})
@@ -42,11 +42,11 @@ def record_at_offset(case: Case) -> Decision:
 
 
 def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
-    """The leader's log holds what a newer epoch has written at the offset: a replica with an older record is stale.
+    """Accuse a replica with an older record, if the leader's log holds what a newer epoch has written at the offset.
 
-    Leader epochs only grow along a log, and a replica truncates its log to where the leader's departs from it
-    (KIP-101). Both records had been read before these questions were asked, so the newer one was there when the older
-    was shown. A newer epoch alone proves nothing: an unclean election may have elected a log that never held it.
+    Leader epochs only grow along a log, and a replica truncates its log where it departs from the leader's (KIP-101).
+    Both records had been read before these questions were asked. So the newer one was there when the older was shown. A
+    newer epoch alone proves nothing: an unclean election may have elected a log that never held it.
     """
     reason = f"offset {case.claim.offset} does not hold the same on " + broker_list([h.broker for h in held])
     newest = max(h.leader_epoch for h in held)
@@ -64,12 +64,12 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """The leader epoch of the record that has replaced all others at an offset; -1 where the epochs do not tell."""
+    """Return the leader epoch whose record has replaced all others at an offset; -1 if there is none."""
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 
 
 def _of_older_epochs(held: list[Held]) -> list[Held]:
-    """Return those that hold what a newer epoch has replaced; none where the epochs do not show it."""
+    """Return the replicas that hold what a newer epoch has replaced; none where the epochs do not show it."""
     epochs = {h.leader_epoch for h in held}
     if not epochs:
         return []
@@ -80,7 +80,7 @@ def _of_older_epochs(held: list[Held]) -> list[Held]:
 
 
 def held_at(answer: ReplicaAnswer, offset: int) -> Held | None:
-    """The record, or the end marker, that a replica holds at an offset; None where it holds none."""
+    """Return the record or end marker that a replica holds at an offset; None where it holds none."""
     for marker in answer.markers:
         if marker.offset == offset:
             return Held(answer.broker, f"{marker.type} marker of producer {marker.producer_id}")

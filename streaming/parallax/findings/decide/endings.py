@@ -1,4 +1,4 @@
-"""How each replica has ended the transaction of a claim: as it shows it now, and else as it was recorded."""
+"""How each replica has ended the claim's transaction: as it shows it now, or else as recorded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from parallax.sides import Side, by_broker
 
 
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
-    """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions.
+    """Return the outcome that a replica gives the record now: by the record, else by its aborted transactions.
 
-    None where it has not decided the record yet: what it lists may be of a log that it has still to truncate.
+    None where the replica has not decided the record yet: its list may belong to a log that it still has to truncate.
+    None as well where its log holds another producer's record there.
     """
     if answer.last_stable_offset <= claim.first_offset:
         return None
     shown = answer.committed.get(claim.first_offset)
     if shown is not None and shown.outcome in (COMMITTED, ABORTED):
         known = UNKNOWN not in (shown.producer_id, claim.producer_id)
-        # Another producer's record lies there where the log was replaced by another one.
+        # If another log replaced this one, another producer's record may be there.
         return None if known and shown.producer_id != claim.producer_id else shown.outcome
     if shown is None and lists_as_aborted(claim, answer, claim.transaction_start_offset):
         return ABORTED
@@ -30,20 +31,20 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
 
 
 def live_outcomes(case: Case) -> dict[int, str]:
-    """By broker, the outcomes that the replicas give the record now; without those whose log is another one."""
+    """Return by broker the outcomes that replicas give the record now, except replicas with another log."""
     others = [a for a in case.others if not is_another_log(case.claim, a)]
     found = {a.broker: live_outcome(case.claim, a) for a in (case.accused, *others)}
     return {broker: own for broker, own in found.items() if own is not None}
 
 
 def ended_now(case: Case) -> frozenset[int]:
-    """The others that show the record with an outcome now, or the end marker of the claim."""
+    """Return the other brokers that show the record's outcome, or the claim's end marker, now."""
     shown = live_outcomes(case).keys() | {a.broker for a in case.others if end_shown(case.claim, a) is not None}
     return frozenset(shown)
 
 
 def outcomes_of_others(case: Case) -> dict[int, str]:
-    """By broker: the live answer, else the end marker that it shows or showed, else the recorded outcome."""
+    """Return each other broker's outcome: as it shows it now, else by its end marker, else as recorded."""
     claim = case.claim
     truth = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
     truth |= claim.recorded.outcomes
@@ -52,7 +53,7 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
             truth.pop(answer.broker, None)
             continue
         if answer.last_stable_offset <= claim.first_offset or has_lost_its_end(claim, answer):
-            # An outcome is for good: what it showed was of a log that was truncated, or it cannot show it yet.
+            # Outcomes never change: what it showed belongs to a truncated log, or it cannot show it yet.
             truth.pop(answer.broker, None)
         if (marker := end_shown(claim, answer)) is not None:
             truth[answer.broker] = ended_by(marker.type)
@@ -63,28 +64,28 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def recorded_end(claim: Claim) -> str | None:
-    """The outcome by the end marker that others were recorded to show; None where that is not known."""
+    """Return the outcome by the end marker that others were recorded to show; None if unknown."""
     outcomes = {ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
     return outcomes.pop() if len(outcomes) == 1 else None
 
 
 def ended_by(marker: str) -> str:
-    """The outcome that an end marker gives: ``commit`` or ``abort``."""
+    """Return the outcome, committed or aborted, for an end marker's type: ``commit`` or ``abort``."""
     return COMMITTED if marker == "commit" else ABORTED
 
 
 def other_outcome(outcome: str) -> str:
-    """Aborted of committed, and the other way round."""
+    """Return aborted for committed, and committed for aborted."""
     return ABORTED if outcome == COMMITTED else COMMITTED
 
 
 def kind_of(accused_outcome: str) -> FindingKind:
-    """The kind of finding about a replica that shows this outcome wrongly."""
+    """Return the kind of finding about a replica that wrongly shows this outcome."""
     if accused_outcome == COMMITTED:
         return FindingKind.ABORTED_RECORD_COMMITTED
     return FindingKind.COMMITTED_RECORD_ABORTED
 
 
 def by_outcome(outcomes: Mapping[int, str]) -> dict[Side, list[int]]:
-    """Return who shows which outcome: by the outcome, the brokers."""
+    """Return the brokers by the outcome that they show."""
     return by_broker({broker: Side.parse(outcome) for broker, outcome in outcomes.items()})

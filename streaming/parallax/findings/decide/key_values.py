@@ -1,4 +1,4 @@
-"""Whether the readers of two replicas see a value of the key of a record whose transaction has ended."""
+"""Whether readers of two replicas see a key's value differently after a record's transaction has ended."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ FAR = float("inf")
 
 
 class Differing(NamedTuple):
-    """A value of the key, by its offset, that one replica shows and another does not."""
+    """A value of the key, by its offset, that one replica shows and another does not.
+
+    Attributes:
+        reason: the difference, for people.
+        offset: where the value lies.
+        sides: the brokers that show a value, and those that show none.
+    """
 
     reason: str
     offset: int
     sides: Sides
 
     def lacked_by(self, broker: int) -> int:
-        """Return the offset of the value, if it is this replica that shows none; else -1."""
+        """Return the offset of the value, if this replica shows none; else -1."""
         return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 
@@ -34,16 +40,19 @@ def latest_differs(
     of_its_own: Callable[[RecordShown], bool] = lambda _: True,
     up_to: float = FAR,
 ) -> Differing | None:
-    """Whether readers of the accused and of another replica see a value of the key where the other sees none.
+    """Return a value of the key that readers of the accused, or of another replica, see while the other sees none.
 
-    A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
-    another may still show what it will see deleted (`behind`).
+    A replica that has not decided the record yet is left out: its readers see something older. A replica that is behind
+    another may still show what it will soon see deleted (`behind`).
 
     Args:
-        case: of the record.
+        case: the claim about the record.
         of_others: whether a value counts that another replica shows and the accused does not.
         of_its_own: whether a value counts that the accused shows and another replica does not.
-        up_to: no value counts that lies beyond this offset.
+        up_to: values above this offset do not count.
+
+    Returns:
+        The first such difference, or None.
     """
     accused = case.accused
     own = accused.live
@@ -71,14 +80,17 @@ def latest_differs(
 
 
 def gone_everywhere(case: Case, now: str) -> Decision | None:
-    """Judge a finding whose accused lacked a value of the key that nobody shows any more, nor a newer record of it.
+    """Judge a finding whose accused lacked a value that nobody shows any more, without a newer record of the key.
 
-    Those that showed it may have been copied from one that had lost it; or a tombstone came, and was cleaned on all,
-    before anybody looked. So it is not over.
+    Such a finding is not over. The replicas that showed the value may have been copied from one that had lost it. Or a
+    tombstone came, and was cleaned on all, before anybody looked.
 
     Args:
-        case: of the record; it was compared with all that showed a value.
+        case: the claim about the record; it was compared with all that showed a value.
         now: what the accused does, for people.
+
+    Returns:
+        None where the finding is not of that sort.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks
@@ -101,7 +113,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Wait for one that shows a value where another shows none, and may not have decided yet what deleted it."""
+    """Wait for a replica that shows a value and may not have seen what deleted it on another."""
     accused = case.accused
     if accused.key is None:
         return None
@@ -118,24 +130,24 @@ def behind(case: Case) -> Decision | None:
 
 
 def _shows_more(case: Case, other: ReplicaAnswer) -> bool:
-    """Whether another replica shows a value that the accused, which has none, lacks for good."""
+    """Whether another replica shows a value that the accused lacks for good."""
     return _lacks(case, other) and not _is_behind(other, case.accused)
 
 
 def _decided(case: Case) -> list[ReplicaAnswer]:
-    """Those of the others whose readers in read_committed are past the claim's record."""
+    """Return the other replicas whose last stable offset is past the claim's record."""
     return [a for a in case.others if a.last_stable_offset > case.claim.first_offset]
 
 
 def _is_behind(showing: ReplicaAnswer, lacking: ReplicaAnswer) -> bool:
-    """Whether a replica that shows a value may not have come to what had deleted it on another."""
+    """Whether a replica that shows a value may not have come yet to what deleted it on another."""
     return showing.last_stable_offset < lacking.cleaned_below
 
 
 def _lacks(case: Case, other: ReplicaAnswer) -> bool:
-    """Whether the accused, past the other's live value, shows neither it nor a record of the key above it.
+    """Whether the accused is past the other's live value, but shows neither it nor a later record of the key.
 
-    It lacks no value that was proven to be deleted: the other one is accused of showing that.
+    A value that was proven to be deleted does not count: the other replica is accused of showing it.
     """
     accused = case.accused
     theirs, key = other.live, accused.key

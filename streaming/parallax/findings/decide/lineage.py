@@ -1,7 +1,7 @@
-"""Whether what a claim rests on is of the log that stands: by leader epochs, and by what lies in its place.
+"""Whether the evidence of a claim is part of the current log: by leader epochs, and by what is in its place.
 
-An unclean election cuts logs: what was read of one before says nothing of the log that took its place. Nothing else in
-`parallax.findings.decide` looks at leader epochs for that.
+An unclean election truncates logs, and what was read before says nothing about the log that took over. Nothing else in
+`parallax.findings.decide` uses leader epochs for that.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from parallax.model import UNKNOWN
 
 
 def rests_on(case: Case) -> Belongs:
-    """Whether all that was recorded and proves a claim is of the log that stands.
+    """Say whether everything that was recorded and proves a claim is part of the current log.
 
-    *No* also by what a replica holds in its place, for the tail of a log may be of an older epoch. That is seen only
-    while what took the place has not been cleaned.
+    *No* also if a replica holds something else in its place, because the tail of a log may be of an older epoch. That
+    is seen only until the cleaner removes the replacement.
     """
     another = holds_another_end if case.claim.kind in TRANSACTION_KINDS else holds_another_record
     if is_proof_replaced(case) or any(another(case.claim, answer) for answer in (case.accused, *case.others)):
@@ -28,19 +28,20 @@ def rests_on(case: Case) -> Belongs:
 
 
 def is_proof_replaced(case: Case) -> bool:
-    """Whether a log shows that some of what was recorded and proves the claim is none of the log that stands."""
+    """Whether a log shows that some recorded proof of the claim is not part of the current log."""
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether every log that answered is another one where what proves the claim was recorded."""
+    """Whether, where some proof of the claim was recorded, every log that answered is another one."""
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 
 def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
-    """The end marker that a claim is about, as a replica shows it; None where it shows none of that producer there.
+    """Return the end marker of a claim as a replica shows it.
 
-    Nor is one of another leader epoch that one: it is of a log in which it has taken that one's place.
+    None where it shows none of that producer there. A marker of another leader epoch does not count: it belongs to a
+    log that has replaced the one that was read.
     """
     epoch = claim.recorded.leader_epoch if claim.kind in TRANSACTION_KINDS else UNKNOWN
     for marker in answer.markers:
@@ -57,7 +58,7 @@ def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a log shows that the claim's end marker was truncated, though it be shorter by now."""
+    """Whether a log shows that the claim's end marker was truncated, even if the log is shorter now."""
     return holds_another_end(claim, answer) or any(answer.log.of(proof) is Belongs.NO for proof in claim.proofs)
 
 
@@ -67,14 +68,14 @@ def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds an end marker or another key's record where the one that is claimed was read to be."""
+    """Whether a replica holds an end marker, or another key's record, where the claimed record was read."""
     return _holds_another(answer, claim.offset, RecordShown, key_hash=claim.key_text)
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds an end marker or another producer's record where the transaction has one of its own.
+    """Whether, in place of a record of the transaction, a replica holds an end marker or another producer's record.
 
-    What its log says of the producer is of other transactions.
+    What its log says of the producer is then about other transactions.
     """
     places = (claim.offset, claim.transaction_start_offset)
     return any(_holds_another(answer, place, RecordShown, producer_id=claim.producer_id) for place in places)
@@ -83,14 +84,15 @@ def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
 def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
     """Whether a replica lists the claim's producer as having aborted what it wrote at an offset.
 
-    The list of a log that was replaced names other transactions: one that ended at the very offset is listed as well
-    (``TransactionIndex.collectAbortedTxns`` takes those whose last offset is not below the one that is fetched).
+    The list of a log that was replaced names other transactions, so it counts as no. A transaction that ended at the
+    very offset is listed as well: ``TransactionIndex.collectAbortedTxns`` returns all whose last offset is not below
+    the fetched one.
     """
     listed = any(pid == claim.producer_id and first <= offset for pid, first in answer.aborted)
     return listed and not is_another_log(claim, answer)
 
 
 def _holds_another(answer: ReplicaAnswer, offset: int, of: type, **as_read: object) -> bool:
-    """Whether something lies at an offset that is not what was read there: its log was replaced by another one."""
+    """Whether a replica holds something else at an offset than was read there: another log replaced its own."""
     held = answer.at(offset)
     return held is not None and not (isinstance(held, of) and all(getattr(held, n) == v for n, v in as_read.items()))

@@ -1,4 +1,4 @@
-"""A log that begins above that of another replica, where no policy deletes records."""
+"""Judge a log that begins above another replica's, where no policy deletes records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 
 
 def head_missing(case: Case) -> Decision:
-    """Compare where the logs begin: the accused against those that begin below it, and hold anything.
+    """Judge whether the accused's log begins above that of another replica that holds anything.
 
-    That the topic was only compacted is part of the claim: the comparison has seen it for as long as the logs differed.
-    It may have changed since. So nothing is confirmed, nor said to be lost on all, where the policy deletes records
-    now, or is not known: retention and DeleteRecords move log starts, on each replica at another time.
+    The claim itself says that the topic was only compacted: the comparison saw that for as long as the logs differed.
+    The policy may have changed since. If it deletes records now, or is unknown, nothing is confirmed and nothing counts
+    as lost on all. Retention and DeleteRecords move log starts, on each replica at another time.
     """
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]
@@ -30,7 +30,7 @@ def head_missing(case: Case) -> Decision:
 
 
 def _may_be_explained(case: Case) -> Decision | None:
-    """Judge logs that a cleanup policy may have let begin where they do; None where none may have."""
+    """Judge logs that may begin where they do because of a cleanup policy; None where no policy explains it."""
     policy, offset = case.answers.cleanup_policy, case.claim.offset
     if policy is None:
         return case.pending("the topic's cleanup policy is not known, which may explain where logs begin")
@@ -41,7 +41,7 @@ def _may_be_explained(case: Case) -> Decision | None:
             return case.unproven(reason, Resolution.DELETED)
         return case.pending("the topic's cleanup policy deletes records now, which may explain where logs begin")
     if case.claim.ended and case.accused.log_start_offset > offset:
-        # It had been put right. What has moved the start since, a policy that was set for a while or another loss, the
-        # comparison has to say: of this finding nothing proves it.
+        # It had been repaired. A policy that was set for a while, or another loss, has moved the start since. The
+        # comparison has to say which: it is no proof of this finding.
         return case.pending(f"the log of broker {case.accused.broker} begins above what it had lost and got back")
     return None

@@ -1,7 +1,7 @@
-"""Who else shows what a finding is about, when its accused is right again, or gone.
+"""Which other replicas show what a finding is about, once its accused is right again or gone.
 
-Another may have been copied from the accused before that was put right. Its readers do not go back, so that nothing
-else would raise a suspect about it.
+Another replica may have been copied from the accused before that was repaired. Its readers never read an offset twice,
+so nothing else would raise a suspect about it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.REC
 
 
 def unread(claim: Claim, answers: Answers) -> frozenset[int]:
-    """Return the other replicas of which the answers do not say whether they show what a finding is about."""
+    """Return the other replicas whose answers do not say whether they show what a finding is about."""
     said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
     return frozenset(b for b, a in said.items() if a.error is not None or not _says(claim, a))
 
 
 def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica says by a record, or by its key, what it makes of what a claim is about."""
+    """Whether an answer shows, by the record or by the key, how the replica treats what the claim is about."""
     if claim.kind in WRONG and live_outcome(claim, answer) is not None:
         return True
     is_of_a_key = claim.key is not None and claim.kind in (*WRONG, *_OF_A_VALUE)
@@ -34,10 +34,10 @@ def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
-    """Return who shows which value of the key of a finding that is over; empty where none differ.
+    """Return the brokers by the value that they show of the key of a finding that is over; empty where none differ.
 
-    What differs then is another divergence, or what the finding was about on a replica that holds its record no more.
-    One that is behind the others, or frozen, is left out where they would not be compared for its sake.
+    A difference then is another divergence. Or it is the finding's own, on a replica that no longer holds the record. A
+    replica that is behind or frozen is left out if its position is what would prevent a comparison.
     """
     if claim.key is None or claim.spread:
         return {}
@@ -50,13 +50,16 @@ def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
 
 
 def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[int]]:
-    """By what they show of a key, the replicas whose newest record of it lies below an offset."""
+    """Return the replicas by what they show of a key, if its newest record there lies below an offset."""
     behind = (a for a in sorted(read, key=lambda a: a.broker) if a.key is not None and a.key.newest_offset < up_to)
     return by_broker({a.broker: value_shown(a.live) for a in behind})
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
-    """Return the others whose key shows what that of a replica does: where its record is gone, they may be copies."""
+    """Return the other replicas that show the same value of the key as the accused.
+
+    They may be copies of it, where its record is gone.
+    """
     read = {b: a for b, a in answers.replicas.items() if a.error is None and a.key is not None and a.key.complete}
     if accused not in read:
         return frozenset()
@@ -69,11 +72,11 @@ def _offset(shown: RecordShown | None) -> int:
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
-    """Return the other replicas that show what a finding is about: each is to be judged by itself.
+    """Return the other replicas that show what a finding is about; each is to be judged by itself.
 
     Args:
-        claim: of the finding.
-        answers: by which it is over for its accused.
+        claim: what the finding claims.
+        answers: the answers by which the finding is over for its accused.
     """
     if claim.broker == NOBODY or claim.spread:
         return ()
@@ -82,7 +85,7 @@ def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
 
 
 def _shows_it(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica shows the value, or that it lacks it, or the wrong outcome, or holds the transaction open."""
+    """Whether a replica shows the value, lacks the value, shows the wrong outcome, or holds the transaction open."""
     if claim.kind in WRONG:
         return live_outcome(claim, answer) == WRONG[claim.kind]
     if claim.kind in OPEN_KINDS:

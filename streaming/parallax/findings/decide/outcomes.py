@@ -1,4 +1,4 @@
-"""The outcome of a transaction that has ended: what replicas show of its records, and by which end marker (I2)."""
+"""Judge the outcome of a transaction that has ended (I2): by its records and by end markers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parallax.sides import Shows, Side, Sides, by_broker
 
 
 def ended(case: Case) -> Decision:
-    """Compare what the replicas decided for the record: live where they hold it, else as recorded."""
+    """Compare the replicas' outcomes of the record: as shown now if they hold it, else as recorded."""
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.first_offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
@@ -38,13 +38,13 @@ def ended(case: Case) -> Decision:
     truth = outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if against and own == recorded_end(claim):
-        # Whatever the others had shown: its log may have been replaced since by one that has the end marker.
+        # Whatever the others had shown, its log may have been replaced by one that has the end marker.
         return rightly_shown(case, f"offset {claim.first_offset} is {own} on broker {accused.broker}")
     if against:
         gone = (
             "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
         )
-        # What a finding names others with is what they show now: their logs may be others than those that were read.
+        # A finding names others by what they show now: their logs may have been replaced since they were read.
         now = ended_now(case)
         named = {b: outcome for b, outcome in truth.items() if not case.live_only or b in now}
         witnesses = [b for b in against if b in named]
@@ -55,7 +55,7 @@ def ended(case: Case) -> Decision:
             sides=by_outcome(named | {accused.broker: own}),
         )
         if claim.kind in OPEN_KINDS and not _end_is_known(case, other_outcome(own)):
-            # That it had held the transaction open says nothing of how that ended: it may have been put right since.
+            # That it held the transaction open does not show how that ended: it may have been repaired since.
             return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
         return decision
     if truth:
@@ -75,14 +75,15 @@ def ended(case: Case) -> Decision:
 
 
 def _end_is_known(case: Case, outcome: str) -> bool:
-    """Whether an end marker that was read, or that another shows, gives the record an outcome."""
+    """Whether an end marker that was read, or that another replica shows, gives the record this outcome."""
     return recorded_end(case.claim) == outcome or any(_shows_end(case.claim, a, outcome) for a in case.others)
 
 
 def _by_their_markers(case: Case, own: str) -> Decision | None:
-    """Others show the record as the accused does, and one of them holds the end marker that says otherwise.
+    """Accuse a replica where others show the same outcome, but one of them holds the end marker that contradicts it.
 
-    Its index of aborted transactions is wrong there, so that what it shows bears no witness; its end marker does.
+    That witness's index of aborted transactions is wrong, so the outcome that it shows proves nothing. Its end marker
+    does.
     """
     claim = case.claim
     against = [a.broker for a in case.others if _shows_end(claim, a, other_outcome(own))]
@@ -98,9 +99,9 @@ def _by_their_markers(case: Case, own: str) -> Decision | None:
 
 
 def _by_what_was_read(case: Case, own: str) -> Decision:
-    """The accused shows the record otherwise than its end marker said, and not all others show it at all.
+    """Accuse a replica that contradicts the end marker that was read, where not all others show the record.
 
-    Those that hold it no more mislead nobody: it has not spread to them.
+    Replicas that no longer hold the record mislead nobody: the loss has not spread to them.
     """
     claim = case.claim
     return case.confirmed(
@@ -112,20 +113,20 @@ def _by_what_was_read(case: Case, own: str) -> Decision:
 
 
 def _shows_end(claim: Claim, answer: ReplicaAnswer, outcome: str) -> bool:
-    """Whether a replica holds the end marker of the claim, and that gives the record this outcome."""
+    """Whether a replica holds the claim's end marker, and that marker gives the record this outcome."""
     marker = end_shown(claim, answer)
     return marker is not None and ended_by(marker.type) == outcome and not is_another_log(claim, answer)
 
 
 def _unread_key(case: Case) -> str | None:
-    """Why it is not known what a replica shows of the key, where that may be known later; None where it is known."""
+    """Return why a replica's value of the key is not known yet; None where it is known, or never will be."""
     if case.claim.key is None:
         return None
     return next((a.key_error for a in (case.accused, *case.others) if a.key_error is not None), None)
 
 
 def _outcome_without_record(case: Case) -> Decision:
-    """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
+    """Judge an accused that no longer holds the record: by the key's latest value, else by what was recorded."""
     claim = case.claim
     if case.accused.key is not None:
         if (shown := _shown_by_the_key(case) or behind(case)) is not None:
@@ -144,22 +145,24 @@ def _outcome_without_record(case: Case) -> Decision:
     if (healed := repaired(case)) is not None:
         return case.dismissed(healed)
     if case.live_only and case.absent and claim.key is not None and case.accused.log_start_offset <= claim.first_offset:
-        # It may be one of these that shows another value of the key.
+        # One of these may show another value of the key.
         return case.pending(f"the values of the key were not compared with {names(case.absent)}")
     return case.not_held(gone, claim.first_offset)
 
 
 def _shown_by_the_key(case: Case) -> Decision | None:
-    """The readers of the accused see a value of the key where those of another see none, or the other way round.
+    """Judge by the key: readers of the accused see a value where those of another see none, or the other way round.
 
-    For a finding that is the wrong outcome still. For a suspect it gives no direction: another may have missed what
-    deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction. Nor
-    does a value that was written behind the transaction's end: whatever that was, the value is newer. Nor does an
-    older value that another shows say anything against one that has aborted it: no abort takes what was there before.
-    Nor the transaction's own value against one that had committed it, and was put right since.
+    For a finding, that is still the wrong outcome. For a suspect it gives no direction: another replica may have missed
+    what deleted the value. It says nothing about the transaction in these cases:
+
+    - The accused was not read to show a wrong outcome.
+    - The value was written behind the transaction's end, so it is newer than the transaction.
+    - The accused has aborted the transaction, and another shows an older value: no abort removes what was there before.
+    - The accused had committed the transaction and was repaired since, and another shows the transaction's own value.
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
-    # That an end marker is missing proves no outcome: the key may differ by what was written since.
+    # A missing end marker proves no outcome: the key may differ because of what was written since.
     has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
     is_proven = case.live_only and not case.claim.freed and has_outcome
     end = max(case.claim.marker_offset, case.end_read)
@@ -168,7 +171,7 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     if differing is None or (recorded is None and not is_proven):
         return None
     if not is_proven:
-        # What differs may be the outcome on another replica, and the comparison be about to say so.
+        # The outcome may differ on another replica, and the comparison may be about to say so.
         difference = case.differs(_by_value(case), differing.reason, FindingKind.VISIBILITY_MISMATCH)
         return replace(difference, lone_witness=True)
     kind = kind_of(recorded) if recorded is not None else case.claim.kind
@@ -177,11 +180,12 @@ def _shown_by_the_key(case: Case) -> Decision | None:
 
 
 def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) -> Differing | None:
-    """Whether the values of the key differ as they may by the outcome that was proven wrong on the accused.
+    """Return a difference in the key that the outcome which was proven wrong on the accused can explain.
 
-    One that has aborted what was committed lacks no value from before the transaction, and what it shows wrongly is
-    such a one. One that has committed what was aborted lacks none of the transaction itself, for who shows that has
-    committed it as well, and what it shows wrongly is such a one: an older one is right, whoever lacks that.
+    An accused that aborted what was committed lacks no value from before the transaction. What it shows wrongly is such
+    an older value. An accused that committed what was aborted lacks no value of the transaction itself, since a replica
+    that shows that has committed it as well. What it shows wrongly is the transaction's own value; an older value is
+    right.
     """
     claim = case.claim
     start = claim.begins_at
@@ -201,21 +205,21 @@ def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) ->
 
 
 def _was_shown(case: Case, now: str) -> Decision | None:
-    """The accused was read to show another outcome than the others, and does so no more.
+    """Judge an accused that was read to show another outcome than the others, and no longer does.
 
-    That it was read to hold a later end marker, and not the one that others hold, says nothing of it: a replica that is
-    read late holds neither the record nor the marker that it had ended it by.
+    That it was read to hold a later end marker, without the one that others hold, proves nothing. A replica that is
+    read late holds neither the record nor the marker that ended it there.
 
     Args:
-        case: of a suspect; what stood as a finding was proven by then.
-        now: what it does instead, for people.
+        case: of a suspect; what was a finding has been proven before.
+        now: what the accused does instead, for people.
     """
     claim = case.claim
     own = claim.recorded.outcomes.get(claim.broker)
     if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
         return None
     if has_lost_its_end(claim, case.accused):
-        return None  # It had ended it in a log that was truncated: that one may have been right.
+        return None  # It had ended it in a truncated log, which may have been right.
     truth = outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if not against:
@@ -230,7 +234,7 @@ def _was_shown(case: Case, now: str) -> Decision | None:
 
 
 def unlike_outcomes(case: Case) -> Decision:
-    """Outcomes differ, and no end marker was read that says which is right: a difference is all that is proven."""
+    """Judge outcomes that differ where no end marker was read that says which is right: it accuses nobody."""
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
@@ -239,10 +243,10 @@ def unlike_outcomes(case: Case) -> Decision:
     live = live_outcomes(case)
     stands = len(set(live.values())) > 1
     if own is None and stands:
-        # The one that was asked last holds the record no more; two others differ about it still.
+        # The replica that was asked last no longer holds the record; two others still differ about it.
         unlike = f"{broker_list(sorted(live))} do not show offset {claim.offset} alike"
         return case.differs(by_outcome(live), unlike)
-    # The record may be gone where it had the other outcome, and a value with it.
+    # On the replica with the other outcome the record may be gone, and a value with it.
     if (own is None or not stands) and (differing := latest_differs(case)) is not None:
         return case.differs(_by_value(case), differing.reason)
     if own is None:
@@ -260,9 +264,10 @@ def unlike_outcomes(case: Case) -> Decision:
 
 
 def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
-    """Return the outcome of the replica that was asked last, and by broker those of the others that count against it.
+    """Return the outcome of the replica that was asked last, and by broker the others' outcomes to compare it with.
 
-    Of a finding what is shown now alone counts: what one had shown, and holds no more, is no difference that stands.
+    For a finding only what is shown now counts. What a replica had shown, and no longer holds, is no difference any
+    more.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused)
@@ -272,15 +277,15 @@ def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
         return own, truth
     if own is None and accused.log_start_offset <= claim.offset and not has_lost_its_end(claim, accused):
         own = claim.recorded.outcomes.get(accused.broker)
-    # It is not known of a replica that cannot be asked whether its log is still the one that was read.
+    # Of a replica that cannot be asked nobody knows whether its log is still the one that was read.
     absent = {a.broker for a in case.absent}
     return own, {b: outcome for b, outcome in outcomes_of_others(case).items() if b not in absent}
 
 
 def _was_unlike(case: Case, reason: str, sides: Sides) -> Decision:
-    """Judge outcomes that were unlike, of which the replicas do not show two any more.
+    """Judge outcomes that differed, of which the replicas now show at most one.
 
-    What one had shown need not be of the log that it has now, and nobody can read it wrongly there.
+    What a replica had shown may not be part of its current log, where nobody can read it wrongly.
     """
     if case.absent:
         return case.pending(f"{reason}; {names(case.absent)} may show it still")
@@ -288,7 +293,7 @@ def _was_unlike(case: Case, reason: str, sides: Sides) -> Decision:
 
 
 def _by_value(case: Case) -> Sides:
-    """Return who shows a value of the key and who shows none, of those that are past the claim's offset."""
+    """Return which replicas, past the claim's offset, show a value of the key and which show none."""
     past = (a for a in (case.accused, *case.others) if a.last_stable_offset > case.claim.first_offset)
     shown = {a.broker: Shows.NO_VALUE if a.key.live is None else Shows.SOME_VALUE for a in past if a.key is not None}
     return by_broker({broker: Side(shows) for broker, shows in shown.items()})

@@ -1,4 +1,4 @@
-"""A replica that shows a record otherwise than its own end marker says: its index of aborted transactions is wrong."""
+"""Judge a replica that contradicts its own end marker: its index of aborted transactions is wrong."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from parallax.sides import Shows, Side, Sides
 
 
 def contradiction(case: Case) -> Decision:
-    """Judge a claim that a replica shows a record otherwise than its own first end marker behind the record.
+    """Judge a claim that a replica contradicts its own first end marker behind the record.
 
-    A marker stays for as long as a record of its transaction does. So where the record is held still, no other end
-    marker of the producer lay between the two, and the replica's index of aborted transactions is what is wrong. Where
-    it is held no more, the marker that ended it may have been cleaned with it before it was read.
+    A marker stays as long as a record of its transaction. So while the replica holds the record, no other end marker of
+    the producer lay between the two, and its index of aborted transactions is wrong. Once the record is gone, the
+    marker that ended it may have been cleaned with it, unread.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused) if claim.first_offset in accused.committed else None
@@ -46,7 +46,7 @@ def contradiction(case: Case) -> Decision:
             sides=by_outcome(live_outcomes(case)),
         )
     if claim.confirmed_at_ms and own == claim.recorded.outcomes.get(accused.broker):
-        # Its cleaner goes by the same index: it takes an ABORT of which that knows nothing, and leaves the records.
+        # Its cleaner uses the same index: it removes an ABORT that the index lacks, and leaves the records.
         return case.confirmed(
             f"broker {accused.broker} shows offset {claim.offset} as {own} still, though its end marker is cleaned",
             sides=by_outcome(live_outcomes(case)),
@@ -55,10 +55,10 @@ def contradiction(case: Case) -> Decision:
 
 
 def contradicted_before(case: Case) -> Decision:
-    """Judge a claim on a contradiction of which the end marker was truncated: it is none of the log that stands.
+    """Judge a contradiction whose end marker was truncated and is not part of the current log.
 
-    The record may have been ended otherwise there. So the accused is not accused by what it shows, or lacks: where the
-    replicas show the outcome, or the key's value, otherwise, nothing says which side is right.
+    In the current log the record may have ended otherwise. So nobody is accused by what the accused shows or lacks. If
+    the replicas show different outcomes, or different values of the key, it is a difference without direction.
     """
     claim, accused = case.claim, case.accused
     mark = claim.marker_offset
@@ -74,7 +74,7 @@ def contradicted_before(case: Case) -> Decision:
         if sides is not None and len(sides) == 1:
             return case.dismissed(f"{reason}; in that the transaction goes on", Resolution.UNPROVEN)
         if accused.log_end_offset <= claim.first_offset:
-            # There is nothing that it could still decide. A value that it lacks shows once it gives its consumers any.
+            # Nothing is left to decide. A value that it lacks shows once it gives its consumers any.
             return case.dismissed(f"{reason}; that ends below the record", Resolution.UNPROVEN)
         return case.pending(
             f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"
@@ -84,7 +84,7 @@ def contradicted_before(case: Case) -> Decision:
         if old := [a for a in case.others if end_shown(claim, a) is not None]:
             return case.pending(f"{reason}; {names(old)} may have to truncate it yet")
         return _without_direction(case, by_outcome(shown), reason)
-    # Who shows a value lacks none that the cleaner may have taken, whatever one shows that is away.
+    # A replica that shows a value lacks none that the cleaner may have removed, whatever an absent one shows.
     lacking = _lacking(case) if accused.live is None else None
     if lacking is not None and lacking.verdict is Verdict.CONFIRMED:
         return _without_direction(case, lacking.sides, f"{reason}; {lacking.reason}")
@@ -96,15 +96,16 @@ def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
 
 
 def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the keys have to say what became of a finding: its record is held no more, or shown as its marker says.
+    """Whether the keys must be read to say what became of a finding.
 
-    Or its marker was truncated.
+    They are needed in two cases:
 
-    The cleaner goes by the index of aborted transactions: while that was wrong, it may have taken older values for the
-    sake of what was rolled back, or records that were committed. No index that is right again brings them back.
+    - A replica contradicted its end marker, and its record is gone, is shown as the marker says, or the marker was cut.
+    - The accused shows the right outcome again. But another replica may be a copy of its wrong log: its record may be
+      cleaned, or it may still show the transaction's other records wrongly.
 
-    Of a wrong outcome, where the accused shows the true one: a copy of it may have been cleaned since, or show the
-    other records of the transaction wrongly still.
+    The cleaner uses the index of aborted transactions. While that was wrong, it may have removed older values in favor
+    of an aborted record, or it may have removed committed records. Repairing the index does not bring them back.
     """
     if claim.confirmed_at_ms == 0 or accused.error is not None:
         return False
@@ -120,7 +121,7 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:
-    """Whether an accused is proven to show a record otherwise than the end marker says that it holds still."""
+    """Whether a decision proves that the accused contradicts an end marker that it still holds."""
     marker = end_shown(claim, accused)
     return marker is not None and accused.broker in decision.sides.get(
         Side(Shows(other_outcome(ended_by(marker.type)))), ()
@@ -128,10 +129,10 @@ def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer
 
 
 def _lacking(case: Case) -> Decision | None:
-    """Whether the cleaner may have taken a value from the accused by the wrong index: another shows it still.
+    """Judge whether the cleaner may have taken a value from the accused because of the wrong index.
 
-    Of a rolled-back transaction, that is a value from before it; of a committed one, its own. What was written behind
-    the end marker is newer than all of that.
+    Another replica still shows that value. In an aborted transaction it is a value from before, in a committed one it
+    is the transaction's own. What was written behind the end marker is newer than all of that.
     """
     claim, accused = case.claim, case.accused
     if not case.live_only or claim.freed or claim.key is None or accused.log_start_offset > claim.first_offset:
@@ -153,7 +154,7 @@ def _lacking(case: Case) -> Decision | None:
 
 
 def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
-    """Whether the cleaner of the accused may have taken a value that another shows, by the outcome that it went by."""
+    """Whether the accused's cleaner may have taken a value that another shows, by the outcome that its index had."""
     own, marker = claim.recorded.outcomes.get(claim.broker), claim.recorded.markers.get(claim.broker)
     if own is None and marker is not None:
         own = other_outcome(ended_by(marker))
@@ -164,10 +165,10 @@ def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
 
 
 def has_cleaned_its_end(case: Case) -> bool:
-    """Whether a replica that contradicted its end marker shows the record so still, and has cleaned the marker.
+    """Whether a replica still shows a record against its end marker, and has cleaned the marker.
 
-    The cleaner goes by the index of aborted transactions: where that is wrong it may take the marker and leave the
-    record. If that marker lay directly behind the record, that was ended so all the same.
+    The cleaner uses the index of aborted transactions: if that is wrong, it may remove the marker and leave the record.
+    A marker that lay directly behind the record ended it all the same.
     """
     claim, accused = case.claim, case.accused
     was_read = accused.broker in claim.recorded.markers and accused.broker in claim.recorded.outcomes

@@ -1,13 +1,13 @@
-"""Whether a replica that no longer holds what it showed wrongly was repaired, or only lost the trace of it.
+"""Whether a replica that no longer holds what it showed wrongly was repaired, or only lost the trace.
 
-Compaction takes a record from a replica that was never put right. A repair (the replica is reassigned away and back, or
-its disk is wiped) replaces the whole log by a copy of a right one. The two differ by what is seen:
+Compaction may remove a record from a replica that nobody repaired. A repair (a reassignment away and back, or a wiped
+disk) replaces the whole log by a copy of a right one. Two observations prove a repair:
 
-- the replica shows the end marker that it lacked: markers are never invented, so another log brought it;
-- its readers saw meanwhile that its log fell back, or that it held no replica: position rows of the views.
+- The replica shows the end marker that it lacked. Markers are never invented, so another log brought it.
+- Its readers saw that its log fell back, or that it held no replica: position rows of the views.
 
-That a record is gone which it showed, and no newer one of its key is there, proves nothing: a tombstone may have come,
-and been cleaned with it, between two looks.
+A record that is gone, without a newer one of its key, proves nothing. A tombstone may have come and been cleaned with
+it between two looks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from parallax.model import UNKNOWN
 
 
 def repaired(case: Case) -> str | None:
-    """Why a finding about a transaction has healed, though the accused holds its record no more; None where it may not.
+    """Return why a finding about a transaction has healed; None where that is not proven.
 
-    To be asked only where the replicas show no difference for the key any more that the transaction has made.
+    It is for an accused that no longer holds the record. Ask only where the transaction explains no difference in the
+    key any more.
     """
     claim, accused = case.claim, case.accused
     if not case.live_only or case.absent or not case.others:

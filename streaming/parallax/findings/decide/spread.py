@@ -1,8 +1,7 @@
-"""When all replicas show what the accused shows, and it is wrong: the loss is complete.
+"""Judge a complete loss: all replicas show what the accused shows, and it is wrong.
 
-Those that were right have been copied from a wrong one (a new disk, a reassignment), so nothing is left to compare
-with. That the replicas agree then heals nothing: what was proven of the accused, by a finding or by what was recorded
-of others, is true of all of them.
+The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. Their
+agreement heals nothing. What a finding, or recorded answers of others, proved of the accused is true of all of them.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
 
 WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
-"""What an accused shows that is wrong, by the kind of the finding."""
+"""The wrong outcome that an accused shows, by the kind of the finding."""
 
 _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
-"""The kinds of a record that is shown and should not be; the others are of one that is not shown and should be."""
+"""The kinds of a record that is shown and should not be; all others are of a record that should be shown."""
 
 _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 
@@ -39,15 +38,15 @@ def open_everywhere(
         held: the transaction as the accused lists it.
         open_on: the replicas that list it as open.
         past: those of them that are past its end.
-        has_ended: it is known to have ended: an end marker was recorded, or the coordinator says so; or else a finding
-            had proven it, in the log that stands. Otherwise it may merely be long.
+        has_ended: whether it is known to have ended, by a recorded end marker or by the coordinator. Otherwise only a
+            finding that proved it in the current log counts: the transaction may merely be long.
 
     Returns:
-        None where one of the others does not hold it open, or none answers, or nothing says that it has ended. A
-        finding that had spread accuses nobody again because a replica does not answer: who answers holds it open. Nor
-        is it over because the producer writes again: what had ended is part of what goes on then.
+        None where another replica does not hold it open, where none answers, or where nothing says that it has ended. A
+        finding that has spread does not accuse somebody again only because a replica does not answer. It is not over if
+        the producer writes again: the ended transaction is then part of the one that is ongoing.
     """
-    # Where it is the only one, the others were given up, and with them who had ended it.
+    # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
         return None
     if not has_ended and (not _was_found(case) or case.claim.renamed or case.end_replaced):
@@ -66,14 +65,14 @@ def open_everywhere(
 
 
 def _was_found(case: Case) -> bool:
-    """Whether a finding stands on the claim: of a suspect that goes by what is live alone nothing was proven."""
+    """Whether a finding is about the claim; of a suspect that is judged only by what is live nothing was proven."""
     return case.live_only and not case.claim.freed
 
 
 def _goes_on(case: Case) -> bool:
-    """Whether it may be another transaction, which goes on: the coordinator says so, and no end marker is known.
+    """Whether it may be another, ongoing transaction: the coordinator says so, and no end marker is known.
 
-    What held the accused back may have been cut, and nobody who knows of it be left. Or all were copied from the
+    What held the accused back may have been truncated, with no replica left that knows. Or all were copied from the
     accused, and the end is lost: the logs look alike.
     """
     coordinator = case.answers.coordinator
@@ -81,21 +80,21 @@ def _goes_on(case: Case) -> bool:
 
 
 def hanging(where: str) -> Decision:
-    """Judge a transaction that has ended, that the leader's log holds open, and of whose end no log that stands knows.
+    """Judge an ended transaction that the leader's log holds open, while no current log has its end marker.
 
-    The end marker was lost with a log that was truncated, or with those that were deleted. Each replica that follows
-    the leader comes to hold it open as well, and no replica is to blame.
+    The marker was lost with a log that was truncated or deleted. Followers of the leader come to hold the transaction
+    open as well. No replica is to blame.
     """
     reason = f"{where}, by whose log all go, and no replica shows its end marker"
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 
 def agreed(case: Case, own: str) -> Decision:
-    """Judge an outcome that all replicas that show one show as the accused does."""
+    """Judge an outcome where every replica that shows one shows that of the accused."""
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
     if case.end_replaced:
-        # What was proven by the end marker is proven of no log any more: this is no loss that has spread.
+        # The end marker proves nothing about any log any more: this is no loss that has spread.
         return case.unproven(f"{reason}; the end marker at offset {case.end_read} was truncated", Resolution.UNPROVEN)
     if case.live_only and true_outcome(claim) is None:
         # How the transaction ended was never read: the others may have been copied from the accused.
@@ -110,20 +109,20 @@ def agreed(case: Case, own: str) -> Decision:
 
 
 def rightly_shown(case: Case, reason: str) -> Decision:
-    """Judge an accused that shows the true outcome: it has healed where it shows the end marker that it had lacked.
+    """Judge an accused that shows the right outcome: healed if it shows the end marker that it lacked.
 
-    Else a later marker may have ended the transaction the same way there, and with it a later one otherwise than it
-    was. And whoever has lost the index of aborted transactions shows what it has aborted.
+    Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and a
+    later transaction wrongly. A replica that has lost its index of aborted transactions shows all as committed.
     """
     is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
 
 
 def _was_proven(case: Case) -> bool:
-    """Whether a finding stands on it, or what was recorded of two replicas proves it by itself.
+    """Whether a finding proved it, or what was recorded of two replicas proves it by itself.
 
-    An end marker that was read of another outweighs what the rest had shown: whoever shows the record otherwise may
-    have missed it as well.
+    An end marker that was read of another replica outweighs what the rest had shown: those that contradict it may have
+    missed it as well.
     """
     recorded = case.claim.recorded
     ends = {ended_by(m) for b, m in recorded.markers.items() if b != case.claim.broker}
@@ -135,8 +134,8 @@ def _was_proven(case: Case) -> bool:
 def of_a_finding(case: Case, decision: Decision) -> Decision:
     """Judge a finding that a decision would end: it has not ended while every replica is wrong.
 
-    A finding that had spread ends only when no replica is wrong any more: when each holds what was written since, a
-    newer record of the key or a later log start, or when a record that should not be shown is not shown.
+    A finding that has spread ends only when no replica is wrong any more. Each replica then holds what was written
+    since: a newer record of the key, or a later log start. Or the record should not be shown, and no replica shows it.
     """
     claim = replace(case.claim, kind=decision.kind)
     if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:
@@ -150,12 +149,12 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     if claim.kind in TRANSACTION_KINDS and decision.resolution in _ENDED:
         return decision
     if claim.kind in OPEN_KINDS and decision.is_unsettled:
-        return decision  # It holds nobody back any more, and nobody knows how it ought to have ended.
+        return decision  # It holds nobody back any more, and nobody knows how it should have ended.
     return _of_one_that_had_spread(case, decision, wrong)
 
 
 def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
-    """Whether what is gone has healed, and of a value, whether what the key shows now is proven."""
+    """Judge whether a difference that is gone has healed; of a value, whether what the key shows now is proven."""
     claim = case.claim
     if claim.kind not in KEY_KINDS:
         return decision
@@ -172,7 +171,7 @@ def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
 
 
 def _is_settled(claim: Claim, key: KeyShown) -> bool:
-    """Whether the newest record of a key is what its replica shows of it, whatever the outcome of any transaction."""
+    """Whether a replica shows the newest record of a key, whatever the outcome of any transaction."""
     shown = key.visible
     if shown is None or shown.offset != key.newest_offset:
         return shown is None and key.newest_offset == UNKNOWN
@@ -199,7 +198,7 @@ def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool
 
 
 def _is_of_a_log_that_was_lost(case: Case) -> bool:
-    """Whether the tombstone that proved a value to be deleted is none of the log that stands, by all that answer."""
+    """Whether all answers say that the tombstone that proved the deletion is not part of the current log."""
     is_deletion = case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
     return is_deletion and not case.absent and is_proof_gone(case)
 
@@ -212,10 +211,10 @@ def _lost_everywhere(case: Case) -> Decision:
 
 
 def _shows_otherwise(case: Case) -> str | None:
-    """Whether the accused shows a value of the key where another shows none or another one; None where they agree.
+    """Return how the accused's value of the key differs from another replica's; None where they agree.
 
-    That what it showed is superseded heals nothing then: the record that did it may be wrong itself. Only what both
-    have passed is compared.
+    Then it heals nothing that the accused's old value is superseded: the newer record may be wrong itself. Only what
+    both have passed is compared.
     """
     accused, mine = case.accused, case.accused.key
     for other in case.others:
@@ -233,7 +232,7 @@ def _value(key: KeyShown) -> str:
 
 
 def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
-    """Whether consumers of a replica are misled by what a claim is about; None where it did not say."""
+    """Whether what a claim is about misleads a replica's consumers; None where it did not say."""
     offset = claim.first_offset
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
         return answer.is_empty or answer.log_start_offset >= offset
@@ -258,9 +257,9 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 
 
 def true_outcome(claim: Claim) -> str | None:
-    """How the transaction of a claim truly ended; None where that is not known.
+    """Return how the claim's transaction truly ended; None where that is not known.
 
-    A finding about an outcome has said it. Else the end marker that other replicas were recorded to show says it.
+    A finding about an outcome has said it. Otherwise the end marker says it that other replicas were recorded to show.
     """
     if claim.kind in WRONG:
         return other_outcome(WRONG[claim.kind])

@@ -1,4 +1,4 @@
-"""Transactions (I2, I4): one that is open on the accused and has ended elsewhere, or that all have ended."""
+"""Judge transactions (I2, I4) that are open on the accused and ended elsewhere, or ended on all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parallax.sides import Shows, Side
 
 
 def transaction(case: Case) -> Decision:
-    """Judge a claim on a transaction: as one that is still open, or by the outcome of its records."""
+    """Judge a claim about a transaction: as one that is still open, or by its records' outcome."""
     claim, accused = case.claim, case.accused
     if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         if _has_truncated_its_end(case):
@@ -42,7 +42,7 @@ def transaction(case: Case) -> Decision:
     if accused.open_transactions is None:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
     if not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in (accused, *case.others)):
-        # One that is open below is another transaction, or has lost the record that the claim is about.
+        # A transaction that is open below is another one, or has lost the claim's record.
         return case.dismissed(f"every log was truncated to offset {claim.first_offset} or below", Resolution.UNPROVEN)
     held = _held(claim, accused)
     if held is not None:
@@ -53,9 +53,9 @@ def transaction(case: Case) -> Decision:
 
 
 def _held_no_more(case: Case) -> Decision | None:
-    """Judge a transaction that the accused held open, and that is none of its log of now, or not known to be.
+    """Judge a transaction that the accused held open, and that is not, or not surely, part of its log now.
 
-    What it had decided stays so. If its last stable offset stands at another one below, it is another log.
+    What it had decided stays so. If a transaction further down holds its last stable offset, its log is another.
     """
     claim, accused = case.claim, case.accused
     if _is_cut_away(case):
@@ -70,9 +70,9 @@ def _held_no_more(case: Case) -> Decision | None:
 
 
 def _is_cut_away(case: Case) -> bool:
-    """Whether a transaction that the accused held open is none of its log of now, which has decided nothing there yet.
+    """Whether a transaction that the accused held open was cut from its log, which has decided nothing there since.
 
-    It ends below, holds something else where the transaction began, or its end marker is known to be cut.
+    Its log ends below, holds something else where the transaction began, or its end marker is known to be cut.
     """
     claim, accused = case.claim, case.accused
     is_another = accused.log_end_offset <= claim.transaction_start_offset or is_another_log(claim, accused)
@@ -80,9 +80,9 @@ def _is_cut_away(case: Case) -> bool:
 
 
 def _has_truncated_its_end(case: Case) -> bool:
-    """Whether the end marker that a replica contradicted, and shows no more, is of a log that was truncated.
+    """Whether the end marker that a replica contradicted, and no longer shows, belongs to a truncated log.
 
-    What nobody who answers is seen to have held, one that is away may have: the accused has shown it.
+    If no replica that answers is seen to have held the marker, an absent one may have: the accused has shown it.
     """
     if end_shown(case.claim, case.accused) is not None:
         return False
@@ -91,11 +91,11 @@ def _has_truncated_its_end(case: Case) -> bool:
 
 
 def _of_a_truncated_log(case: Case) -> Decision:
-    """The end marker that was recorded is none of the log that stands: it says of no replica that it is wrong.
+    """Judge a claim whose recorded end marker is not, or not surely, part of the current log.
 
-    What the replicas show now may differ all the same. Where only nobody who answered is seen to have held it, one that
-    cannot be asked may have. Where it is replaced, what a finding had proven by it is proven of no log any more: that
-    all show the same then is no loss that has spread.
+    Such a marker proves no replica wrong. What the replicas show now may differ all the same. If only no answering
+    replica is seen to have held the marker, one that cannot be asked may have. If the marker is replaced, what a
+    finding proved by it holds for no log any more. Then a state that all replicas share is no loss that has spread.
     """
     mark, is_gone = case.claim.marker_offset, rests_on(case) is Belongs.NO
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded())
@@ -105,7 +105,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
     if unsure and decision.verdict is Verdict.DISMISSED:
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
     if decision.verdict is Verdict.CONFIRMED and decision.kind in OPEN_KINDS and is_gone:
-        # Who shows the marker has ended the transaction in that log, and is no witness of another one.
+        # A replica that shows the marker has ended the transaction in the old log: it is no witness for this one.
         others = [a for a in case.others if not isinstance(a.at(mark), MarkerShown)]
         return transaction(replace(case_without, others=others))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in OPEN_KINDS:
@@ -114,10 +114,10 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Set a claim right that names no transaction, or a frozen suspect that names another than the accused is held by.
+    """Return the claim with the right transaction, if it names none, or if a frozen suspect names another.
 
-    The transaction meant is then the one that the accused holds open where its last stable offset stands. A finding is
-    about the transaction that was proven, for good: another that holds the accused back later has a suspect of its own.
+    The right one is the transaction that holds the accused's last stable offset. A confirmed finding keeps the
+    transaction that was proven: if another one holds the accused back later, that gets a suspect of its own.
     """
     accused = answers.replicas.get(claim.broker)
     frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms
@@ -131,9 +131,9 @@ def named(claim: Claim, answers: Answers) -> Claim:
 
 
 def _renamed(claim: Claim, held: OpenTransaction, *, is_other: bool) -> Claim:
-    """The claim as one on the transaction that the accused holds open.
+    """Return the claim about the transaction that the accused holds open.
 
-    What was read of another producer's transaction, its end marker too, says nothing of this one.
+    What was read of another producer's transaction, its end marker included, says nothing about this one.
     """
     marker_offset = claim.marker_offset if claim.marker_offset > held.start_offset else UNKNOWN
     if is_other and held.producer_id != claim.producer_id:
@@ -155,16 +155,16 @@ def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
 
 
 def _holds_it(case: Case, answer: ReplicaAnswer) -> bool:
-    """Whether it is this transaction that a replica holds open, and not a later one of its producer.
+    """Whether a replica holds this transaction open, and not a later one of its producer.
 
-    Where a lower end marker may have been cleaned everywhere, one that begins further up may be another.
+    Where a lower end marker may have been cleaned everywhere, a transaction that begins further up may be another.
     """
     held = _held(case.claim, answer)
     return held is not None and (held.start_offset <= case.claim.transaction_start_offset or is_end_proven(case))
 
 
 def _nameless(case: Case) -> Decision:
-    """No replica has said which transaction it is; it is no divergence once the accused has caught up."""
+    """Judge a claim whose transaction no replica has named; it is no divergence once the accused has caught up."""
     ahead = [a.broker for a in case.others if a.last_stable_offset > case.accused.last_stable_offset]
     if ahead:
         return case.pending(f"broker {case.accused.broker} does not say which transaction holds it back")
@@ -172,7 +172,7 @@ def _nameless(case: Case) -> Decision:
 
 
 def _still_open(case: Case, held: OpenTransaction) -> Decision:
-    """The accused holds the transaction open: a divergence once it is past the marker and another has closed it."""
+    """Judge a transaction that the accused holds open: a divergence once it is past the end that another has."""
     claim, accused = case.claim, case.accused
     start = claim.transaction_start_offset
     is_open = [accused.broker, *(a.broker for a in case.others if _holds_it(case, a))]
@@ -216,10 +216,10 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
 
 
 def _about_to_end(case: Case) -> Decision | None:
-    """Wait where one that lists the transaction no more has an end marker above its high watermark.
+    """Wait where a replica no longer lists the transaction, but its end marker is above its high watermark.
 
-    Its last stable offset stands at the transaction still, so nobody is shown that end yet, and it may be of a later
-    transaction of the producer, which ends this one as well.
+    Its last stable offset is still at the transaction, so no reader is shown that end yet. The marker may belong to a
+    later transaction of the producer, which ends this one as well.
     """
     claim = case.claim
     closed = _closed(case)
@@ -230,10 +230,10 @@ def _about_to_end(case: Case) -> Decision | None:
 
 
 def _may_go_on(case: Case, held: OpenTransaction) -> Decision | None:
-    """Wait where those that do not list the transaction show nothing of it, and it may be the one that goes on.
+    """Wait where replicas that do not list the transaction show nothing of it, and it may still be ongoing.
 
-    One whose log was truncated may have got only what came after the transaction's first record; that it holds nothing
-    there is then no sign that the cleaner has taken an ended one.
+    A replica whose log was truncated may have got only what came after the transaction's first record. Then its holding
+    nothing there does not mean that the cleaner has removed an ended transaction.
     """
     claim, coordinator, start = case.claim, case.answers.coordinator, case.claim.transaction_start_offset
     closed = _closed(case)
@@ -252,26 +252,26 @@ def _is_recorded_to_have_ended(case: Case, held: OpenTransaction) -> bool:
 
 
 def _past_it(case: Case, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]) -> list[int]:
-    """The accused, and of the others that hold the transaction open those that have missed its end as well.
+    """Return the accused, and the others that hold the transaction open and have missed its end as well.
 
-    One that has not come to the end marker yet may get it; but not the leader, who gets nothing from anybody.
+    A replica that has not reached the end marker may still get it. The leader may not: it gets nothing from anybody.
     """
     past = {a.broker for a in case.others if _past_the_marker(case.claim, a, closed) or a.broker == case.answers.leader}
     return sorted(past.intersection(is_open) | {case.accused.broker})
 
 
 def _is_nobodys_fault(case: Case, held: OpenTransaction, closed: Sequence[ReplicaAnswer]) -> bool:
-    """Whether a transaction has ended, and no log that may be the partition's has ever held its end marker."""
+    """Whether a transaction has ended, but its end marker was never in a log that may be the partition's."""
     if not closed:
         return _ended_by_coordinator(case) and not _ended_by_record(case)
     return _past_the_marker(case.claim, case.accused, closed) and _had_ended(case, held)
 
 
 def _had_ended(case: Case, held: OpenTransaction) -> bool:
-    """Whether one that holds the transaction open had ended it once, in a log that was truncated since.
+    """Whether a replica that holds the transaction open had ended it once, in a log that was truncated since.
 
-    The cleaner leaves alone what is open. So one whose log reaches down to the transaction's first record and does not
-    hold it had let the cleaner take it. Who was copied from it since never had the transaction, and has seen no end.
+    The cleaner never removes what is open. So if a replica's log reaches down to the transaction's first record and
+    does not hold it, the cleaner had removed it there. A replica that was copied from this one has seen neither.
     """
     start = held.start_offset
     lacking = [a for a in (case.accused, *case.others) if start in a.asked_uncommitted - a.uncommitted.keys()]
@@ -281,9 +281,8 @@ def _had_ended(case: Case, held: OpenTransaction) -> bool:
 def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica that does not list the transaction as open must have seen it end.
 
-    A replica whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or
-    a log that was truncated and copied again); one with another log has not known it either, nor one that never got its
-    first record.
+    A replica may never have known the transaction: its log is another one, or starts above, or never got the first
+    record. Or it forgot it with the records (DeleteRecords, or a log that was truncated and copied again).
     """
     start = claim.transaction_start_offset
     reaches = answer.log_start_offset <= start < answer.high_watermark
@@ -292,12 +291,12 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def _closed(case: Case) -> list[ReplicaAnswer]:
-    """Those of the others that must have seen the transaction end: they do not list it as open."""
+    """Return the other replicas that must have seen the transaction end: they do not list it as open."""
     return [a for a in case.others if _knew(case.claim, a) and _held(case.claim, a) is None]
 
 
 def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica lacks the first record of a transaction, and no cleaner has taken it: it was lost."""
+    """Whether a replica has lost the first record of a transaction: it lacks it, and no cleaner can have taken it."""
     start = claim.transaction_start_offset
     return claim.recorded.uncompacted and start in answer.asked_uncommitted and start not in answer.uncommitted
 
@@ -305,7 +304,7 @@ def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:
 def _ended_by_coordinator(case: Case) -> bool:
     """Whether the coordinator, asked first, had ended the producer's transactions, and the accused is past that.
 
-    Asked for only where no replica can say. The markers were below the leader's high watermark then.
+    The coordinator is asked only where no replica can say. The markers were below the leader's high watermark then.
     """
     coordinator, leader = case.answers.coordinator, case.answers.leader
     if coordinator is None or not coordinator.has_ended:
@@ -325,9 +324,10 @@ def _ended_by_record(case: Case) -> bool:
 def _ended_before(case: Case, held: OpenTransaction) -> bool:
     """Whether a replica was read to hold the end of the transaction, in the very log that all hold open now.
 
-    It began in what that replica had read when its last stable offset was past it, so that it had its end marker. What
-    is open is never cleaned. So where all logs are that one, the accused is past the marker and has not got it. Of a
-    topic that is not compacted that replica may have lost the transaction's records, and with them what held it open.
+    The transaction began in what that replica had read when its last stable offset was past it, so it had the end
+    marker. What is open is never cleaned. So where all logs are that one, the accused is past the marker and has not
+    got it. In a topic that is not compacted the replica may have lost the transaction's records, and so what held it
+    open.
     """
     before = case.claim.recorded.had_ended
     if before is None or case.claim.recorded.uncompacted:
@@ -339,8 +339,9 @@ def _ended_before(case: Case, held: OpenTransaction) -> bool:
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:
     """Whether the accused has replicated beyond the place where the transaction ended.
 
-    A transaction that a replica does not list ended below where its log ended after that. A replica appends in offset
-    order: one whose high watermark, asked before, is past the marker and that holds the transaction open never got it.
+    If a replica does not list the transaction, it ended below the log end that the replica reported after that.
+    Replicas append in offset order. So a replica never got the marker if it holds the transaction open and its high
+    watermark, asked before, is past the marker.
     """
     if claim.marker_offset != UNKNOWN:
         return accused.high_watermark > claim.marker_offset

@@ -1,4 +1,4 @@
-"""A log that was truncated below what it had shown."""
+"""Judge a log that was truncated below what it had shown."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from parallax.findings.decide.case import Case, Decision, broker_list
 
 
 def truncated(case: Case) -> Decision:
-    """Judge a log that was truncated below what it had shown; one that was only copied again shows the same in the end.
+    """Judge a log that was truncated below what it had shown.
 
-    Leader epochs only grow along a log, and cleaning or copying a log leaves them as they are. So a log in which a
-    newer epoch than the one that was read begins below where it was read to has lost what was read from there on.
+    A log that was only copied again shows the same in the end. Leader epochs only grow along a log, and neither
+    cleaning nor copying changes them. Say a replica was read to offset X in epoch 3. If a newer epoch begins below X in
+    its log, the log has lost what was read from there on.
     """
     return replace(_truncated(case), lost_epoch=case.claim.lost_epoch)
 
@@ -46,6 +47,6 @@ def _truncated(case: Case) -> Decision:
 
 
 def _epoch_end(claim: Claim, accused: ReplicaAnswer) -> int:
-    """Where the epoch that was read ends in the log as it is now; where it was read to if nobody knows."""
+    """Return where the epoch that was read ends in the current log, or else how far it was read."""
     end = accused.epoch_ends.get(claim.lost_epoch)
     return claim.lost_to if end is None else end

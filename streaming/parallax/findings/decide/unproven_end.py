@@ -1,4 +1,7 @@
-"""An end marker that need not be the one that ended the transaction: a lower one may have been cleaned everywhere."""
+"""Judge by an end marker that may not be the one that ended the transaction.
+
+A lower marker may have been cleaned everywhere.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def is_end_proven(case: Case) -> bool:
-    """Whether the end marker of a claim is the one that ended the transaction, and not one of a later transaction.
+    """Whether the claim's end marker ended its transaction, and not a later one of the producer.
 
-    It is where readers passed the end markers in time, or where something else lies at each offset before it: then
-    there is no room for another one, which may be cleaned by now. What a finding has proven stays so.
+    It did if readers passed the end markers in time. It did also if something else is held at each offset before it:
+    then there was no room for another marker. What a finding has proven stays so.
     """
     claim = case.claim
     was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
@@ -30,9 +33,9 @@ def is_end_proven(case: Case) -> bool:
 
 
 def ended_somewhere(case: Case) -> Decision:
-    """Compare outcomes where the end marker that is known need not be the one that ended the transaction.
+    """Compare outcomes where the known end marker may not be the one that ended the transaction.
 
-    Nobody is accused by it: who ended the transaction higher up may have done so rightly, though it lacks the marker.
+    It accuses nobody: a replica that ended the transaction higher up may be right, though it lacks the marker.
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
     decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))

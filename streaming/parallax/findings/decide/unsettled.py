@@ -1,7 +1,7 @@
-"""When replicas that differed show the same, and nothing had proven which was right: are all right, or all wrong?
+"""Judge replicas that differed and now show the same, where nothing had proven which was right.
 
-One of them may have been copied from another that was wrong (a new disk, a reassignment), so that they agree proves
-nothing. A finding about such a difference ends only by what proves that all are right, or by what was written since.
+All may be right or all wrong. One may have been copied from another that was wrong (a new disk, a reassignment), so
+their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return what has to be remembered of replicas that differ; None where the kind of claim needs nothing of it."""
+    """Return what must be remembered of replicas that differ; unchanged for kinds other than keys and contents.
+
+    Args:
+        claim: with what was remembered before.
+        answers: of the replicas; without any, what was remembered stays.
+    """
     family, before = KINDS[claim.kind].family, claim.recorded.differed
     read = [a for a in answers.replicas.values() if a.error is None]
     if not read or family not in (Family.KEY, Family.CONTENT):
@@ -38,9 +43,9 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
 
 
 def differs_anew(before: Differed | None, answers: Answers) -> bool:
-    """Whether replicas of which none is proven right differ in what was written since: more has to be superseded.
+    """Whether replicas, none proven right, differ in what was written since, so that more must be superseded.
 
-    To be asked where they differ still.
+    Ask it only where they still differ.
     """
     return before is not None and any(
         a.key is not None and a.key.newest_offset >= before.below for a in answers.replicas.values()
@@ -48,11 +53,11 @@ def differs_anew(before: Differed | None, answers: Answers) -> bool:
 
 
 def agreed(case: Case, decision: Decision) -> Decision:
-    """Judge a finding on a difference that is not to be seen any more, where nothing had proven which side was right.
+    """Judge a finding whose difference is gone, where nothing had proven which side was right.
 
     Args:
         case: the claim with its answers.
-        decision: that by itself would end the finding.
+        decision: the one that would end the finding if it were taken as it is.
     """
     claim = case.claim
     if decision.resolution in _SAID:
@@ -71,7 +76,7 @@ def _unless_traceless(resolution: Resolution) -> Resolution:
 
 
 def _one_key(case: Case, decision: Decision) -> Decision:
-    """All replicas have to show the same of the key; and it has to be newer than all that differed, or proven."""
+    """Judge a key: all replicas must show the same, and it must be proven or newer than all that differed."""
     claim, everyone = case.claim, (case.accused, *case.others)
     keys = [a.key for a in everyone if a.key is not None]
     if unread := [a for a in everyone if a.key is None or not (a.key.complete or a.key.visible is not None)]:
@@ -110,7 +115,7 @@ def _newest(key: KeyShown) -> int:
 
 
 def _deletes(key: KeyShown, before: Differed) -> bool:
-    """Whether a replica shows a tombstone, of no transaction, behind every record of the key that any had."""
+    """Whether a replica shows a tombstone, of no transaction, behind every record of the key that any replica had."""
     shown = key.visible
     return (
         shown is not None
@@ -121,10 +126,10 @@ def _deletes(key: KeyShown, before: Differed) -> bool:
 
 
 def _was_truncated(case: Case) -> str | None:
-    """Whether it was the residue of a log that the cluster has given up: every log is of a newer epoch there by now.
+    """Say that the cluster has given up the log that differed: every log is of a newer epoch there by now; else None.
 
-    The leader's log is the cluster's; who follows it truncates what departs from it, and fetches what it lacks. Where
-    there were more than two sides, the others differed all the same.
+    The leader's log is the cluster's: followers truncate what departs from it, and fetch what they lack. With more than
+    two sides this proves nothing, since the others differed all the same.
     """
     claim = case.claim
     if len(claim.recorded.sides) > 2 or not is_proof_gone(case):
@@ -133,9 +138,9 @@ def _was_truncated(case: Case) -> str | None:
 
 
 def _one_offset(case: Case, decision: Decision) -> Decision:
-    """All that hold the offset hold the same there: right where a newer leader epoch has replaced all other records.
+    """Judge an offset that all hold alike: they are right if a newer leader epoch has replaced all other records.
 
-    Where it is held no more, the cleaner took it for a newer record of its key, which was one.
+    Once the record is gone, the cleaner has removed it for a newer record of its key, if all were of one key.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     before = claim.recorded.differed

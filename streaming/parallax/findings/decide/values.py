@@ -1,4 +1,4 @@
-"""The latest value of a key (I3), and records without a key that are missing."""
+"""Judge the latest value of a key (I3), and missing records without a key."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from parallax.sides import Shows, Side, standing
 
 
 def latest_value(case: Case) -> Decision:
-    """Judge a claim on the latest value of a key, or on a record without one.
+    """Judge a claim on the latest value of a key, or on a record without a key.
 
-    A replica is accused only where it still shows an older value than a record that another shows and that was surely
-    committed: whatever became of the key since, that value is not the latest. By a tombstone that is enough; by another
-    value only where no replica stands otherwise than those two. All else is without direction.
+    A replica is accused only if it still shows an older value than a surely committed record that another shows. That
+    older value is not the latest, whatever happened to the key since. A tombstone is proof enough. Another value is
+    proof only if every replica shows one of those two. Everything else is without direction.
     """
     claim, accused = case.claim, case.accused
     if claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH:
@@ -52,13 +52,13 @@ def latest_value(case: Case) -> Decision:
     if decision.verdict is Verdict.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
         return replace(decision, lone_witness=True)
     if decision.verdict is Verdict.PENDING and claim.broker == NOBODY:
-        # What they show while it is undecided may be what another finding has proven wrong.
+        # Until it is decided they may show what another finding has proven wrong.
         return replace(decision, sides={side: tuple(brokers) for side, brokers in values_shown(case).items()})
     return decision
 
 
 def _not_shown_yet(case: Case) -> Decision:
-    """The accused has not come to the record as far as its consumers see.
+    """Judge an accused that does not yet show its consumers the claim's offset.
 
     It has not missed a tombstone that its log holds: its log was replaced since it was read to lack it.
     """
@@ -72,9 +72,10 @@ def _not_shown_yet(case: Case) -> Decision:
 
 
 def _in_a_shorter_log(case: Case) -> Decision | None:
-    """Judge a key whose record was truncated, where the log that stands has not come to its offset again.
+    """Judge a key whose record was truncated, where the current log has not reached its offset again.
 
-    Nothing that was read of it proves anything then. It is compared where all that answer have come equally far.
+    Nothing that was read of that record proves anything then. The key is compared where all that answer have come
+    equally far.
     """
     sides = values_as_far_as_read(case) if is_proof_replaced(case) else None
     if sides is None:
@@ -86,7 +87,7 @@ def _in_a_shorter_log(case: Case) -> Decision | None:
 
 
 def _above(case: Case, start: int) -> Case:
-    """The case without the values below an offset, where a replica shows none of its key from there on.
+    """Return the case without the values below an offset, where a replica shows none of its key from there on.
 
     Retention had deleted up to there on some replica, and deletes at its own time on each: nothing is compared below.
     """
@@ -101,7 +102,10 @@ def _above(case: Case, start: int) -> Case:
 
 
 def _explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
-    """A record that the accused holds but hides is a difference of outcome, which has a finding of its own."""
+    """Return why an outcome explains the absence: the accused holds the record and hides it.
+
+    That is a difference of outcome, which has a finding of its own.
+    """
     shown = accused.committed.get(claim.offset)
     recorded = claim.recorded.outcomes.get(accused.broker)
     if (shown is not None and shown.outcome == ABORTED) or (shown is None and recorded == ABORTED):
@@ -110,15 +114,15 @@ def _explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
 
 
 def _may_be_explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the accused has aborted the record by its list, so that the comparison may be about to accuse it of that.
+    """Whether the accused lists the record as aborted, so that the comparison may be about to accuse it of that.
 
-    It need not: where the transaction's first record is held nowhere any more, only the value shows it.
+    It may not: where no replica holds the transaction's first record any more, only the value shows it.
     """
     return lists_as_aborted(claim, accused, claim.offset)
 
 
 def _accused_shows(case: Case, live: RecordShown) -> Decision:
-    """The accused shows a live value: old news where another has deleted or replaced it."""
+    """Judge an accused that shows a live value: it is stale where another has deleted or replaced it."""
     claim, accused = case.claim, case.accused
     if live.offset >= claim.offset and claim.kind is FindingKind.VISIBILITY_MISMATCH:
         return _shown_against_others(case, live)
@@ -144,9 +148,9 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
 
 
 def _is_recorded_as_deleted(case: Case) -> bool:
-    """Whether the tombstone that was read proves it, though nobody who can be asked now has deleted the key.
+    """Whether the tombstone that was read proves it, though nobody that can be asked now has deleted the key.
 
-    Where one of those that cannot be asked may have shown it: else all show what the accused shows.
+    That counts where a replica that cannot be asked may have shown it. Otherwise all show what the accused shows.
     """
     return (
         case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
@@ -158,7 +162,7 @@ def _is_recorded_as_deleted(case: Case) -> bool:
 
 
 def _is_of_the_only_one_left(case: Case) -> bool:
-    """Whether what was proven by others is of the only replica now: by a finding, or by what was read of them."""
+    """Whether the only replica left is the accused, and others had proven it wrong: by a finding, or by readings."""
     is_proven = not case.claim.freed if case.live_only else case.claim.is_surely_committed
     return case.is_only_one and is_proven
 
@@ -168,10 +172,11 @@ def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:
 
 
 def _shown_against_others(case: Case, live: RecordShown) -> Decision:
-    """The accused shows the very value that others lack, and no tombstone is known: either may be right.
+    """Judge a value that the accused shows and others lack, where no tombstone is known: either may be right.
 
-    A difference only if the accused, asked after another, is as far as that one was: whatever had deleted the value
-    there lay below, so the accused has passed it. One that is behind may still copy a later record of the key.
+    It is a difference only if the accused, asked after another, is as far as that one was. Whatever had deleted the
+    value there was below, so the accused has passed it. A replica that is behind may still copy a later record of the
+    key.
     """
     accused = case.accused
     older = [a for a in case.others if _shows_an_older_one(a, live)]
@@ -196,7 +201,7 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
 
 
 def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswer]) -> Decision:
-    """The accused shows the very value, and others, which have passed it, an older one: one of them has lost it."""
+    """Judge a value that the accused shows, while others that have passed it show an older one: one has lost it."""
     reason = f"broker {case.accused.broker} shows the key's value of offset {live.offset}; {names(older)}, past it, "
     reason += "an older one"
     sure = live.is_plain and rests_on(case) is Belongs.YES
@@ -208,10 +213,10 @@ def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswe
 
 
 def _waited_for(case: Case, live: RecordShown) -> int:
-    """How far a replica has to have come that shows an older value than another, before that says anything.
+    """Return how far a replica must have come before an older value that it shows says anything.
 
-    So far as all others, whose log it may have copied when that had been replaced; the comparison has waited for the
-    claim's own record.
+    That is as far as all others. It may have copied the log of any of them after the value had been replaced there. For
+    the claim's own record the comparison has waited already.
     """
     if live.offset == case.claim.offset:
         return 0
@@ -219,17 +224,17 @@ def _waited_for(case: Case, live: RecordShown) -> int:
 
 
 def _shows_an_older_one(other: ReplicaAnswer, live: RecordShown) -> bool:
-    """Whether another has passed the value that the accused shows, and shows an older one."""
+    """Whether another replica has passed the value that the accused shows, and shows an older one."""
     if other.live is None or live.offset in other.committed:
         return False
     return other.log_start_offset <= other.live.offset < live.offset < other.last_stable_offset
 
 
 def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: RecordShown) -> Decision:
-    """The accused shows an older value than another: it is wrong, if that one was surely committed.
+    """Judge an accused that shows an older value than another: it is wrong, if the newer one was surely committed.
 
-    Whatever replaced the newer one since, on the log that the accused copied, lay below the last stable offset of some
-    replica by then: a replica that is as far as all others has passed it, and shows it not.
+    Something may have replaced the newer value in the log that the accused copied. It lay below the last stable offset
+    of some replica by then. So a replica that is as far as all others has passed it, and would show it.
     """
     accused = case.accused
     reason = (
@@ -245,17 +250,17 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     if sure and rests_on(case) is Belongs.YES:
         return _shows_an_older_value(case, reason, accused)
     if case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and case.claim.is_surely_committed:
-        # Whether the newer value was committed or not: the tombstone that was read lies between the two.
+        # It does not matter whether the newer value was committed: the tombstone that was read lies between the two.
         return _resurrected(case, live, None)
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
 
 
 def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Decision:
-    """Accuse a replica that shows an older value than another, where all replicas stand on one of these two sides.
+    """Accuse a replica that shows an older value than another, where every replica shows one of these two.
 
-    The newer value proves that the older one is not the latest, and not that it is the latest itself: one that shows
-    neither, or of which it is not known what it shows, may be the only one that is right. So may be what one of them
-    had shown, if they have not always stood together: it may have been copied since from one that is wrong.
+    The newer value proves that the older one is not the latest. It does not prove that itself is: a replica that shows
+    neither, or whose value is unknown, may be the only right one. The same holds if those replicas were not always on
+    one side: the value may have been copied since from a replica that is wrong.
     """
     sides = values_shown(case)
     others = standing(sides).difference(*(brokers for brokers in sides.values() if stale.broker in brokers))
@@ -267,10 +272,10 @@ def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Deci
 
 
 def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> Decision:
-    """The accused shows a value that another has deleted: it is wrong, if a tombstone proves it.
+    """Judge a value that the accused shows and another has deleted: it is wrong, if a tombstone proves it.
 
-    The tombstone has to be shown, or read when the suspect was raised, and surely committed. Where another replica
-    only shows nothing, it may have lost the value.
+    The tombstone must be shown now, or have been read when the suspect was raised, and must be surely committed. A
+    replica that only shows nothing may have lost the value.
     """
     claim, accused = case.claim, case.accused
     shown = other.key.visible if other is not None and other.key is not None else None
@@ -282,7 +287,7 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
     stands = shown is not None and case.logs.counts(shown.place, accused.broker)
     sure = recorded or (shown is not None and stands and (shown.is_plain or _is_claimed(claim, shown)))
-    # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
+    # If a log was replaced at the tombstone, that may belong to the lost log, and the value may be right.
     if sure and rests_on(case) is Belongs.YES:
         return case.confirmed(
             reason, FindingKind.DELETED_RECORD_RESURRECTED, accused=accused.broker, sides=values_shown(case)
@@ -296,10 +301,10 @@ def _is_claimed(claim: Claim, shown: RecordShown) -> bool:
 
 
 def _accused_lacks(case: Case) -> Decision:
-    """The accused shows no value: a difference where another shows one that nothing on the accused explains.
+    """Judge an accused without a value: a difference if another shows one, and nothing on the accused explains it.
 
-    What deleted it on the accused lay below the last stable offset of the accused. One that shows the value, asked
-    after the accused, and has not come as far may hold that undecided.
+    What deleted it on the accused lay below the accused's last stable offset. Another replica that shows the value, was
+    asked later, and has not come as far may not have decided the deletion yet.
     """
     claim, accused = case.claim, case.accused
     key = accused.key
@@ -307,7 +312,7 @@ def _accused_lacks(case: Case) -> Decision:
     if key is None or not (key.complete or (not resurrected and key.complete_from <= claim.offset)):
         return case.pending(accused.key_error or f"the log of broker {accused.broker} was not read to its beginning")
     if resurrected:
-        # Where its log begins above the tombstone now, a newer value may have gone with what lay below.
+        # If its log begins above the tombstone now, a newer value may have been deleted with what was below.
         is_below = accused.log_start_offset > claim.offset
         resolution = Resolution.DELETED if is_below else Resolution.HEALED
         return case.dismissed(f"broker {accused.broker} shows no live value of the key", resolution)
@@ -328,7 +333,7 @@ def _accused_lacks(case: Case) -> Decision:
 
 
 def _shown_by_others(case: Case, key: KeyShown) -> tuple[Decision | None, list[ReplicaAnswer]]:
-    """Whether another shows a value that the accused lacks; and those that show one and have not come as far."""
+    """Judge a value that another shows and the accused lacks; return also those that show one and are behind."""
     claim, accused = case.claim, case.accused
     behind = []
     for other in case.others if accused.log_start_offset <= claim.offset else ():
@@ -349,10 +354,10 @@ def _shown_by_others(case: Case, key: KeyShown) -> tuple[Decision | None, list[R
 
 
 def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
-    """Another still shows a value older than the claim's tombstone, and the accused, asked for it last, has none.
+    """Judge a value older than the claim's tombstone that another still shows, and that the accused lacks.
 
-    For a claim that accuses nobody: a replica that lacks the tombstone was read as far as one that replaced it could
-    lie.
+    It is for a claim that accuses nobody; the accused was asked last. A replica that lacks the tombstone was read as
+    far as a record that replaced it could lie.
     """
     claim, accused = case.claim, case.accused
     if claim.broker != NOBODY:
@@ -374,9 +379,9 @@ def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
 
 
 def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
-    """The accused shows a tombstone behind the record: so it lacks nothing; but another may show what that deletes.
+    """Judge an accused that shows a tombstone behind the record: it lacks nothing, but another may be stale.
 
-    That is a difference where the other one is past the tombstone, and as far as all, the leader among them: whatever
+    That is a difference where the other replica is past the tombstone, and as far as all, the leader included. Whatever
     replaced the tombstone on the log that it copied lay below that.
     """
     claim, accused = case.claim, case.accused
@@ -403,7 +408,7 @@ def _without_direction(case: Case, reason: str) -> Decision:
 
 
 def _undecided_key(case: Case, reason: str) -> Decision:
-    """Dismiss only when every other replica was read as far as the claim needs."""
+    """Dismiss the claim only if every other replica was read as far as it needs; wait otherwise."""
     live = case.accused.live
     lacks = case.claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED
     lacks &= live is None or live.offset < case.claim.offset
@@ -427,7 +432,7 @@ def _undecided_key(case: Case, reason: str) -> Decision:
 
 
 def _missing_offset(case: Case) -> Decision:
-    """A record of a log that is not compacted never goes away alone: its absence is judged by its offset alone."""
+    """Judge an absence by its offset alone: in a log that is not compacted, no record goes away alone."""
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
