@@ -1,4 +1,4 @@
-"""What accusations have in common: brokers and outcomes by name, sides, what an end proves, and how far was judged."""
+"""What all accusations share: names of brokers and outcomes, sides, what an end marker proves, the judged offset."""
 
 from __future__ import annotations
 
@@ -121,9 +121,17 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
 
 
 def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """The same of a transaction of which the accused was not read to show a record: written to the state as well.
+    """Note in the state that an end is unproven: the accused was never read to show a record of the transaction.
 
-    Where its records lie is not known, so that all that it may have written below its end marker is unknown.
+    Nobody knows where the transaction's records lie. So every offset between the two becomes unknown in read_committed.
+
+    Args:
+        state: written to.
+        start: first offset of the transaction.
+        marker: offset of its end marker.
+
+    Returns:
+        Observations for the accusation.
     """
     unread.add(state, READ_COMMITTED, start, marker, UnknownReason.SKIPPED, replicas.read_at(state))
     return {"end_unproven": True}

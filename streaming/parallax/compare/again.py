@@ -17,7 +17,7 @@ from parallax.views.tables import VIEWS
 
 
 class Again:
-    """The views of a storage path, at the end of a micro-batch; a table is looked at once something of it is needed.
+    """The views of a storage path, at the end of a micro-batch. A table is opened when its rows are first needed.
 
     Args:
         storage: ``storage.path``.

@@ -1,7 +1,7 @@
-"""What has agreed by its sums, taken into a state: as if all of its rows had been taken in, and nothing were to judge.
+"""Takes a range that has agreed by its sums into a state, as if all of its rows had been taken in.
 
-Where anything else waits below, or what the state holds of a transaction is not what the sums tell of it, the rows are
-what is taken in.
+The rows themselves are taken in instead where something still waits below the range. The same holds where the state
+and the sums disagree about a transaction.
 """
 
 from __future__ import annotations

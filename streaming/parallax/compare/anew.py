@@ -1,7 +1,7 @@
-"""A partition that could not be compared begins anew: an error is that partition's alone, and holds up no other.
+"""A partition that could not be compared begins again alone; the error holds up no other partition.
 
-What is left of it is how far it goes. All that lies below is unknown until an audit has compared it. Where its state
-cannot even be read, so is what comes before every replica has said again where it is read. Pure.
+Only how far it had been compared is kept. Everything below is unknown until an audit has compared it. If even its
+state cannot be read, rows also stay unknown until every replica has reported again where it is read. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the offsets of a reader do not go on: truncated logs, topics re-created or deleted, offsets passed over."""
+"""Breaks in the offsets of a reader: truncated logs, topics created again or deleted, offsets passed over."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 def of_the_topic(state: PartitionState, observations: Observations) -> Observations:
-    """What was observed of the topic as it is now; the state starts again where the topic became another one.
+    """The observations of the topic as it is now; the state starts again where another topic has taken the name.
 
-    Rows of a reader that could belong to either topic are left out, and the offsets that they lie at become unknown.
-    Progress names no topic. So what a replica said of itself counts from when its readers have come to this one.
+    Rows that could belong to either topic are left out, and their offsets become unknown. Progress names no topic. So
+    what a replica reports of itself counts only after its readers have come to this topic.
     """
     rows = observations.rows
     at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))

@@ -1,4 +1,4 @@
-"""The cap on unmatched state: what does not fit is left out, as a range that is counted and never judged."""
+"""The cap on unmatched state. What does not fit becomes a deferred range, which is counted and left to an audit."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def is_deferring(state: PartitionState, view: int) -> bool:
 
 
 def close_ranges(state: PartitionState) -> None:
-    """End a deferred range once the slowest replica has reached its start, and drop those that all have passed.
+    """End a deferred range once the slowest replica has reached its start; drop ranges that all have passed.
 
-    The comparison resumes at the furthest position: the replica that was behind is then behind by one range only.
+    The comparison resumes at the furthest position. So the replica that was behind is behind by one range only.
     """
     if not len(state.deferred):
         return
@@ -56,14 +56,14 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the offsets at which an end marker may have been shown that the state does not hold."""
+    """Mask of the offsets where someone may have shown an end marker that the state does not hold."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
     return mask
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """Mask of the ranges within which an end marker may have been shown that the state does not hold."""
+    """Mask of the ranges in which an end marker may have been shown that the state lacks."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask
@@ -102,10 +102,10 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
 
 
 def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
-    """Drop what a later record of the same key makes irrelevant: only the latest value of a key is compared.
+    """Drop the records that a later record of their key makes irrelevant: only a key's latest value is compared.
 
-    Transactional records stay, because their outcome is compared record by record, and so do those from ``strict_from``
-    on, where every record is compared.
+    Two sorts of records stay. Of transactional records the outcome is compared, one by one. From ``strict_from`` on
+    every record is compared.
     """
     plain = (pending["producer_id"] == UNKNOWN) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
     visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)

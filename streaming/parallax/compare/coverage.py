@@ -1,4 +1,4 @@
-"""How far a partition has been compared, and what of it has no verdict, by reason; pure functions of a state."""
+"""How far a partition has been compared, and which offsets have no verdict for which reason. Pure, from its state."""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ from parallax.model import UNKNOWN
 
 
 def at_hand(state: PartitionState) -> int:
-    """Mask of the replicas of the set that go on being read: reachable, and their last stable offsets do not trail."""
+    """Bit mask of the replicas that go on being read.
+
+    They are of the set and reachable, and their last stable offset moves.
+    """
     able = state.brokers["reachable"] & (state.brokers["stalled_since"] == UNKNOWN)
     return replicas.members(state) & sum(1 << slot for slot, is_able in enumerate(able.tolist()) if is_able)
 
@@ -70,7 +73,10 @@ def is_early(rows: Array) -> Array:
 
 
 def waiting(state: PartitionState, common: int) -> Array:
-    """The candidates that wait; without those that every replica has come to pass: they are judged like all others."""
+    """The candidates that still wait, without early ones below ``common``.
+
+    Every replica has passed those by now, so they are judged like all others.
+    """
     return kept(state.candidates, ~is_early(state.candidates) | (state.candidates["offset"] >= common))
 
 

@@ -1,10 +1,11 @@
-"""``format("parallax-comparison")``: what is appended to the tables, compared where it is read.
+"""``format("parallax-comparison")``: compares what is appended to the tables in the tasks that read it.
 
-No row enters the JVM, and none is shuffled: a task takes some buckets of partitions, reads what the micro-batch's files
-hold of these with pyarrow, compares, and writes the buckets' states as new segments (`parallax.compare.segments`).
-Spark sees a row for each bucket. A micro-batch takes whole commits, of all three tables in the order in which they were
-made, so that no replica runs ahead of the others; and no more rows than asked for, so that a backlog costs time and not
-memory.
+No row enters the JVM, and there is no shuffle. A task takes some buckets of partitions and reads their rows from the
+micro-batch's files with pyarrow. It compares them and writes the buckets' states as new segments
+(`parallax.compare.segments`). Spark sees one row for each bucket.
+
+A micro-batch takes whole commits of all three tables, in the order in which they were made. So no replica runs ahead
+of the others. It takes no more rows than asked for, so a backlog costs time and not memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the comparison stands in the tables' transaction logs, and what it takes in next.
+"""How far the comparison has come in the tables' transaction logs, and what it takes in next.
 
 Knows commits and files, neither Spark nor rows.
 """
@@ -54,13 +54,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The files that are taken as a whole.
+    """Files that are taken in together or not at all.
 
     Attributes:
         table: name of the table.
-        place: where the table stands when it was taken.
-        at_ms: when it was appended, milliseconds since the epoch.
-        files: with its rows.
+        place: the place in the table's log behind these files.
+        at_ms: when they were appended, milliseconds since the epoch.
+        files: those with the rows.
     """
 
     table: str
@@ -120,12 +120,12 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield what lies behind a place, in order; read from the log as it is asked for.
+        """Yield what lies behind a place, in order; the log is read as the parts are asked for.
 
         Raises:
-            LogGoneError: it has been cleaned from the log.
-            OtherTableError: the table is not the one of which this is a place.
-            deltalake.exceptions.DeltaError: so has the table as it stood.
+            LogGoneError: the table's log was cleaned of the commits that follow the place.
+            OtherTableError: the place belongs to another table.
+            deltalake.exceptions.DeltaError: the version of the table at the place was cleaned away.
         """
         self._check(place)
         if place.files is not None:
@@ -178,14 +178,14 @@ class Follower:
 
 
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
-    """Choose what a micro-batch takes: parts of all tables in the order of their time, up to a number of rows.
+    """Choose what a micro-batch takes: parts of all tables in the order of their time.
 
     Args:
-        tables: of each table what it has to give, in order.
-        max_rows: what the parts may hold together; the first one with rows is taken however large.
+        tables: for each table its parts, in order.
+        max_rows: rows that the parts may hold together; the first part with rows is taken however large it is.
 
     Returns:
-        Where each table stands then, by name; none where there are no rows to take.
+        By name, the place of each table behind what was taken; empty where there are no rows to take.
     """
     taken: dict[str, Place] = {}
     rows = 0
@@ -198,7 +198,10 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
 
 
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
-    """Files, of which rows that lie behind each other in one are read together; the order of each broker's stays."""
+    """Join files whose rows follow each other, to read them together.
+
+    Each broker's files keep their order.
+    """
     found: list[DataFile] = []
     last: dict[int | None, int] = {}
     for file in files:
@@ -217,10 +220,10 @@ def _goes_on(before: DataFile, file: DataFile) -> bool:
 
 
 def tasks_for(rows: int, parallelism: int) -> int:
-    """How many tasks rows are worth; at least one, be it without rows.
+    """How many tasks a number of rows is worth; at least one.
 
     Args:
-        rows: of a micro-batch.
+        rows: of a micro-batch; may be 0.
         parallelism: tasks at most.
     """
     return max(1, min(parallelism, rows // SHARE))

@@ -1,7 +1,7 @@
-"""What a micro-batch showed of many partitions, as columns that carry an index of the partition.
+"""What a micro-batch showed of many partitions, as columns with an index of the partition.
 
-Partitions by the thousand have a few rows each: an object and a set of arrays for each would cost more than comparing
-them does. So rows stay together, in the order in which they were recorded, until somebody wants those of one partition.
+There may be thousands of partitions with a few rows each. An object and its arrays for each would cost more than
+comparing them. So rows stay together, in the order in which they were recorded, until a caller asks for one partition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The quiet ones among many partitions, taken in at once: their states are bytes before and after.
+"""Takes in the quiet ones among many partitions together; their states are bytes before and after.
 
-The states stay packed: the tables of all partitions are gathered from the bytes into columns, the kernel takes in what
-it knows (`parallax.compare.quiet`), and what it took is packed again. The format is that of `PartitionState`, so that a
+The states stay packed. The tables of all partitions are gathered from the bytes into columns. The kernel takes in what
+it knows (`parallax.compare.quiet`), and the result is packed again. The format is that of `PartitionState`, so a
 partition may be quiet in one micro-batch and not in the next. Knows neither files nor Spark.
 """
 

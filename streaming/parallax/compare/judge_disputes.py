@@ -1,4 +1,4 @@
-"""I2: records whose outcome is not the same everywhere, although no replica is known to have missed an end marker."""
+"""I2: records with unlike outcomes, where no replica is known to have missed an end marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I2: end markers that a replica was read to have missed, and records shown otherwise than their end marker says."""
+"""I2: end markers that a replica has missed, and records shown otherwise than their end marker says."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from parallax.model import UNKNOWN, FindingKind, Rule, UnknownReason
 
 
 def judge_markers(state: PartitionState) -> list[Accusation]:
-    """Accusations for end markers that a replica was read to have missed, or whose outcome it then turned round."""
+    """Accusations of replicas that missed an end marker, or show the opposite outcome because they missed it."""
     positions = replicas.positions(state, READ_UNCOMMITTED)
     state.intervals = markers.close_ended(state.intervals, positions)
     state.intervals = markers.end_at_own(state.intervals, state.markers, positions)

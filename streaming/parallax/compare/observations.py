@@ -210,14 +210,14 @@ class Observations:
 
     @classmethod
     def of(cls, topic: str, partition: int, rows: Iterable[Mapping[str, Any]]) -> Observations:
-        """Make observations from mappings, one a row, for tests and simulations.
+        """Make observations from mappings, one for each row, for tests and simulations.
 
         Args:
             topic: the topic's name.
             partition: the partition's number.
-            rows: a mapping with ``observed_at`` is a row of progress (with lists ``replicas`` of broker ids and
-                ``open_transactions`` of (producer id, start offset)); any other is a row of a view, with the names of
-                `ViewRows`; ``event`` may be a `ReadEvent`.
+            rows: a mapping with ``observed_at`` is a row of progress. It may have the lists ``replicas``, of broker
+                ids, and ``open_transactions``, of (producer id, start offset). Any other mapping is a row of a view
+                with the names of `ViewRows`. Its ``event`` may be a `ReadEvent`.
         """
         views: list[dict[str, Any]] = []
         progress: list[Mapping[str, Any]] = []

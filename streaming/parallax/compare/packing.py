@@ -132,9 +132,9 @@ def view_observations(batch: Any) -> Gathered:
 
 
 def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of the views by reader, with the offset that each blob begins at; a function for ``mapInArrow``.
+    """Pack rows of the views by reader, for ``mapInArrow``; each blob comes with its first offset.
 
-    A reader's rows come in offset order, so that blobs sorted by ``at`` give them back in that order.
+    A reader's rows come in offset order. So sorting its blobs by ``at`` gives them back in that order.
     """
     for batch in batches:
         if not batch.num_rows:

@@ -132,7 +132,7 @@ class ComparisonSink:
         self._trouble = Trouble()
 
     def prepare(self, checkpoint: str) -> None:
-        """Look at the state, which lies in the query's checkpoint; to be called before each start of the query."""
+        """Open the state, which lies in the query's checkpoint. Call it before each start of the query."""
         self._known = None
         self._state = Store(checkpoint)
         # What the file names from before stays until the partition has been compared: a report too many does no harm.

@@ -1,13 +1,13 @@
-"""The step of a partition of which nothing needs to be judged, compiled: for all partitions of a task in one call.
+"""The compiled step of partitions where nothing needs a verdict: all partitions of a task in one call.
 
-A partition is *quiet* in a micro-batch where its replicas show plain records that agree, or nothing but how far they
-go: then a step moves numbers, lets records go that all have shown, raises nothing and leaves nothing unread. The kernel
-takes such a partition in exactly as `parallax.compare.step.step` would; as soon as it meets anything else, be it only
-something that it does not know, it leaves the partition to that step. It decides nothing: whatever could lead to a
-verdict is something else. A property test holds it against the step.
+A partition is *quiet* in a micro-batch if its replicas show plain records that agree, or only how far they have come.
+Then a step moves numbers and forgets records that all have shown. It raises no suspect and leaves nothing unread. The
+kernel takes such a partition in exactly as `parallax.compare.step.step` would. When it meets anything else, or
+anything that it does not know, it leaves the partition to that step. So it decides nothing: whatever could lead to a
+verdict goes to the step. A property test holds the two against each other.
 
-Each function below says which one it stands for. Those that return a boolean return whether the partition is quiet so
-far; of one that is not, what was written to its arrays is of no use.
+Each function below names the one that it replaces. Functions that return a boolean return whether the partition is
+quiet so far. If it is not, what they wrote to its arrays has no meaning.
 """
 
 from __future__ import annotations

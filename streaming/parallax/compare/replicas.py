@@ -1,4 +1,4 @@
-"""Who the replicas are, how far each was read, where its log begins, and what may still be compared."""
+"""Who the replicas are, how far each was read, where its log begins, and what can be compared."""
 
 from __future__ import annotations
 
@@ -152,9 +152,9 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Note that some log was another one from an offset on: what its cleaner took below is not known.
+    """Note that a log was replaced from an offset on, so what its cleaner took below is unknown.
 
-    It may have taken it for the sake of what was truncated, and no reader goes back there.
+    It may have cleaned records because of what was truncated. Readers never go back there.
     """
     for view in VIEWS:
         unread.add(state, view, retained_from(state), offset, UnknownReason.BEFORE_FIRST_READING, at)
@@ -185,7 +185,10 @@ def positions(state: PartitionState, view: int) -> Array:
 
 
 def common_position(state: PartitionState, view: int) -> int:
-    """The offset below which every replica of the set has been read; -1 while the set or one of them is not known."""
+    """The offset below which every replica of the set was read.
+
+    -1 if the set is unknown, or how far one of its replicas was read.
+    """
     if not members(state):
         return UNKNOWN
     return int(state.brokers["position"][state.brokers["member"], view].min())
@@ -205,9 +208,9 @@ def read_to(state: PartitionState) -> Array:
 
 
 def asked_position(state: PartitionState, view: int) -> int:
-    """Like `common_position`, but without the replicas that cannot be reached or were never read.
+    """Like `common_position`, but ignores replicas that cannot be reached or were never read.
 
-    A replica that was read in the other view only is waited for: what it shows in this one is on its way.
+    It waits for a replica that was read in the other view only: its rows of this view are on their way.
     """
     asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) != UNKNOWN)
     if state.partition["members_known"][0]:
@@ -221,7 +224,15 @@ def read_at(state: PartitionState) -> int:
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Leave a range without verdict, as far as it has none yet; ``at`` is when it was read, in milliseconds."""
+    """Leave a range without verdict, as far as it has none yet.
+
+    Args:
+        state: written to.
+        view: of which view.
+        start: first offset of the range.
+        end: the offset behind its last one.
+        at: when it was read, milliseconds since 1970 UTC.
+    """
     unread.add(state, view, max(start, int(state.partition["floor"][0, view])), end, UnknownReason.SKIPPED, at)
     if end > start:
         raise_floor(state, view, end)
@@ -239,7 +250,10 @@ def raise_floor(state: PartitionState, view: int, offset: int) -> None:
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Remember a range in which end markers may lie that the state does not hold: nobody was shown them, or the cap."""
+    """Remember a range where the state may lack end markers.
+
+    Either nobody was shown them, or the cap kept them out.
+    """
     first, last = state.partition["unmarked"][0]
     state.partition["unmarked"] = min(first, start), max(last, end)
 
@@ -329,16 +343,19 @@ def log_starts(state: PartitionState) -> list[int]:
 
 
 def held_from(state: PartitionState) -> int:
-    """The lowest log start of the replica set among the logs that hold anything; `NEVER` where none is known to."""
+    """The lowest log start in the replica set, of logs that hold anything.
+
+    `NEVER` if no log is known to hold any.
+    """
     held = state.brokers["member"] & holds_any(state.brokers)
     return int(state.brokers["log_start_offset"][held].min(initial=NEVER))
 
 
 def ended_up_to(state: PartitionState) -> int:
-    """Up to where read_committed records had their end markers read as well; `NEVER` where none waits for its own.
+    """The offset below which no read_committed record waits for its own end marker to be read; `NEVER` if none waits.
 
-    Below the last stable offset every transaction has ended, some of them behind it: where another one is still open.
-    What a replica's own end marker would say against it is not known of these.
+    Below the last stable offset every transaction has ended. While another transaction is open, some of their end
+    markers lie above that offset. Until such a marker is read, nobody knows whether the replica contradicts itself.
     """
     return int(state.unended["offset"].min(initial=NEVER))
 

@@ -1,4 +1,4 @@
-"""What a step makes, as it goes from the tasks of the comparison to its driver: text, or columns of many partitions."""
+"""The results of a step on their way to the driver: text, or columns of many partitions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,12 @@ def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> b
 
 
 def pieces(table: Array, bounds: Array) -> Any:
-    """An Arrow array of bytes over a table; ``bounds``: where each piece begins, and where the last one ends."""
+    """An Arrow array of the bytes of a table, cut into pieces.
+
+    Args:
+        table: the rows of all pieces.
+        bounds: where each piece begins, in bytes, and where the last one ends.
+    """
     data = np.ascontiguousarray(table).view(np.uint8)
     buffers: list[Any] = [None, *map(pa.py_buffer, (bounds.astype(np.int32), data))]  # type: ignore[arg-type]
     return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)

@@ -1,11 +1,12 @@
-"""The comparison's state between two micro-batches: immutable files beside its checkpoint, whose names are the state.
+"""The comparison's state between two micro-batches: files next to its checkpoint, which are never changed.
 
-A *segment* holds the states of the partitions that a task has compared, by their bucket. What of one is large lies in a
-file of its own, which is written again only when it has changed: while a replica is away it may be tens of megabytes,
-and the same for days. A *manifest* names the segments as they stand at one offset of the source. A task writes new
-segments and touches no old one; the driver writes the manifest of the micro-batch's end when all else of it is done. So
-a micro-batch that is run again, whatever died, begins with the manifest of its start. Files are named by their content,
-which is checked when they are read, and a manifest has a checksum.
+A *segment* holds the states of the partitions that a task has compared, by their bucket. A large part of a state lies
+in a file of its own, which is written again only when it has changed. While a replica is away, that may be tens of
+megabytes that stay the same for days. A *manifest* names the segments of one offset of the source.
+
+A task writes new segments and touches no old one. The driver writes the manifest of the micro-batch's end as the very
+last thing. So a micro-batch that is run again begins with the manifest of its start, whatever died. Files are named by
+their content, which is checked when they are read. A manifest has a checksum.
 
 Knows files, no Spark.
 """
@@ -53,11 +54,11 @@ _SEGMENT = pa.schema(_FIELDS)
 
 
 class StateGoneError(RuntimeError):
-    """There is no state for where the source stands; the comparison has to be rebuilt from the tables."""
+    """There is no state for the source's offset; the comparison has to be rebuilt from the tables."""
 
 
 class BrokenFileError(ValueError):
-    """A file of the state is not what was written; the comparison has to be rebuilt from the tables."""
+    """A state file does not hold what was written; the comparison has to be rebuilt from the tables."""
 
 
 def bucket_of(topic: str, partition: int, buckets: int) -> int:
@@ -84,7 +85,10 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A bucket's segment by its name, which may be that of others, and the files that it names of this bucket."""
+    """A bucket's segment by its name, and the files that it names for this bucket.
+
+    Several buckets may share a segment.
+    """
 
     name: str
     files: tuple[str, ...] = ()
@@ -201,7 +205,11 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The heads and what is unmatched of many partitions, and which of these have the latter in no other file."""
+        """The heads and the unmatched parts of many partitions.
+
+        Returns:
+            The heads; the unmatched parts; a mask of the partitions whose unmatched part lies in no other file.
+        """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0
         whole = np.ones(len(at), np.bool_)

@@ -266,7 +266,10 @@ def empty(dtype: np.dtype[Any]) -> Array:
 
 
 def kept(table: Array, mask: Array) -> Array:
-    """The rows of a table that a mask selects; the table itself where that is all, for copying it is what costs."""
+    """The rows of a table that a mask selects; if it selects all, the table itself.
+
+    A copy is what costs.
+    """
     return table if mask.all() else table[mask]
 
 
@@ -334,7 +337,10 @@ class PartitionState:
         return self.head_bytes() + self.unmatched_bytes()
 
     def head_bytes(self) -> bytes:
-        """Pack the head: a version, the number of rows of every table, then its tables as they lie in memory."""
+        """Pack the head: a version, the number of rows of every table, then the head's tables.
+
+        The tables are packed as they lie in memory.
+        """
         names = [f.name for f in fields(self)]
         counts = struct.pack(f"<B{len(names)}Q", _VERSION, *(len(getattr(self, name)) for name in names))
         return b"".join([_MAGIC, counts, *(_raw(getattr(self, name)) for name in names if name not in UNMATCHED)])

@@ -1,8 +1,8 @@
-"""What rows that were withheld add up to, reader by reader: readers whose sums are equal showed the same rows.
+"""Sums of withheld rows, reader by reader: readers with equal sums showed the same rows.
 
-A reader's sums are marks in the order of their offsets, each of all its withheld rows below one. They are close to each
-other where some reader has yet to come (`RECENT_BITS`), and one for each block (`BLOCK_BITS`) below that: so that two
-that stand near each other can be compared nearly up to there, and a day costs little. Pure.
+A reader's sums are marks in offset order, each of all its withheld rows below one offset. Near the readers that have
+yet to come, the marks are close to each other (`RECENT_BITS`). Below that there is one for each block (`BLOCK_BITS`).
+So two readers near each other can be compared nearly up to their ends, and a day of rows costs little. Pure.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 
 
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
-    """Put marks back: those at the end of a block, which stay, apart from those that change all the time."""
+    """Put marks back into the state.
+
+    Those at the end of a block stay as they are; they are kept apart from those that change all the time.
+    """
     table = np.concatenate([empty(SUM), *marks.values()])
     is_block = table["end"] & ((1 << grain.block) - 1) == 0
     blocks = table[is_block]
@@ -162,7 +165,15 @@ def _thinned(marks: Array, passed: int, grain: Grain) -> Array:
 
 
 def at(marks: Array, cuts: Array) -> Array:
-    """What a reader's rows below some cuts add up to, rows of `SUM`; where it was read no further, all of them."""
+    """What a reader's rows below each cut add up to.
+
+    Args:
+        marks: the reader's marks, rows of `SUM` in offset order.
+        cuts: offsets.
+
+    Returns:
+        A row of `SUM` for each cut. Above where the reader was read to, the sums are of all its rows.
+    """
     number = np.searchsorted(marks["end"], cuts, side="right") - 1
     found = marks[np.maximum(number, 0)]
     for name in _COUNTS:
@@ -194,7 +205,7 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """Mask of the cuts up to which both views of each replica have shown rows of the same transactions."""
+    """Mask of the cuts below which both views of every replica have shown rows of the same transactions."""
     mask = np.ones(len(cuts), np.bool_)
     for (slot, view), its in marks.items():
         other = marks.get((slot, 1 - view))
@@ -203,7 +214,10 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreed_to(state: PartitionState, view: int) -> int:
-    """Up to where all replicas of the set have shown the same of a view, by what was withheld; -1 where nothing was."""
+    """Up to which offset the withheld rows of all replicas of the set agree, in a view.
+
+    -1 if no rows are withheld.
+    """
     marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
     if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
         return UNKNOWN

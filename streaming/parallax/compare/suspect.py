@@ -170,14 +170,14 @@ UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class BrokerCoverage:
-    """How far one replica has been read; -1 stands for what is not known.
+    """How far one replica has been read; -1 if unknown.
 
     Attributes:
         read_uncommitted: next offset to read in that view.
         read_committed: next offset to read in that view.
-        frozen_for_s: seconds that its last stable offset has stood behind that of the others, or where none is ahead
-            behind where one has stood before, although it has replicated past the place where it should have moved; 0
-            where it does not.
+        frozen_for_s: for how many seconds its last stable offset has not moved, although the replica has replicated
+            past where it should have. It is behind the others' then, or, if none is ahead, behind where one was before.
+            0 if it is not frozen.
     """
 
     broker: int
@@ -196,19 +196,18 @@ class Coverage:
     """How far one topic partition has been compared.
 
     Attributes:
-        compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the set has been read, and
-            all is judged that does not count in ``unknown``; -1 where the set is not known or one of its replicas has
-            never been read.
+        compared_up_to: by view (`IsolationLevel`), an offset below which every replica of the set has been read, and
+            everything is judged except ``unknown``. -1 if the set is not known or one replica was never read.
         unknown: how many offsets below the furthest position have no verdict, and why.
         deferred: ranges left to a later comparison of the tables.
         candidates: absences that wait for an explanation; those below ``compared_up_to`` are counted in ``unknown``.
         state_bytes: size of the state when packed.
         unread: what an audit is needed for, in order; counted in ``unknown``.
-        awaits_report: a verdict waits for what the replicas report next, be it what they have reported before.
-        waits_from: by view, the lowest offset at which something counts for one of `parallax.model.PASSING`, or, where
-            that has only to be read, up to where all replicas have been; -1 where nothing does. It moves as long as
-            the comparison gets on.
-        error: why the partition could not be compared and has begun anew, in one line; empty where it was.
+        awaits_report: a verdict waits for the replicas' next report, even if it repeats the last one.
+        waits_from: by view, the lowest offset that counts for one of `parallax.model.PASSING`. If it only has to be
+            read, up to where all replicas have been read. -1 if nothing waits. It moves as long as the comparison gets
+            on.
+        error: why the partition could not be compared and has begun again, in one line; empty where it was compared.
     """
 
     topic: str

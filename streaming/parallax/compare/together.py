@@ -92,7 +92,7 @@ class Gathering:
 
 @dataclass(slots=True)
 class Told:
-    """What the driver is told of a task.
+    """What a task reports to the driver.
 
     Attributes:
         results: by bucket, of each partition that was stepped by itself (`parallax.compare.results.to_json`).

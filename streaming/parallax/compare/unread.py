@@ -1,14 +1,14 @@
-"""Which offsets no replica was read to show in time, so that what was cleaned there meanwhile nobody knows.
+"""Which offsets nobody was read to show in time, so that nobody knows what was cleaned there.
 
-And which were left behind without verdict: an audit that reads them settles both.
+It also keeps which offsets were left without verdict. An audit that reads them settles both.
 
-The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, and touches nothing at or above a
-replica's last stable offset. So what a reader passes within that time after it was written has been shown to it, or is
-explained by something that was. A *bound* (time, offset) says that no replica showed the offset, or a later one, at
-that time: what lies from there on was written after it.
+The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least. It touches nothing at or above a
+replica's last stable offset. So a reader that passes an offset within that time after the writing has been shown what
+was written there, or what explains its absence. A *bound* (time, offset) says that at that time no replica showed this
+offset or a later one. What lies from there on was written after it.
 
-At the first reading of a replica it is known, however late, if the replica shows every offset: no cleaner was there.
-See docs/contribute/theory.md, "What is unknown".
+The first reading of a replica may come late. It still leaves nothing unknown if the replica shows every offset, for no
+cleaner was there. See docs/contribute/theory.md, "What is unknown".
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ def take_in(
 
 
 def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
-    """Whether an end marker between two offsets may have been cleaned everywhere before anybody was read to show it.
+    """Whether an end marker between two offsets may have been cleaned before anybody read it.
 
-    The one at ``end`` is then an upper bound of where a transaction ended that has a record at ``start``, and no more.
+    If so, the marker at ``end`` is only an upper bound of where a transaction with a record at ``start`` ended.
     """
     # Where nothing was ever compacted, every end marker is there still.
     cleaned_to = min(int(state.partition[name][0]) for name in ("hidden_to", "strict_from"))

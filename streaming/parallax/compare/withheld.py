@@ -1,16 +1,17 @@
-"""Rows that wait for a replica that is away stay in the views: the state keeps what they add up to.
+"""Rows that wait for an absent replica stay in the views; the state keeps what they add up to.
 
-While a replica of the set stands still, rows of the others that it has yet to show would pile up in the state. So once
-they are many, those from some offset on are *withheld*: the step is not given them, as if they had not been read yet,
-and of each reader the state keeps sums by blocks (`parallax.compare.sums`). They are taken up again, oldest first,
+While a replica of the set stands still, rows of the others would pile up in the state. So once they are many, those
+from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums
+by blocks of each reader's rows (`parallax.compare.sums`). Withheld rows are taken up again, oldest first, in these
+cases:
 
-- where those that are there turn out not to show the same: what is wrong among them is found while one is away;
-- where all replicas have come to pass them. Where the sums of all are equal no row is looked at
-  (`parallax.compare.agreed`); else rows are read from the views, and are compared as if they had been read now;
-- before anything that breaks the order of offsets, or changes who the replicas are.
+- The replicas that are there show unlike rows. So what is wrong among them is found while one is away.
+- All replicas have passed them. If the sums of all are equal, no row is looked at (`parallax.compare.agreed`).
+  Otherwise the rows are read from the views and compared as if they had been read now.
+- Something is about to break the order of offsets, or to change who the replicas are.
 
-What is read from the views has to add up to what was withheld. Where it does not, retention has dropped some of it, and
-nobody knows what it was.
+Rows that are read from the views must add up to what was withheld. If they do not, retention has dropped some of them,
+and nobody knows what these were.
 """
 
 from __future__ import annotations

@@ -84,7 +84,13 @@ def _merged(content: Array, shown: Array) -> Array:
 
 
 def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
-    """Mask of the offsets at which a replica was read to show something; ``slots``: of the replica, for each offset."""
+    """Mask of the offsets at which a replica has shown something.
+
+    Args:
+        table: content by offset, in offset order.
+        offsets: those asked about.
+        slots: for each offset, the slot of the replica.
+    """
     first, end = (np.searchsorted(table["offset"], offsets, side) for side in ("left", "right"))
     mask = np.zeros(len(offsets), np.bool_)
     # There is one row an offset, but where replicas differ.
@@ -119,7 +125,7 @@ def _versions(content: Array) -> Array:
 
 
 def incomparable(content: Array) -> Array:
-    """The offsets that were shown with hashes of unlike versions that do not agree in all but the version."""
+    """The offsets whose hashes cannot be compared: shown in two versions of the hash, with unlike hashes."""
     offset, bare = content["offset"], content["fingerprint"].astype(np.uint64) & _BARE
     unlike = (offset[1:] == offset[:-1]) & (bare[1:] != bare[:-1]) & (_versions(content)[1:] != _versions(content)[:-1])
     return np.unique(offset[1:][unlike])

@@ -1,8 +1,9 @@
-"""I3: up to a common stable offset, the latest committed value of each key is the same on every replica.
+"""I3: up to a common last stable offset, every replica shows the same latest committed value of each key.
 
-A tombstone and nothing at all are equal. Replicas compact on their own, so the rule is about absences that nothing
-explains: a record that was shown by some and passed by others stays a *candidate* until a later record of its key is
-seen, or the replicas that lack it have been read up to where such a record could lie.
+A tombstone equals no record at all. Replicas compact on their own, so the rule looks for absences that nothing
+explains. A record that some replicas showed and others passed without showing it is a *candidate*. It stays one until
+a later record of its key is seen. Otherwise it stays one until the replicas that lack it were read up to where such a
+record could lie.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """Those of `PENDING` rows that supersede older records of their key: shown as committed, and by none as aborted."""
+    """The `PENDING` rows that supersede older records of their key: some show them as committed, none as aborted."""
     return rows[(rows["visible"] != 0) & (rows["aborted"] == 0) & (rows["flags"] & NULL_KEY == 0)]
 
 

@@ -1,8 +1,9 @@
-"""I2 for transactions: the end marker that one replica shows, all show that had that transaction open.
+"""I2 for transactions: all replicas that had a transaction open show the same end marker for it.
 
-A replica's transactions are read off its read_uncommitted rows as *intervals*: from the first data of a producer to its
-next end marker on that replica. A marker of the same producer strictly inside an interval, shown by another replica
-and passed by this one, was missed: on this replica the next marker ended the transaction in its place, or nothing did.
+A replica's transactions are read off its read_uncommitted rows as *intervals*. An interval goes from the first data of
+a producer to its next end marker on that replica. Another replica may show a marker of the producer strictly inside
+the interval. If this replica passed that offset, it missed the marker. Its transaction was ended by its next marker
+instead, or by nothing.
 """
 
 from __future__ import annotations
@@ -170,7 +171,10 @@ def _ended(slot: int, producer: int, span: tuple[int, int], end_type: int) -> Ar
 
 
 def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows that lie in a transaction whose end its replica has shown: the other view came first."""
+    """Mask of the rows in a transaction whose end their replica has shown already.
+
+    Such rows come late because the other view came first.
+    """
     return within(intervals[intervals["end"] != NEVER], slots, producers, offsets)
 
 
@@ -346,19 +350,20 @@ def reconcile(
 ) -> Array:
     """Compare the open intervals of a replica with the open transactions that it listed itself.
 
-    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker.
-    What the rows show as open is over where the replica does not list it, or lists a later one of the same producer;
-    it is closed only once the reader has passed the place (`close_ended`): the marker may still be to come.
-    The last stable offset has to be past it too: from there on the cleaner takes nothing, so that the marker is still
-    there to be read, unless it is truncated before it was replicated; and then the transaction is open again.
+    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. An interval
+    that is open by the rows is over if the replica does not list it, or lists a later transaction of the producer.
+
+    The interval is closed only once the reader has passed the place (`close_ended`), for its marker may still come. The
+    last stable offset must be past it too. Above that offset the cleaner takes nothing, so the marker is still there to
+    be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
 
     Args:
         intervals: `INTERVAL`.
         slot: the replica.
         producers: of the transactions that it listed.
         starts: their first offsets; of a batch, which may lie below the first record that is left of it.
-        log_ends: its log end offset, at the tick before and now: only what was in the log then, and lies in the log
-            now, can be known to be over. One that was truncated in between may have got the same offset again.
+        log_ends: its log end offset, at the tick before and now. Only what was in the log then and is in it now can be
+            known to be over. What was truncated in between may have got the same offset again.
         stable: its last stable offset, asked before the list.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))

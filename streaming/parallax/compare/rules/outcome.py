@@ -1,4 +1,7 @@
-"""I2: whatever outcome a replica has once shown for a record, every replica that shows one shows the same."""
+"""I2: all replicas that show an outcome of a record show the same one.
+
+An outcome that a replica has shown once counts for good.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +57,11 @@ def shown_records(
 
 
 def take_in(pending: Array, shown: Array) -> Array:
-    """Merge what was shown into the table; `PENDING` in offset order, one row an offset.
+    """Merge what was shown into the table; both are `PENDING` in offset order, with one row for each offset.
 
-    Where replicas show unlike outcomes of one record, `DISPUTED` is set. Where they show two records at one offset,
-    neither's outcome says anything of the other's: that is a difference of content (I1), not reported here.
-    Where one more replica shows an outcome of a record that was reported, that one has not been judged: the dispute is
-    open again.
+    Sets `DISPUTED` where replicas show unlike outcomes of one record. Two different records at one offset are not
+    compared here: that is a difference of content (I1). If another replica shows an outcome of a record that was
+    reported, the dispute is open again, for that replica has not been judged.
     """
     if not len(shown):
         return pending
@@ -157,24 +159,28 @@ def judge_disputes(
 ) -> list[Verdict]:
     """Say who is wrong where outcomes differ and no interval decides it, so far as end markers prove it.
 
-    The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
-    the type of the outcome. If it is not, the replica contradicts itself (`follow_ends`), and that marker bounds nobody
-    else's end. Of two replicas with unlike outcomes the one whose transaction ended higher is wrong; one that passed a
-    marker with the transaction open ended it above that one, though its own end was cleaned before it was read. So is
-    one that shows another outcome than the end marker of the record's leader epoch that another replica shows directly
-    behind it, and that shows an end only further up, of whichever type: its own may have been cleaned. Where that does
-    not decide it, nobody is accused: neither numbers nor the order of reading prove anything. One that
-    contradicts itself by a marker of another leader epoch than the record's is no side then: the marker that gave the
-    outcome may have been truncated, unread. A row that differs no more without such is in no verdict: what it should be
-    is unknown.
+    The first end marker that a replica shows after a record ended its transaction there, if its type fits the outcome.
+    If the type does not fit, the replica contradicts itself (`follow_ends`), and the marker bounds nobody else's end.
+
+    Of two replicas with unlike outcomes, one is wrong if any of these holds:
+
+    - Its transaction ended higher.
+    - It passed a marker with the transaction open. Then its end lies above that marker, even if it was cleaned unread.
+    - Another replica shows the opposite end marker directly behind the record, in the record's leader epoch. This one
+      shows an end only further up, of whichever type: its own may have been cleaned.
+
+    Otherwise nobody is accused: neither numbers nor the order of reading prove anything. Then a replica is no side if
+    it contradicts itself by a marker of another leader epoch than the record's. The marker that gave its outcome may
+    have been truncated, unread. If the outcomes of a row differ no more without such replicas, the row is in no
+    verdict: its outcome is unknown.
 
     Args:
         pending: `PENDING`.
         rows: indices of disputed rows, all of one producer.
         markers: `MARKER`, in offset order.
         intervals: `INTERVAL`.
-        unmarked: the range in which markers were shown that are not among these: the first known end of a transaction
-            beyond its start is an upper bound of the true one, and no more.
+        unmarked: the range where markers were shown that are not in ``markers``. The first known end of a transaction
+            beyond its start is only an upper bound of the true one.
     """
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
@@ -278,8 +284,8 @@ def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Ar
 def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array, Array]:
     """Follow each replica's transactions as its read_committed reader shows them, up to their own end markers.
 
-    A record is in the log as long as the marker that ended its transaction, so the first marker of its producer that a
-    replica shows behind a record is of the type of the outcome that this replica gives it. Where it is not, the replica
+    The marker that ended a transaction stays in the log as long as its records. So behind a record, a replica's first
+    marker of the producer has the type of the outcome that the replica gives the record. If it has not, the replica
     contradicts itself: its index of aborted transactions is wrong. That needs no other replica.
 
     Args:
@@ -288,8 +294,8 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
         ends: `UNENDED` rows of end markers that are new; ``aborted`` where it is an ABORT.
 
     Returns:
-        What has yet to end, at most two rows a transaction; the first record of each transaction whose end contradicts
-        what was shown of it; the offset of that end for each.
+        What has yet to end, at most two rows a transaction. The first record of each transaction whose end contradicts
+        what was shown of it. For each of these, the offset of that end.
     """
     same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
     same &= shown["aborted"][1:] == shown["aborted"][:-1]

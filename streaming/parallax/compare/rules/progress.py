@@ -1,12 +1,13 @@
 """I4: a replica that has replicated past the end of a transaction does not keep its last stable offset before it.
 
-The clock of a replica that stands still starts when its high watermark has reached the *reference*: the last stable
-offset that another replica had when it was first seen ahead, or the highest that any of them has since, where that is
-lower (their logs were truncated). So a replica that does not replicate is no suspect, nor is a high watermark that
-trails by a fetch round or steps back after a restart: any movement of the last stable offset stops the clock.
+The last stable offset of a replica may stand still. Its clock starts when its high watermark has reached the
+*reference*: the last stable offset that another replica had when it was first seen ahead. If the logs of the others
+were truncated, the reference is the highest that any of them reported since. So a replica that does not replicate is
+no suspect. A high watermark that trails by a fetch round, or steps back after a restart, makes none either. Any
+movement of the last stable offset stops the clock.
 
-Where no other is ahead, all may stand below where one has stood before: those that were right may have been copied
-from one that is not. Then the reference is the high watermark that was seen with that (`Ended`).
+Where no other replica is ahead, all may be below an offset that one had reached: the right ones may have been copied
+from a wrong one. Then the reference is the high watermark that was seen together with that offset (`Ended`).
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class Frozen:
 
     Attributes:
         slot: the accused.
-        last_stable_offset: where it stands.
-        ahead: the highest last stable offset of the others, or that any has had before where all stand below that.
+        last_stable_offset: the offset that does not move.
+        ahead: the highest last stable offset of the others; if none is ahead, the highest that any had before.
         seconds: for how long.
         producer_id: of the open transaction that holds it, -1 where the replica did not say.
         start: first offset of that transaction, -1 where the replica did not say.
@@ -150,11 +151,11 @@ def accuse(
 ) -> Accusation | None:
     """Name the transaction that freezes a replica; None while it cannot be named but might be soon.
 
-    Of those that a transaction freezes all, one is named; none if one was read to have missed the transaction's end
+    If a transaction freezes all replicas, one of them is accused. Nobody is if a replica missed the transaction's end
     marker, for that is a suspect already.
 
-    The transaction's start is the one that its read_uncommitted rows show, where they show it: the name of the
-    divergence must be the same as that of the marker which was missed.
+    The transaction's start is taken from the replica's read_uncommitted rows where they show it. So the divergence has
+    the same name as the one of the missed marker.
     """
     mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]
     if frozen.producer_id != UNKNOWN:
