@@ -1,7 +1,7 @@
-"""What keeps the job from seeing, and how far that reaches: said here for all that tell of it. Pure.
+"""What keeps the job from seeing, and which partitions it cannot see: decided once. Pure.
 
-The status line and ``/readyz``, the page's map and lanes, the waits for verdicts with their metric and alert, and the
-conditions of the webhooks go by `blindness`.
+The status line and ``/readyz`` go by `blindness`. So do the page's map and lanes, the waits for verdicts with their
+metric and alert, and the conditions of the webhooks.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ counts as held up: one batch may take long."""
 
 
 class Cause(StrEnum):
-    """What keeps the job from seeing, in the order in which it is told: what brings others about comes first.
+    """What keeps the job from seeing, in the order in which it is reported: causes before their effects.
 
-    What a start ends comes last.
+    What the end of a start brings to an end comes last.
     """
 
     STORAGE_FULL = "storage_full"
@@ -149,7 +149,12 @@ _UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cau
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """The partitions for which no verdict can come by itself: one of their replicas is not read, or all are not."""
+    """The partitions that get no verdict by themselves, because a replica is not read.
+
+    Attributes:
+        everything: no partition is read.
+        places: the partitions of which a replica is not read.
+    """
 
     everything: bool
     places: Collection[TopicPartition]

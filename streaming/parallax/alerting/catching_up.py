@@ -18,7 +18,10 @@ _Ends = tuple[int, int]
 
 
 class CatchingUp:
-    """Remembers how far the logs of each partition went when what held it up ended, or when it was first seen."""
+    """Knows which partitions have been compared up to where their logs had ended.
+
+    It remembers these ends from when a partition was first seen, or from when what held it up ended.
+    """
 
     def __init__(self) -> None:
         self._brokers: dict[TopicPartition, frozenset[int]] = {}
@@ -77,11 +80,12 @@ class CatchingUp:
         return {place: place in self._done for place in self._brokers}
 
     def renew(self, topic: str, coverages: Iterable[Coverage]) -> None:
-        """Begin anew with a topic whose logs are others by now.
+        """Begin again with a topic whose logs are others by now.
 
         Args:
             topic: its name.
-            coverages: how far partitions, and its former logs among them, were compared: that says nothing of these.
+            coverages: how far partitions were compared, also in the former logs; that counts for nothing in the new
+                ones.
         """
         self.forget(lambda place: place.topic == topic)
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}

@@ -83,7 +83,7 @@ class ParallaxCollector(Collector):
         yield from _job(snapshot)
 
     def of_the_job(self) -> list[Metric]:
-        """The families that say how the job itself fares; those of single partitions, of which there are many, not."""
+        """The metric families about the job itself, without those of single partitions, of which there are many."""
         snapshot = self._state.snapshot()
         each = partial(_each_finding, places=self._places)
         parts = (_findings, each, _brokers, _absences, _guard, _queries, _job)

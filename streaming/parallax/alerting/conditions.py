@@ -411,7 +411,7 @@ class Watch:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The names of what is wrong, or was a moment ago, be it only for a moment."""
+        """The names of what is wrong, or was a moment ago, even for a moment only."""
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:

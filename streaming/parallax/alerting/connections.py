@@ -1,8 +1,8 @@
-"""Bounds what clients of the job's HTTP server may hold: connections, and how long one may take over a request.
+"""Bounds how many connections clients of the job's HTTP server may hold, and how long one request may take.
 
-Each connection is a file descriptor of the job. A client needs no password to open one, and to send a request's first
-line and no more; without bounds a thousand of them keep the job from opening a file. uvicorn has a time for a
-connection that is idle between two requests, and none for a request that does not end.
+Each connection is a file descriptor of the job. A client needs no password to open one and send only a request's first
+line. Without bounds, a thousand such connections keep the job from opening a file. uvicorn has a timeout for a
+connection that is idle between two requests, but none for a request that does not end.
 """
 
 from __future__ import annotations

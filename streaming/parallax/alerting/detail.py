@@ -1,9 +1,9 @@
 """Which partitions have series of their own, where there are too many for all of them (``alerting.series``).
 
-A job has some forty series for each partition. With ``differing`` only those partitions have them of which there is
-something to tell: at once where it is a fact, and once it has lasted where it comes and goes in a healthy job, such as
-offsets that are still to be read. They are shown on for an hour. Alerts that wait begin to when the series appears.
-Pure: no clock.
+A job has some forty series for each partition. With ``differing`` only partitions with something to report have them. A
+fact is reported immediately. What comes and goes in a healthy job, such as offsets still to be read, is reported once
+it has lasted. The series stay for another hour. An alert with a ``for`` begins to wait when the series appears. Pure:
+no clock.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Detail:
         self._places = Lasting()
 
     def of(self, snapshot: Snapshot, undecided: Collection[TopicPartition]) -> Snapshot:
-        """A snapshot with the partitions that are shown alone.
+        """A snapshot reduced to the partitions that are shown.
 
         Args:
-            snapshot: as it stands.
-            undecided: partitions of which offsets have no verdict, or are still to be read.
+            snapshot: of now.
+            undecided: partitions with offsets that have no verdict, or are still to be read.
         """
         unread = {place for place, is_read in snapshot.initially_read.items() if not is_read}
         stalled = {TopicPartition(*r[:2]) for r, s in snapshot.replicas.items() if s.stands_since is not None}

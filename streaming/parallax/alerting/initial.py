@@ -1,4 +1,7 @@
-"""What was there when the job started, and how much of it has still to be read: pure, no clock."""
+"""What was in the logs when the job started, and how much of it is still to be read.
+
+Pure, no clock.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ class InitialReading:
         return {place: place in self._done for place in self._marks}
 
     def left(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[Replica, int]:
-        """By replica, how many offsets of both views are still to be read; without those of which none are."""
+        """By replica, how many offsets of both views are still to be read.
+
+        Replicas with none left are not in it.
+        """
         found = {}
         for place, marks in self._marks.items():
             for broker, mark in marks.items() if place not in self._done else ():

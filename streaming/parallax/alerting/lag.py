@@ -1,4 +1,4 @@
-"""How far views are behind the replicas that they read, in time: since when replicas have shown what is unread."""
+"""How far views are behind their replicas in time: since when unread offsets can be read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class Lags:
                 del self._ends[view]
 
     def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
-        """Take in which views are not to be read, or cannot be: what they have not read counts from when that ends."""
+        """Take in which views are not to be read, or cannot be.
+
+        What they have not read counts from when that ends.
+        """
         for view, ends in self._ends.items():
             if is_held_up(view):
                 self._ends[view] = [(now, ends[-1][1])]

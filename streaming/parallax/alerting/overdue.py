@@ -17,7 +17,10 @@ that is said; ParallaxViewLagging and ParallaxVerdictOverdue wait for longer."""
 
 
 def behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets its replica has been read less far than another, in the view where it is more."""
+    """By broker, how many offsets its replica was read less far than the furthest.
+
+    The larger number of the two views.
+    """
     furthest = [0, 0]
     for b in coverage.brokers:
         furthest = [max(furthest[0], b.read_uncommitted), max(furthest[1], b.read_committed)]

@@ -1,4 +1,4 @@
-"""What every message and every alert says of where things are: the cluster, the runbook, the page, the commands."""
+"""Where things are, as every message and alert says it: cluster, runbook, page, commands."""
 
 from __future__ import annotations
 

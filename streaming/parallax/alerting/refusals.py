@@ -77,7 +77,7 @@ class Refusals:
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> list[Change]:
         """Follow one tick.
 
-        A replica that is unreachable says nothing of rights: what it said before stands.
+        A replica that is unreachable says nothing of rights: what it said last still counts.
 
         Args:
             rows: of ``replica_progress``.

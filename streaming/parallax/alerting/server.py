@@ -61,8 +61,8 @@ class MetricsServer:
         state: what is served.
         settings: address, users, certificate and name of the cluster.
         storage: ``storage.path``.
-        more: collectors that are served beside it.
-        on_record: what else is on record beside a finding.
+        more: further collectors to serve.
+        on_record: what else is on record about a finding.
         shell: how commands that the page shows, and alerts, name the cluster and the job.
         asking: asks the brokers for the records of a finding; None where the page cannot.
 

@@ -114,17 +114,17 @@ class Snapshot:
     """Everything at one moment; the mappings are copies.
 
     Attributes:
-        assigned: by partition, the brokers that hold it by what was reported last, and are to be read; not there where
-            nobody has said.
-        left_out_brokers: that hold partitions and are not to be read (``topics.brokers``).
-        nothing_since: since when nothing is there to watch, seconds since 1970 UTC; None where something is, or nobody
-            knows yet.
-        caught_up: by partition, whether all that its logs held when it was first seen, or when what last held up its
-            reading or comparison ended, has had its verdict since.
-        audits_at: when the job audits each partition that was not read, or copied, in time, seconds since 1970 UTC;
-            None where it audits none for that.
-        waiting_s: by view of a partition, for how long it has waited for verdicts that come by themselves at the same
-            offset, while nothing held it up.
+        assigned: by partition, the brokers that hold it by the last report and are to be read. Missing if nobody has
+            reported.
+        left_out_brokers: brokers that hold partitions and are not to be read (``topics.brokers``).
+        nothing_since: since when there is nothing to watch, seconds since 1970 UTC. None if there is something, or
+            nobody knows yet.
+        caught_up: by partition, whether everything its logs held at some moment has had its verdict since. The moment
+            is when it was first seen, or when something last ceased to hold up its reading or comparison.
+        audits_at: when the job audits each partition that was not read, or copied, in time, seconds since 1970 UTC.
+            None if it audits none for that reason.
+        waiting_s: by view of a partition, for how long it has waited at one offset for verdicts that come by
+            themselves. Only time in which nothing held it up counts.
     """
 
     replicas: Mapping[Replica, ReplicaState]
@@ -194,10 +194,10 @@ class Snapshot:
     def heartbeat(self) -> float | None:
         """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC.
 
-        Or when all queries were last seen to look for more, where all that was recorded has been compared. For no
-        longer than the brokers' reports may be held back (`parallax.source.repeats`): then something is recorded, be
-        it only that nothing has changed, and has to come through. Or, for as long as may be, where nothing is there to
-        watch.
+        If all that was recorded has been compared, it is when all queries were last seen to look for more. That counts
+        for no longer than the brokers' reports may be held back (`parallax.source.repeats`). By then something has to
+        be recorded and come through, even if only that nothing has changed. Where there is nothing to watch, it counts
+        without limit.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)

@@ -13,7 +13,7 @@ from parallax.moments import roughly
 
 
 class Stage(StrEnum):
-    """How far a part of the start is; each is told by its word and its sign, not by colour alone."""
+    """How far a part of the start is; each has a word and a sign, not only a colour."""
 
     DONE = "done"
     UNDER_WAY = "under way"
@@ -44,7 +44,7 @@ class Past:
         since: since when the condition has been the same at every look, seconds since 1970 UTC; None before the first.
         first_left: when offsets were first known to be left to the initial reading, and how many.
         got_on_at: when the start last got on.
-        reasons: since when each reason why it cannot be told has been one at every look, by its name.
+        reasons: by name, since when each reason why the status is unknown has applied at every look.
     """
 
     has_started: bool = False

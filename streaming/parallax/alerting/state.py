@@ -1,7 +1,7 @@
 """What the job knows about itself, for the collector: committed state only, behind one lock.
 
-The job, the sinks, the comparison and the findings manager each hand in what they have committed; nothing here is
-computed from a socket or a table at the time of a scrape.
+The job, the sinks, the comparison and the findings manager hand in what they have committed. A scrape computes nothing
+from a socket or a table.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """The foremost last stable offset of each partition, and since when every replica that has come to it stays."""
+        """The foremost last stable offset of each partition, and since when no replica there has moved."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -327,7 +327,7 @@ class MonitorState:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything as it stands, without that of which nothing was reported for a while."""
+        """Everything known at this moment, without what nobody has reported on for a while."""
         now = self._clock()
         with self._lock:
             self._forget(now)

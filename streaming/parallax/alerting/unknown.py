@@ -1,4 +1,4 @@
-"""What has no verdict, and how that is told: said here for the status line, the page's cells and their words. Pure."""
+"""What has no verdict, and how that is reported: decided once, for the status line and the page. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Part(StrEnum):
 
 
 class Telling(StrEnum):
-    """How it is told that offsets have no verdict for some reason."""
+    """How offsets without verdict are reported, depending on the reason."""
 
     ON_ITS_WAY = "on_its_way"
     """It passes by itself; only where it does not, that is told (`parallax.alerting.overdue`)."""
@@ -38,10 +38,14 @@ _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, Unknown
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
-    """How it is told that offsets of a partition have no verdict for a reason.
+    """How offsets without verdict are reported.
 
-    Logs that begin at different offsets though nothing is known to delete records may lack what consumers of the
-    others still get. Where all begin alike the loss is complete, and no look brings it back.
+    Logs may begin at different offsets though nothing is known to delete records. Then one may lack what consumers of
+    the others still get. If all begin alike, the loss is complete, and no look brings it back.
+
+    Args:
+        reason: why they have no verdict.
+        coverage: of their partition.
     """
     if reason in PASSING:
         return Telling.ON_ITS_WAY
@@ -74,7 +78,13 @@ def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[Unkn
 def unknown_by(
     snapshot: Snapshot, how: Telling, places: Container[TopicPartition] | None = None
 ) -> Mapping[UnknownReason, int]:
-    """By reason, how many offsets have no verdict that is told in one way; of all partitions, or of some."""
+    """By reason, how many offsets without verdict are reported in one way.
+
+    Args:
+        snapshot: of now.
+        how: the way.
+        places: the partitions that count; None for all.
+    """
     found: Counter[UnknownReason] = Counter()
     for place, counts in unknown_offsets(snapshot).items():
         if places is None or place in places:
@@ -128,7 +138,10 @@ def parts_in_words(parts: Collection[Part]) -> str:
 
 
 def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
-    """The partitions that have not been compared to where their logs ended when nothing held them up any more."""
+    """The partitions that are not yet compared to where their logs ended when they were last freed.
+
+    Freed means that nothing held up their reading or comparison any more.
+    """
     return [place for place, is_done in snapshot.caught_up.items() if not is_done]
 
 

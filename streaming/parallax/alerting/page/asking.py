@@ -1,4 +1,7 @@
-"""Asks the brokers for the records of a finding when somebody on the page wants it, one at a time; stores nothing."""
+"""Asks the brokers for the records of a finding when a user of the page wants it.
+
+One finding at a time; stores nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Who may see the page, and who may act on it.
 
-Passwords are kept as bcrypt's hashes, as Prometheus' own web configuration has them. A browser sends a password with
-every request, also with one that another site makes it send: so a form carries a token that only the page knows, and
-a request that says that it comes from another site is refused.
+Passwords are kept as bcrypt's hashes, as in Prometheus' own web configuration. A browser sends a password with every
+request, also with one that another site makes it send. So a form carries a token that only the page knows. A request
+that comes from another site by its own header is refused.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Users:
         return bool(self._hashes)
 
     def named(self, header: str | None) -> str | None:
-        """The user that an ``Authorization`` header names, with the right password; None where there is none.
+        """The user that an ``Authorization`` header names with the right password; None if there is none.
 
-        A password that was right is remembered by its hash, under a key of this process: bcrypt takes its time, and
+        A password that was right is remembered by its hash, under a key of this process. For bcrypt is slow, and
         Prometheus asks every few seconds.
         """
         try:

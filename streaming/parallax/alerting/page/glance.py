@@ -1,8 +1,8 @@
-"""What stands about each replica at a glance; pure functions of what the job knows.
+"""The state of each replica at a glance; pure functions of what the job knows.
 
-A replica has one state: the first that applies, in the order of `State`. What is not seen, for a reason of
-`parallax.alerting.blind`, or was not compared is never consistent: it is unknown, or, where no fault keeps it from
-being compared, not fully compared.
+A replica has one state: the first that applies, in the order of `State`. A replica is never consistent if the job does
+not see it (`parallax.alerting.blind`), or has not compared all of it. It is unknown then. If no fault keeps it from
+being compared, it is not fully compared.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
 
 
 class State(StrEnum):
-    """What stands about a replica, the gravest first."""
+    """The state of a replica, the gravest first."""
 
     DIVERGED = "diverged"
     UNAUTHORIZED = "unauthorized"
@@ -128,13 +128,13 @@ def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
 
 
 class Verdicts(NamedTuple):
-    """What stands about the replicas of one partition.
+    """The states of the replicas of one partition.
 
     Attributes:
-        replicas: by broker, its state and one phrase why; that is empty where nothing is to be said.
+        replicas: by broker, its state and one phrase why; the phrase is empty if there is nothing to say.
         unknown: by reason, how many offsets have no verdict.
-        findings: that stand, the gravest first.
-        unseen: by broker, what keeps the job from seeing its replica; those that are seen are not there.
+        findings: those that are not over, the gravest first.
+        unseen: by broker, what keeps the job from seeing its replica; without replicas that are seen.
     """
 
     place: TopicPartition
@@ -145,7 +145,7 @@ class Verdicts(NamedTuple):
 
 
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
-    """What stands about each partition that the job knows of, or about those of one topic."""
+    """The states of the replicas of each partition that the job knows, or of one topic's partitions."""
     found: dict[TopicPartition, set[int]] = {}
     for replica in snapshot.replicas.keys() | snapshot.refused.keys():
         topic, partition, broker = replica
@@ -170,7 +170,7 @@ def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
 
 
 def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
-    """What the last audit of a partition came to, and what has come of what it found; empty where there was none."""
+    """The result of a partition's last audit, and what became of its findings; empty if there was none."""
     if place not in snapshot.audits.results:
         return ""
     audit, ended_at = snapshot.audits.results[place]

@@ -1,7 +1,8 @@
-"""Lanes over time: of each replica and isolation level its log, what consumers may read of it, and what was compared.
+"""Lanes over time, one for each replica and isolation level.
 
-All lanes of a partition have one scale, and each shows how far the furthest replica was: one that is frozen runs level
-below the others, and what it lacks is a wedge that grows.
+A lane shows the replica's log, what consumers may read of it, and what was compared. All lanes of a partition have one
+scale, and each shows how far the furthest replica was. So a frozen replica runs level below the others, and what it
+lacks is a wedge that grows.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Lane:
     """One view of one replica over time.
 
     Attributes:
-        end: of what consumers of the view may read: high watermark or last stable offset.
+        end: up to where consumers of the view may read: high watermark or last stable offset.
         furthest: the furthest replica's.
         compared: how far all replicas had been compared.
-        said: how it stands, in a few words.
-        is_stuck: it has stood for a minute and others have gone on.
+        said: its state in a few words.
+        is_stuck: it has not moved for a minute, and others have gone on.
     """
 
     broker: int
@@ -121,7 +122,7 @@ def _end_of(own: Sequence[Report], level: IsolationLevel) -> list[Value]:
 
 
 def at_time(values: Sequence[Value], at: datetime) -> int | None:
-    """What stood at a time: the last value from before it; None where there is none, or nobody answered."""
+    """The last value from before a time; None if there is none, or nobody answered."""
     found = bisect_right(values, at, key=lambda value: value[0])
     return values[found - 1][1] if found else None
 

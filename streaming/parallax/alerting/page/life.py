@@ -1,4 +1,7 @@
-"""The time line of a finding: what happened to it when, and what was asked for that; pure functions of its events."""
+"""The time line of a finding: what happened to it when, and what was asked then.
+
+Pure functions of its events.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The lanes of a partition: what each replica's log holds and how far it was read and compared, as one drawing."""
+"""The lanes of a partition in one drawing.
+
+They show each replica's log, and how far it was read and compared.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where offsets lie between 0 and 1: evenly from ``focus`` to ``end``; what lies below it is drawn together."""
+    """Where offsets lie between 0 and 1.
+
+    From ``focus`` to ``end`` they lie evenly. What lies below ``focus`` is drawn close together.
+    """
 
     start: int
     focus: int
@@ -91,7 +97,10 @@ def lanes(partition: Partition) -> list[Lane]:
 
 
 def scale(shown: Sequence[Lane]) -> Scale:
-    """The scale on which lanes can be told apart: a gap of some offsets is seen also at the end of a long log."""
+    """A scale on which the lanes look different.
+
+    A gap of some offsets is seen even at the end of a long log.
+    """
     start, end = min(lane.start for lane in shown), max(lane.high_watermark for lane in shown)
     marks = [mark for lane in shown for mark in (lane.end, lane.read, lane.compared) if mark is not None]
     low = min(marks)

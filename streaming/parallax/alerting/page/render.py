@@ -90,7 +90,12 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Mapping[str, str], states: Collection[str] = tuple(State)) -> Wanted:
-        """Read it from the address; what makes no sense there, as a state that is none of ``states``, is left out."""
+        """Read it from the address; what makes no sense there is left out.
+
+        Args:
+            query: parameters of the address.
+            states: the states that there are; any other is left out.
+        """
         page = query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
         state = query.get("state", "")
@@ -199,7 +204,7 @@ class Renderer:
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
-        """The first page, which begins with what stands in one line."""
+        """The first page, which begins with the cluster's status in one line."""
         topics = topic_map(glance.verdicts(snapshot))
         standing = glance.standing_findings(snapshot)
         heartbeat = snapshot.heartbeat
@@ -234,7 +239,7 @@ class Renderer:
         )
 
     def findings(self, known: Iterable[Finding], status: Status, wanted: Wanted) -> str:
-        """All findings, those that are over too, the newest first; what was dismissed only where that is asked for."""
+        """All findings, also those that are over, the newest first; dismissed ones only on request."""
         listed = [f for f in known if f.status is not FindingStatus.DISMISSED or wanted.state == f.status]
         listed.sort(key=lambda finding: finding.decided_at, reverse=True)
         return self.page(
@@ -245,7 +250,7 @@ class Renderer:
         )
 
     def topic(self, snapshot: Snapshot, status: Status, topic: str, wanted: Wanted) -> str | None:
-        """The partitions of a topic, below what stands about the cluster; None where there is none."""
+        """The partitions of a topic, below the cluster's status; None where there is none."""
         partitions = glance.partitions(snapshot, topic)
         if not partitions:
             return None
@@ -260,7 +265,7 @@ class Renderer:
     def partition(
         self, snapshot: Snapshot, status: Status, place: TopicPartition, over_time: Drawn | None, timeline_error: str
     ) -> str | None:
-        """One partition, below what stands about the cluster; None where it is not known."""
+        """One partition, below the cluster's status; None where it is not known."""
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
         if not found:
             return None
@@ -292,7 +297,10 @@ class Renderer:
         again: AskedAgain | None = None,
         can_ask: bool = False,
     ) -> str:
-        """A finding with its evidence, below what stands; forms to act on it where there is a token."""
+        """A finding with its evidence, below the cluster's status.
+
+        With forms to act on it if there is a token.
+        """
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
         values["again"] = "" if again is None else again.in_words
         given = {"token": token, "user": user, "problem": problem, "said": said, "can_ask": can_ask}
@@ -301,13 +309,13 @@ class Renderer:
     def asked(
         self, finding: Finding, found: Sequence[Versions], problem: str, status: Status, *, token: str, asked_s: float
     ) -> str:
-        """What the brokers answered to somebody who has just asked for a finding's records.
+        """What the brokers answered to a user who has just asked for a finding's records.
 
         Args:
             finding: asked about.
             found: one for each offset.
             problem: why nothing was found; empty where something was.
-            status: what stands.
+            status: of the cluster.
             token: of the form that asks again.
             asked_s: when they were asked, seconds since 1970 UTC.
         """
@@ -348,9 +356,9 @@ def finding_values(
     Args:
         finding: its last event.
         events: of this finding and, maybe, of others.
-        standing: the last events of all findings: the advice goes by what else stands about the partition.
+        standing: the last events of all findings: the advice takes other open findings of the partition into account.
         runbook: where that is.
-        on_record: what else is on record beside a finding.
+        on_record: what else is on record, apart from findings.
         shell: how printed commands name the cluster and the job.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))

@@ -49,12 +49,12 @@ class Page:
     Args:
         state: what is shown.
         storage: ``storage.path``: findings with their history, and recorded progress.
-        status: says what stands at the moment of a snapshot.
+        status: says the cluster's status at the moment of a snapshot.
         users: who may act on it.
         renderer: makes the pages.
-        on_record: what else is on record beside a finding.
+        on_record: what else is on record about a finding.
         compared: how far partitions were compared over the last hour.
-        asking: asks the brokers for the records of a finding, when somebody wants it; None where nobody can.
+        asking: asks the brokers for the records of a finding when a user wants it; None where nobody can.
     """
 
     def __init__(

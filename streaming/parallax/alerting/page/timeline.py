@@ -30,7 +30,10 @@ _LOOKED_AT = 16
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one replica said of its log at one time; the offsets are None where it did not answer."""
+    """What one replica said of its log at one time.
+
+    The offsets are None where it did not answer.
+    """
 
     at: datetime
     log_start_offset: int | None

@@ -1,4 +1,7 @@
-"""The map of topics by brokers: what stands about each topic on each broker, the worst first; pure functions."""
+"""The map of topics by brokers: the state of each topic on each broker, the worst first.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
     """The map of all partitions.
 
     Args:
-        verdicts: what stands about each partition (`parallax.alerting.page.glance.verdicts`).
+        verdicts: the states of each partition's replicas (`parallax.alerting.page.glance.verdicts`).
     """
     partitions: Counter[str] = Counter()
     unknown: dict[str, Counter[UnknownReason]] = {}

@@ -1,4 +1,7 @@
-"""The versions of a record beside each other, a column for each broker: from a finding's evidence, or as asked now."""
+"""The versions of a record side by side, a column for each broker.
+
+They come from a finding's evidence, or from the brokers as asked now.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a receiver is told of, a finding or what the job itself suffers: in which state, and in which words."""
+"""What receivers get messages about: findings and conditions of the job, with their states and words."""
 
 from __future__ import annotations
 
@@ -60,15 +60,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One finding, or one condition of the job, as a receiver is told of it.
+    """One finding, or one condition of the job, as a receiver gets it.
 
     Attributes:
         name: what it is known by.
         group: the partition whose message it is in, or another group of the outbox.
         state: of a finding, a `FindingState`; else the name of the condition. The last one where it is over.
-        told: what the last message that was delivered said (`said`); None where there was none, or
-            another one has been tried since: then nobody knows.
-        ends_at: when it was seen to be over, None while it stands.
+        `told`: what the last delivered message said (`said`). None if there was none, or another was tried since, so
+        that
+            nobody knows.
+        ends_at: when it was seen to be over, None while it is not.
         labels: what identifies it.
         annotations: what is said of it.
         is_acknowledged: somebody has said that no more alarm is wanted.
@@ -93,7 +94,7 @@ class Alert:
 
     @property
     def said(self) -> str:
-        """What a receiver knows once it was told: what it says of the state of an alert that stands."""
+        """What a message says of the alert's state, while the alert is not over."""
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
 
     @property
@@ -119,13 +120,13 @@ class Alert:
 
     @property
     def told_state(self) -> str | None:
-        """The state that the receiver was told; None where it was told none, or one of another version."""
+        """The state that the receiver knows; None if it knows none, or one of another version."""
         before = (self.told or "").removesuffix(f" {_ACKNOWLEDGED}")
         return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
 
     @property
     def is_worse_than_told(self) -> bool:
-        """Whether it is critical, and graver than the receiver was told: somebody has to be asked anew."""
+        """Whether it is critical, and graver than the receiver knows: somebody has to be asked again."""
         before = self.told_state
         if before is None:
             return False
@@ -143,10 +144,10 @@ class Alert:
 
 
 def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, places: Places) -> Alert:
-    """The alert about a finding that stands.
+    """The alert about a finding that is not over.
 
     Args:
-        finding: as it stands, acknowledged or not.
+        finding: its last event, acknowledged or not.
         known: the alert about it so far.
         group: the message that it is in.
         places: what is where.

@@ -1,7 +1,7 @@
-"""Asks for an address as long as the job works: who runs the address hears of a job that cannot say anything itself.
+"""Requests an address as long as the job works, so that its owner notices a job that cannot report.
 
-It is what https://healthchecks.io and others call a dead man's switch. It is asked for only while offsets come out of
-the comparison and nothing makes the job blind; a job that hangs, though its process lives, falls silent.
+https://healthchecks.io and others call this a dead man's switch. The job requests the address only while offsets come
+out of the comparison and nothing makes it blind. So a job that hangs falls silent, though its process lives.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What one receiver is still to be told: findings and conditions of the job in, messages out, without IO.
+"""What one receiver still has to get: findings and conditions of the job in, messages out, without IO.
 
-The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says how
-things stand when it is sent; what has not been delivered is said by the next one. A finding that was confirmed and is
-over before the receiver could be reached is still reported, as resolved. One that is acknowledged is told as that, and
-is not told again until it is over or worse.
+The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says the
+state at the time of sending. The next message says what has not been delivered. A finding may be confirmed and over
+before the receiver could be reached: it is still reported, as resolved. An acknowledged finding is reported as
+acknowledged, and not again until it is over or worse.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pace:
     """When messages are sent; all in seconds.
 
     Attributes:
-        repeat_s: after how long an open incident is told again.
+        repeat_s: after how long an open incident is reported again.
         wait_s: how long the first message of an incident waits for what belongs to it.
         interval_s: the shortest time between two messages about an incident.
         retry_s: the wait after the first try that failed; it doubles.
@@ -52,15 +52,15 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a receiver is told at one moment about one incident.
+    """What a receiver gets at one moment about one incident.
 
     Attributes:
         group: of what.
         alerts: those that somebody has to act on first, then the acknowledged ones, then what is over; of each, the
             gravest first. Before all of these what was acknowledged, where the message is about that alone.
         key: the same for the same message, however often it is sent.
-        turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as
-            far as the receiver may know; twice more each time that it has become worse (`Alert.is_worse_than_told`).
+        turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as far
+            as the receiver may know. Each time that it gets worse adds two (`Alert.is_worse_than_told`).
     """
 
     group: TopicPartition
@@ -70,7 +70,7 @@ class Message:
 
     @property
     def rounds(self) -> int:
-        """How often it has asked for somebody again: after all of it had been acknowledged, or since it is worse."""
+        """How often the incident has asked for somebody again: after it was acknowledged, or because it is worse."""
         return self.turns // 2
 
     @property
@@ -90,10 +90,10 @@ class Message:
 
 
 class Told(NamedTuple):
-    """What a receiver was told of an incident so far.
+    """What a receiver knows of an incident so far.
 
     Attributes:
-        at: when it was last told, seconds since 1970 UTC; None where it was not.
+        at: when the last message was delivered, seconds since 1970 UTC; None if there was none.
         turns: `Message.turns` of the last message that was tried.
     """
 
@@ -106,12 +106,13 @@ class Group:
     """One incident's messages; times are seconds since 1970 UTC.
 
     Attributes:
-        news_since: since when there is something to tell; None where there is nothing.
+        news_since: since when there is something to report; None where there is nothing.
         delivered_at: when a message was last taken; None where none was.
         failures: tries in a row that failed.
         not_before: no try before then.
-        turns: as of the last message that was tried (`Message.turns`): it may have been taken though nobody said so.
-        is_asking: somebody has to act: it is told again and again.
+        turns: as of the last message that was tried (`Message.turns`); the receiver may have it, even without an
+            answer.
+        is_asking: somebody has to act, so it is reported again and again.
     """
 
     news_since: float | None = None
@@ -139,12 +140,9 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Take up what was recorded; comes before anything else.
+        """Take up what was recorded: what `alerts` and `told` gave. Call it before anything else.
 
-        Args:
-            alerts: as `alerts` had them.
-            told: as `told` had it.
-            now: seconds since 1970 UTC.
+        ``now`` is in seconds since 1970 UTC.
         """
         for alert in alerts:
             self._alerts[alert.name] = alert
@@ -154,16 +152,16 @@ class Outbox:
 
     @property
     def alerts(self) -> list[Alert]:
-        """All that the receiver knows of, or is to be told of."""
+        """All that the receiver knows of, or has still to get."""
         return list(self._alerts.values())
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """When each incident was last told, and how often it has turned by then."""
+        """When each incident was last reported, and how often it had turned by then."""
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
-        """Since when each incident has had something to be told."""
+        """Since when each incident has had something to report, seconds since 1970 UTC."""
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:
@@ -193,7 +191,7 @@ class Outbox:
         Args:
             suffered: what is worth a message.
             now: the moment.
-            pending: the names of what may come to be: what the last process told of these is not over.
+            pending: the names of what may come to be; what the last process reported of these is not over.
             can_end: whether what is not suffered is over, rather than not known yet.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Posts messages to the receivers: a thread for each, so that one that is slow or down delays nobody else."""
+"""Posts messages to the receivers, a thread for each, so a slow one delays nobody else."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class Posts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebhookStatus:
-    """How the messages to a receiver stand.
+    """The state of the messages to a receiver.
 
     Attributes:
         delivered_total: messages that were taken since the job started.
         failed_total: tries that failed since then.
-        waiting: incidents of which something is still to be told.
+        waiting: incidents with something still to report.
         oldest_s: for how long the first of them has waited.
     """
 
@@ -83,9 +83,10 @@ class WebhookStatus:
 
 
 class Bounded:
-    """Asks in a thread, for urllib3's time begins again with each part of an answer that drips.
+    """Asks in a thread with a time limit for the whole answer.
 
-    One that has not ended in time is left to itself, and no other is begun beside it.
+    urllib3's own timeout begins again with each part of an answer that drips. A request that has not ended in time is
+    left to itself. No other is begun while it lasts.
 
     Args:
         total_s: how long each is waited for.
@@ -251,13 +252,13 @@ class Notifier:
             self._thread.join(timeout_s)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Take in all findings that stand, and the ends of others (`Outbox.observe`); returns at once."""
+        """Take in all findings that are not over, and the ends of others (`Outbox.observe`); does not block."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe(standing, self._clock(), ended)
             self._changed.notify()
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in what the job itself suffers (`Outbox.observe_job`); returns at once."""
+        """Take in what the job itself suffers (`Outbox.observe_job`); does not block."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe_job(suffered, self._clock(), pending, can_end=can_end)
             self._changed.notify()
@@ -327,7 +328,7 @@ class Webhooks:
 
     Args:
         settings: section ``alerting``.
-        storage: ``storage.path``; what receivers were told is on record there.
+        storage: ``storage.path``; what receivers know is on record there.
         pace: when messages are sent; as the settings say by default.
         shell: how commands in messages name the cluster and the job.
     """
@@ -354,12 +355,15 @@ class Webhooks:
             notifier.start()
 
     def stop(self) -> None:
-        """Send nothing more; what was not delivered is on record, and sent by the next job on this storage path."""
+        """Send nothing more.
+
+        What was not delivered is on record. The next job on this storage path sends it.
+        """
         for notifier in self._notifiers.values():
             notifier.stop(_CLOSING_S)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Take in all findings that stand; returns at once, and does nothing where they are the same as before.
+        """Take in all findings that are not over; does not block, and does nothing if they are the same as before.
 
         Args:
             standing: these findings, acknowledged or not.
@@ -372,11 +376,11 @@ class Webhooks:
             notifier.observe(standing, ended)
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in what the job itself suffers; returns at once.
+        """Take in what the job itself suffers; does not block.
 
         Args:
             suffered: what is worth a message.
-            pending: the names of what is wrong, be it only for a moment.
+            pending: the names of what is wrong, even if only for a moment.
             can_end: whether what is not suffered is over, rather than not known yet.
         """
         for notifier in self._notifiers.values():

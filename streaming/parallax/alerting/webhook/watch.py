@@ -1,4 +1,4 @@
-"""Looks every few seconds at how the job fares: tells the receivers what it suffers, and sends the heartbeat."""
+"""Looks every few seconds how the job fares, reports to the receivers, and sends the heartbeat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobWatch:
 
     Args:
         families: the metrics that conditions go by (`parallax.alerting.collector.ParallaxCollector.of_the_job`).
-        webhooks: who is told.
+        webhooks: who gets messages.
         heartbeat: what is sent while the job works.
         every_s: how often it looks.
     """
