@@ -1,7 +1,7 @@
-"""Appends to the tables, by delta-rs: files that tasks have written, or a few rows, each batch of a query once.
+"""Appends files of tasks, or a few rows, to the tables: each batch of a query once.
 
-The query and its batch are in the same atomic commit as the rows, as the protocol's own ``txn`` action
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers).
+Written by delta-rs. The query and its batch are in the same atomic commit as the rows, as the protocol's own ``txn``
+action (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers).
 """
 
 from __future__ import annotations
@@ -49,7 +49,12 @@ class Began(NamedTuple):
 
 
 def may_be_gone(began: Began | None, now: Began) -> bool:
-    """Whether a file that was written since a micro-batch began may have been removed as one that nobody needs."""
+    """Whether a file written since a micro-batch began may have been removed as unused.
+
+    Args:
+        began: when the micro-batch began; None if nobody knows.
+        now: the same clocks and counts now.
+    """
     if began is None or now.removals != began.removals:
         return True
     return max(abs(now.wall_s - began.wall_s), now.ran_s - began.ran_s) > _OLD_S

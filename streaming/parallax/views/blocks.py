@@ -1,8 +1,8 @@
-"""What the rows of a file of the views add up to, block by block: it lies in the file's footer.
+"""Sums of the rows of a view's file, block by block, in the footer of the file.
 
-So it is committed with the rows, and goes where they go: what was written twice or by a task that failed is in no
-commit, compaction joins it as it joins the rows, and retention drops it with them. A file that another version wrote
-tells nothing: of its rows there are no blocks, only the rows.
+So the sums are committed with the rows, and share their fate. What was written twice, or by a task that failed, is in
+no commit. Compaction joins the sums as it joins the rows, and retention drops both. A file that another version wrote
+has no blocks that can be used, only rows.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
 
 
 def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
-    """What the rows of a view add up to, as it stands; by broker.
+    """What the rows of a view add up to now, by broker.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -197,7 +197,10 @@ class AddingUp:
         self._positions: list[pa.RecordBatch] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take in rows with the columns of a view, in the order of the file; no position row is among them."""
+        """Take in rows with the columns of a view, in the order of the file.
+
+        There must be no position row among them.
+        """
         begins, places = self._runs(batch)
         columns = {name: _numbers(batch.column(name)) for name in COLUMNS}
         self._made.append(self._digester.add_up(begins, places, columns))

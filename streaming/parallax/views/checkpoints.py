@@ -1,7 +1,7 @@
-"""Checkpoints that cannot be used any more: found, set aside, and rebuilt from the tables by the next start.
+"""Checkpoints that cannot be used any more: found, set aside, and rebuilt by the next start.
 
-The tables are the truth: a recording query takes its positions from them, and the comparison follows them again from
-their first commit (or from what retention left). So a checkpoint is never worth a query that does not run.
+The tables are the truth. A recording query takes its positions from them. The comparison follows them again from
+their first commit, or from what retention left. So no checkpoint is worth a query that does not run.
 """
 
 from __future__ import annotations
@@ -173,9 +173,9 @@ class _Stored:
 def damage(path: Path) -> str | None:
     """Say what is wrong with the logs of a checkpoint; None where Spark will be able to read them.
 
-    Spark fails on the first file that it cannot parse, each time with the words of the parser that met it
-    (``HDFSMetadataLog``, ``OffsetSeqLog``, ``CommitLog``), and on the first whose checksums are others
-    (``ChecksumFileSystem``); on an object store there are none.
+    Spark fails on the first file that it cannot parse, with the words of the parser that met it (``HDFSMetadataLog``,
+    ``OffsetSeqLog``, ``CommitLog``). It also fails on the first file with another checksum (``ChecksumFileSystem``). On
+    an object store there are no checksums.
     """
     try:
         offsets = _log(path / "offsets", _offsets)

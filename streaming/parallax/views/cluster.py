@@ -1,7 +1,8 @@
-"""Spark's own cluster: what its executors are given, and whether they can do what the job will ask of them.
+"""What Spark's own cluster needs: settings of its executors, and a check that they can do the job's work.
 
 A task of Parallax reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release as
-the driver, the files that the connection to Kafka names, and the storage; it needs none of the driver's folders.
+the driver. It needs the files that the connection to Kafka names, and the storage. It needs none of the driver's
+folders.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """Spark's configuration beside that of a local job; what ``spark.conf`` says goes before it."""
+    """Spark's configuration on top of that of a local job; ``spark.conf`` of the settings goes first."""
     conf = {"spark.executorEnv." + VARIABLE: release()}
     if settings.master.startswith(("yarn", "k8s")):
         conf["spark.authenticate"] = "true"  # these hand the secret out by themselves

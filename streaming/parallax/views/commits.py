@@ -47,7 +47,10 @@ class LogGoneError(RuntimeError):
 
 
 class OtherTableError(RuntimeError):
-    """A table's history is not the one that was followed: it was put back from a copy, or made anew."""
+    """A table's history is not the one that was followed.
+
+    The table was put back from a copy, or made again.
+    """
 
     def __init__(self, uri: str, version: int) -> None:
         super().__init__(
@@ -123,12 +126,12 @@ class _Standing(Sequence[Appended]):
 
 
 class Followed(NamedTuple):
-    """Where a table's follower stands: what lies behind that, it still has to read.
+    """How far a follower has read a table; it still has to read what lies behind.
 
     Attributes:
         version: of the table.
-        is_standing: whether it still reads the files of which the table consisted at that version; else it has taken in
-            all up to that commit.
+        is_standing: whether it still reads the files that the table had at that version. Otherwise it has taken in
+            everything up to that commit.
     """
 
     version: int
@@ -153,7 +156,10 @@ class TableLog:
         return self._text(_entry(0)) is not None
 
     def written_at(self, version: int) -> float | None:
-        """When the entry of a commit was written, by the storage's clock, seconds since the epoch; None without one."""
+        """When a commit's log entry was written, by the storage's clock, in seconds since 1970 UTC.
+
+        None if there is no entry.
+        """
         (info,) = self.files.get_file_info([_entry(version)])
         return None if info.mtime is None else info.mtime.timestamp()
 

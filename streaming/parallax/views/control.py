@@ -1,6 +1,7 @@
-"""Small documents beside the tables, by which commands and jobs tell each other what outlives both.
+"""Small documents next to the tables, by which commands and jobs inform each other.
 
-Each is a JSON file in the folder ``control`` below ``storage.path``, on a disk as in an object store.
+They outlive both. Each is a JSON file in the folder ``control`` below ``storage.path``, on a disk as in an object
+store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An append-only Delta log of what is done to a cluster, before it is done: the guard's holds, and repairs.
+"""An append-only Delta log of changes to a cluster, written before each is made: the guard's holds, and repairs.
 
-It is written by delta-rs, each commit a compare-and-swap by the number of its last event, so that several processes may
-write, and none acts on what it has not read.
+delta-rs writes it. Each commit is a compare-and-swap by the number of its last event. So several processes may write,
+and none acts on a log that it has not read to the end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WrittenMeanwhile(EventLogError):  # noqa: N818 - it says what happened; it
 class EventLog(Generic[E]):
     """The events below ``storage.path``. Not thread-safe: one thread owns it.
 
-    A subclass says what its table is called, what its rows are, and what stands where there is none.
+    A subclass defines the table's name, its rows, and the message for where there is no table.
 
     Args:
         storage: ``storage.path``.

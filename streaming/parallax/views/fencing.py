@@ -1,18 +1,18 @@
-"""Fences on the tables of an object store: what a job that has lost its storage commits is refused by the tables.
+"""Fences on the tables of an object store: the tables refuse commits of a job that has lost its storage.
 
 A job that was frozen does not know for how long. When it goes on, another one may have taken its storage over
-(`parallax.views.lease`), and no look at a clock or at the lease comes close enough to the commit to be safe. So the
-commit itself carries the proof. Each lease has an *epoch*, a number that grows. Whoever takes a storage over first
-commits its epoch to every table, as the version of one ``txn`` action
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers); from then on each of its commits
-carries that action. A commit is refused
+(`parallax.views.lease`). No look at a clock or at the lease comes close enough to the commit to be safe. So the commit
+itself carries the proof. Each lease has an *epoch*, a number that grows. A job that takes a storage over first commits
+its epoch to every table, as the version of one ``txn`` action
+(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers). From then on each of its commits
+carries that action. A commit is refused in two cases:
 
-- here, where the table as it was read already holds a higher epoch;
-- by the table's protocol, where such an action was committed after it was read: of two commits that carry an action of
-  the same application, the second conflicts with the first, and the put of its log entry is conditional.
+- By this module, if the table as it was read already holds a higher epoch.
+- By the table's protocol, if such an action was committed after the table was read. Of two commits with an action of
+  the same application, the second conflicts with the first. The put of its log entry is conditional.
 
-So a commit of the old job either lies before the fence, and the new one has read it, or it fails. On a local disk there
-is no fence and need be none: the lock is on the process, and one that is frozen keeps it.
+So a commit of the old job fails, or it lies before the fence, and then the new job has read it. On a local disk there
+is no fence and need be none: the lock is on the process, and a frozen process keeps it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The file system of an object store for pyarrow, by delta-rs: reached as the tables are, by the same settings."""
+"""An object store's file system for pyarrow, by delta-rs, with the same settings as the tables."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Which job holds a storage on an object store: a lease, taken and renewed by conditional puts alone.
 
-There is no lock service, and no two clocks are compared. A lease is an object that is put where there is none by its
-name, which is its *epoch*: the number after the highest. Its holder writes a *beat* beside it every few seconds. He who
-wants the storage watches: a beat that moves says that the holder lives; one that has stood still for as long as the
-lease lasts, by the watcher's own clock, says that it may be taken over. That is a guess, as any timeout is: a holder
-that is frozen or cut off may come back. What it then commits is refused by the tables (`parallax.views.fencing`), so
-that a guess that is wrong costs a restart and no row.
+There is no lock service, and no two clocks are compared. A lease is an object whose name is its *epoch*: the number
+after the highest. It is put only if there is none of that name. Its holder writes a *beat* next to it every few
+seconds. A job that wants the storage watches the beat. If it moves, the holder lives. If it has not moved for as long
+as the lease lasts, by the watcher's own clock, the storage may be taken over.
+
+That is a guess, as any timeout is: a frozen or isolated holder may come back. The tables then refuse what it commits
+(`parallax.views.fencing`). So a wrong guess costs a restart and no row.
 
 ::
 
@@ -132,10 +133,10 @@ class Lease:
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
-        """Take the lease, waiting for one to expire whose holder does not live any more.
+        """Take the lease, waiting for it to expire if its holder does not live any more.
 
         Args:
-            say: is told that it waits, and for whom.
+            say: called with a line if it waits, which names the holder.
 
         Returns:
             Its epoch.
@@ -228,7 +229,10 @@ class Lease:
         self._is_late = False
 
     def release(self) -> None:
-        """Let go, so that the next job need not wait; a failure is logged, and the next one waits."""
+        """Let go of the lease, so that the next job need not wait.
+
+        A failure is logged; then the next job waits.
+        """
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self._lasts_s)

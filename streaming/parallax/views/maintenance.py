@@ -1,17 +1,17 @@
-"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short transaction log.
+"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short log.
 
 Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
 
-- compaction commits ``dataChange = false``, which the comparison passes over, as Delta's streaming reader does; appends
-  conflict with nothing;
-- retention drops whole dates (partition ``recorded_on``), a delete of metadata at partition boundaries, which a reader
-  with ``ignoreDeletes`` or ``skipChangeCommits`` passes over;
-- files and log entries that are no longer current stay for ``KEPT``: for so long may a reader be behind. So do files
-  that were never in a commit, which a task that failed has left. What the comparison still needs stays while it is
-  further behind, for ``LONGEST`` at most (`parallax.views.commits.Followed`).
+- Compaction commits ``dataChange = false``. The comparison passes over that, as Delta's streaming reader does. Appends
+  conflict with nothing.
+- Retention drops whole dates (partition ``recorded_on``). That is a delete of metadata at partition boundaries. A
+  reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
+- Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. So do
+  files that were in no commit, left by a task that failed. If the comparison is further behind, what it needs stays
+  for ``LONGEST`` at most (`parallax.views.commits.Followed`).
 
-All of it by delta-rs, as the appends are: on an object store two libraries that commit to one table without a shared
-protocol lose commits.
+delta-rs does all of it, as it does the appends. On an object store two libraries that commit to one table without a
+shared protocol lose commits.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Maintenance:
 
     Args:
         settings: where the tables are, how often, how long rows stay.
-        on_done: called with the table, and how many files it has then and how many bytes; None where its upkeep failed.
+        on_done: called with a table's name and its size: files and bytes; None where its upkeep failed.
         others: the upkeep of other tables by their names, each called with the storage path and the oldest date kept.
-        followed: says, of a storage path, where the comparison stands in each table, by name.
+        followed: takes a storage path; returns by table's name how far the comparison has read it.
     """
 
     def __init__(

@@ -1,17 +1,17 @@
 """The order in which files were committed to the tables of a storage path, which no clock decides.
 
-A table's log numbers its commits, and a log that has been shortened has forgotten the numbers: it keeps a file's time
-(``modificationTime``) alone. So that time is made to tell the order. It is the clock's as long as the clock moves on,
-and one more than the last that was given otherwise; as Delta does it for the times of its own commits
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#in-commit-timestamps). All tables of a storage path share
-one row of times, so that they are told apart across tables as well. One job at a time commits to them
-(`parallax.views.lease`), and begins behind what the one before has given.
+A table's log numbers its commits. A log that has been shortened has lost the numbers, and keeps only a file's time
+(``modificationTime``). So that time is made to give the order. It is the clock's time as long as the clock moves on.
+Otherwise it is one more than the last time that was given, as Delta does it for its own commits
+(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#in-commit-timestamps). All tables of a storage path share one
+series of times, so no two commits have the same. Only one job at a time commits to them (`parallax.views.lease`). It
+begins behind the times that the one before has given.
 
-A file that compaction has joined from others has the place of the last of them in the table's log. Its footer tells
-which of its rows have which place (`told`): so that who takes the tables from the beginning takes progress and rows of
-all replicas as they were recorded, however large the files have become.
+A file that compaction has joined has the place of the last of its parts. Its footer says which of its rows have which
+place (`told`). So progress and rows of all replicas are read from the beginning as they were recorded, however large
+the files have become.
 
-Whoever needs the order, a start, a comparison that is rebuilt, compaction and retention, takes it from `files_of`.
+A start, a rebuilt comparison, compaction and retention all take the order from `files_of`.
 """
 
 from __future__ import annotations

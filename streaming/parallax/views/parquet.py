@@ -1,7 +1,7 @@
-"""One Parquet file of a table, written where its rows are read, with the statistics that the table's log holds.
+"""One Parquet file of a table, written where its rows are read, with the statistics for the table's log.
 
-Each column is encoded for what it holds: hashes are random, so that neither a dictionary nor a codec makes them
-smaller; offsets and timestamps grow by little from row to row; the rest has few distinct values.
+Each column is encoded for what it holds. Hashes are random, so neither a dictionary nor a codec makes them smaller.
+Offsets and timestamps grow by little from row to row. The rest has few distinct values.
 """
 
 from __future__ import annotations
@@ -131,10 +131,10 @@ class TableFile:
             self._flush()
 
     def close(self, told: Mapping[str, str] | None = None) -> int:
-        """Finish the file; returns its size in bytes.
+        """Finish the file, with further keys and values for its footer in ``told``.
 
-        Args:
-            told: what its footer is to tell, by key.
+        Returns:
+            Its size in bytes.
 
         Raises:
             OSError: it cannot be written.

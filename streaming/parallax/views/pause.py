@@ -1,8 +1,8 @@
-"""The switch by which an operator has a job read no records: of all brokers, or of some, until it is to go on.
+"""The switch by which an operator makes a job read no records: of all brokers, or of some, until resumed.
 
-It lies beside the tables, so that it outlives the job and whatever machine that runs on. The job looks at it every two
+It lies next to the tables, so it outlives the job and the machine that the job runs on. The job looks at it every two
 seconds and hands it on to its sources (`parallax.source.feedback`). Positions stay where they are. What is not read
-meanwhile is unknown, and stays so where it may have been cleaned before it is read (`parallax.compare.unread`).
+meanwhile is unknown. It stays so where it may have been cleaned before it is read (`parallax.compare.unread`).
 """
 
 from __future__ import annotations

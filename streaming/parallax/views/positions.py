@@ -1,4 +1,7 @@
-"""What the tables say has been read: the truth from which a job goes on, whatever became of its checkpoints."""
+"""What has been read, by the tables.
+
+A job goes on from this, whatever became of its checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -87,9 +90,9 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
 
 
 def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
-    """Find the position row that says where each reader stands: the highest since the last reset.
+    """Find each reader's current position row: the highest offset since the last reset.
 
-    That is the last one; but where an earlier version recorded them, under a clock that was set back, it need not be.
+    That is usually the last row. It need not be, if an earlier version recorded under a clock that was set back.
 
     Args:
         rows: as `latest` takes them.

@@ -174,7 +174,10 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
 
 
 def limits(read: ReadSettings, group: Group) -> dict[str, str]:
-    """How much a query may read, as options of the source; an isolation level with a query of its own has a share."""
+    """How much a query may read, as options of the source.
+
+    A query that reads only some isolation levels gets their share of the rate.
+    """
     if not read.max_bytes_per_second:
         return {"maxBytesPerTrigger": str(read.max_bytes_per_trigger)}
     rate = read.max_bytes_per_second * len(group.isolations) // len(IsolationLevel)

@@ -1,7 +1,7 @@
-"""``format("parallax-recording")``: what ``kafka-replica`` reads, written to files of the views where it is read.
+"""``format("parallax-recording")``: writes what ``kafka-replica`` reads to files of the views.
 
-No row of a replica enters the JVM: a task reads, decodes and writes Parquet, and yields one row for each file. The
-driver commits the files (`parallax.views.sink`); those of a task that failed, or ran twice, are in no commit, and
+No row of a replica enters the JVM. A task reads, decodes and writes Parquet, and yields one row for each file. The
+driver commits the files (`parallax.views.sink`). Files of a task that failed, or ran twice, are in no commit, and
 upkeep removes them.
 """
 

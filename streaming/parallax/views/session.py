@@ -1,4 +1,7 @@
-"""The Spark session of the job: Delta's jars on the class path, everything that is not needed switched off."""
+"""The Spark session of the job, with Delta's jars on the class path.
+
+Everything that the job does not need is switched off.
+"""
 
 from __future__ import annotations
 
@@ -322,7 +325,10 @@ def end_jvm(spark: Any) -> None:
 
 
 def forget_session(spark: Any) -> None:
-    """Let go of a session whose JVM has died, or whose cluster gave it up, so that ``build_session`` starts another."""
+    """Give up a session whose JVM has died, or whose cluster gave it up.
+
+    ``build_session`` starts another one then.
+    """
     if not is_submitted():
         end_jvm(spark)
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
@@ -353,7 +359,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 
 
 def last_report(query: Any) -> Any:
-    """Which report of a query is its newest, without the report itself: batch and time, None where it has none."""
+    """The batch and time of a query's newest report, without the report; None if it has none."""
     try:
         newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())

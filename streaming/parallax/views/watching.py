@@ -1,4 +1,7 @@
-"""Whether a job runs on a storage: what commands say of one on which none does is of the past."""
+"""Whether a job runs on a storage.
+
+If none does, what commands say of the storage is of the past.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def job_runs(storage: str) -> bool | None:
 
 
 def last_recorded(storage: str) -> datetime | None:
-    """When the newest look at a replica was that is on record, UTC; None where there is none, or it cannot be read."""
+    """When a replica was last looked at, by the record, UTC.
+
+    None if nothing is on record, or it cannot be read.
+    """
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
     from deltalake.exceptions import DeltaError
