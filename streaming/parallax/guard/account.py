@@ -1,6 +1,6 @@
-"""What the clock and the guard have on record about the replicas of a partition, as plain facts beside a finding.
+"""What the clock and the guard have on record about the replicas of a partition, as plain facts for a finding.
 
-They prove nothing about who is right: an absence explains how replicas may have come to differ, and no more.
+They prove nothing about who is right. An absence only explains how replicas may have come to differ.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""From when on may the first tombstone or end marker that an absent replica lacks be gone from those that it copies?
+"""From when on may the first tombstone or end marker that an absent replica lacks be gone from the others?
 
-The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, counted from a pass that met it
-(KIP-534; before Kafka 3.1 and for old message formats, from when its segment was last written). What an absent replica
-lacks was written by a leader, and so cleaned, later than the last look at which the leader's log ended at or below what
-the absent one has. The bound is the time of that look and the smallest retention in force since. Where it was read what
-lies in the logs, the first of what can go counts instead (`parallax.guard.horizons`).
+The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least. The time counts from a pass that
+met it (KIP-534). Before Kafka 3.1, and for old message formats, it counts from when its segment was last written.
 
-Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later; so the looks that are
-recorded (`parallax.source.repeats`) will do, and what is kept of them may be thinned. What can break a bound:
+What an absent replica lacks was written by a leader, and so cleaned, after a certain look. That is the last look at
+which the leader's log ended at or below what the absent replica has. The bound is the time of that look plus the
+smallest retention in force since. Where the logs themselves were read, the first of what can go counts instead
+(`parallax.guard.horizons`).
+
+Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later. So the looks that are
+recorded (`parallax.source.repeats`) are enough, and those that are kept may be thinned. What can break a bound:
 docs/contribute/theory.md.
 """
 
@@ -91,7 +93,12 @@ class Look(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], not_after_ms: int) -> Look:
-        """A look by its row; one that is dated later than it can have been counts from when it arrived."""
+        """A look by its row; a date later than possible is replaced by the arrival.
+
+        Args:
+            row: of ``replica_progress``.
+            not_after_ms: when the row arrived, milliseconds since 1970 UTC.
+        """
         has_answered = bool(row["reachable"])
         policy_at = row.get("policy_at")
         return cls(
@@ -137,12 +144,12 @@ class Absence:
         since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
         retention_ms: the smallest ``delete.retention.ms`` in force since; None where it is not known.
         bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None where not known.
-        unclear: why no bound is known, or why the one that there is says nothing of this replica (`Unclear.NO_TIME`).
-        horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None where
-            none was.
-        read_ms: when it was last read, of all replicas that it may copy, what is stamped; None where it was not.
-        is_held: whether nothing is cleaned that it may copy, since before the bound and as far as was looked: the bound
-            is not before the end of that.
+        unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
+        horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None without
+            one.
+        read_ms: when the stamped batches of all replicas that it may copy were last read; None if they were not.
+        is_held: whether nothing that it may copy is cleaned, since before the bound and up to the last look. So the
+            bound is not before that look.
     """
 
     place: TopicPartition
@@ -209,10 +216,11 @@ class _Kept(NamedTuple):
 class Retentions:
     """The smallest ``delete.retention.ms`` in force since a time, for one topic.
 
-    Kept are the values that were the smallest from some time on, smallest first, each with when it was last in force.
+    It keeps the values that were the smallest from some time on. They are in rising order, each with when it was last
+    in force.
 
     Args:
-        settings_ms: for so long after it was seen a value counts as known, and so long before a look.
+        settings_ms: for how long a value counts as known after a look, and for how long before it.
     """
 
     def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
@@ -226,10 +234,14 @@ class Retentions:
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
-        """Take in that a value was in force at a time; one that is told late counts as of the newest look.
+        """Take in that a value was in force at a time; a late report counts as of the newest look.
+
+        Args:
+            at_ms: the time, milliseconds since 1970 UTC.
+            retention_ms: the value.
 
         Returns:
-            Since when it may have been in force, where it is lower than the one that was seen before it.
+            If the value is lower than the last one, since when it may have been in force; else None.
         """
         lowered = None
         if self._known:
@@ -247,7 +259,10 @@ class Retentions:
         return lowered
 
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
-        """The smallest value in force at a time or later; None where it was not seen from then on, or lately."""
+        """The smallest value in force at a time or later.
+
+        None if no value was seen since that time, or none was seen lately.
+        """
         if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - self._settings_ms:
             return None
         since_ms = min(at_ms - self._settings_ms, self._known[-1][1])
@@ -294,7 +309,10 @@ class Ends:
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Take in a look at any replica: who leads, and where its log ends if it is the one that was looked at."""
+        """Take in a look at any replica: who leads.
+
+        If the leader itself was looked at, also where its log ends.
+        """
         epoch = look.leader_epoch, look.leader
         if epoch != self._epoch:
             sure_ms = self._epoch_seen_ms - self._metadata_ms
@@ -314,7 +332,10 @@ class Ends:
             self._sure.append((at_ms, end))
 
     def thin(self, offsets: Iterable[int]) -> None:
-        """Let go of every other of the older looks, where there are many, but for those that answer for offsets."""
+        """If there are many looks, forget every other of the older ones.
+
+        The looks that answer for the given offsets are kept.
+        """
         if len(self._sure) <= _MOST_LOOKS:
             return
         kept = {_last_without(self._sure, offset) for offset in offsets}
@@ -581,7 +602,10 @@ class Clock:
         return None if replica is None else replica.has_answered
 
     def unwatched(self) -> dict[str, int]:
-        """The topics of which no look can tell whether a replica was back in time, and their retention in ms."""
+        """The topics whose retention is too short for the looks, with that retention in milliseconds.
+
+        No look can say of these whether a replica was back in time.
+        """
         names = {place.topic for place, known in self._partitions.items() if known.is_cleaned}
         kept = {name: self._of_topic(name).newest for name in names}
         return {name: value for name, value in kept.items() if value is not None and self._leaves_no_time(value)}
@@ -602,7 +626,10 @@ class Clock:
         return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
-        """An audit of a partition had a verdict, and began at a time: what had been copied by then is compared."""
+        """Take in that an audit of a partition, begun at a time, had a verdict.
+
+        So what had been copied before that time has been compared.
+        """
         self._late = {key: one for key, one in self._late.items() if key[0] != place or one.at_ms >= began_ms}
 
     def _forget(self, now_ms: int) -> None:

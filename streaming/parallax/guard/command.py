@@ -1,4 +1,7 @@
-"""What ``parallax guard`` does: shows what is held, holds and lets go; without a running job it does so itself."""
+"""What ``parallax guard`` does: shows holds, places them and lets go of them.
+
+Without a running job it makes these changes itself.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,10 @@ def _over_in_words(hold: Hold) -> str:
 
 
 def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
-    """Why nothing is held, or what would be done, for people; what can be run by hand stands below it."""
+    """Why nothing is held, or what would be done, for people.
+
+    Commands to run by hand follow on lines of their own.
+    """
     first, *more = event.reason.splitlines() or [""]
     if event.kind is EventKind.ADVISED:
         first, more = "guard.mode is advise; by hand:", [first, *more]
@@ -100,7 +106,10 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
-    """Commands with the brokers of the settings, and, where they ask who one is, a file that says so."""
+    """Commands with the brokers of the settings.
+
+    If these ask who a client is, the commands name a file that says so.
+    """
     return text.replace(BROKERS, Shell.of(kafka).brokers()) if kafka else text
 
 

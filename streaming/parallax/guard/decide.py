@@ -1,7 +1,7 @@
 """What the guard does: bounds, settings as each broker shows them, space and time in, actions out. Pure.
 
-It looks at each topic anew in every round and takes one step at most: nothing is changed before it is on record, and
-what is on record is carried on by whoever comes next. Kafka has no compare-and-set, so each step goes by what every
+In every round it looks at each topic again, and takes one step at most. Nothing is changed before it is on record. A
+guard that comes later carries on what is on record. Kafka has no compare-and-set. So each step goes by what every
 broker that hosts the topic shows now. A value that is neither the one before nor the guard's own is somebody else's.
 """
 
@@ -99,7 +99,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides for all topics; told of everything that is on record by `take_in`.
+    """Decides for all topics; `take_in` gives it everything that is on record.
 
     Attributes:
         rules: its settings.
@@ -127,7 +127,10 @@ class Guard:
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """The cluster has taken a change, or refused it; without an answer nothing is told."""
+        """Take in that the cluster has taken a change or refused it.
+
+        Call it only after an answer.
+        """
         known = self._asked.setdefault(alter.hold_id, _Asked(0))
         known.was_taken, known.refusal = not refusal, refusal
 

@@ -51,11 +51,11 @@ class Outage:
         away_ms: since when at most one of them does not answer; None where all do.
         absent: its replicas that were absent at some time of it.
         late: those that copied something too late.
-        untold: those of which no look can tell whether they were back in time (`Unclear.NO_TIME`).
-        gone: those that there are no more, or that are not watched any more.
-        differ: partitions of any of these in which a finding stands.
-        verdicts: what audits came to on the partitions of those that are late no longer.
-        is_recalled: whether it had begun before the job was started: what audits came to before that is not known.
+        untold: replicas of which no look can say whether they were back in time (`Unclear.NO_TIME`).
+        gone: replicas that no longer exist, or are no longer watched.
+        differ: partitions of any of these with a finding that is not over.
+        verdicts: results of audits of the partitions of replicas that are late no longer.
+        is_recalled: whether it had begun before the job was started; earlier results of audits are not known then.
         ended_ms: when all were back, and audited where they were late, or gone; None while it lasts.
     """
 

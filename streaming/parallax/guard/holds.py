@@ -296,7 +296,12 @@ BROKERS = ANYWHERE.brokers()
 
 
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:
-    """What does the same by hand, a line of kafka-configs.sh for each way of changing; None is taken away."""
+    """Commands that make the same change by hand: a line of kafka-configs.sh to set values, one to delete them.
+
+    Args:
+        topic: its name.
+        settings: values by name; None deletes the topic's own value.
+    """
     base = f"kafka-configs.sh {BROKERS} --alter --entity-type topics --entity-name {topic}"
     added = ",".join(f"{name}={value}" for name, value in settings.items() if value is not None)
     gone = ",".join(name for name, value in settings.items() if value is None)

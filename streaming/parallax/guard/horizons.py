@@ -1,8 +1,9 @@
 """What the batches themselves say of what an absent replica lacks: where tombstones lie, and when they may go.
 
-From Kafka 3.1 on a pass of the cleaner stamps a batch of format 2 that keeps a tombstone, or an end marker whose data
-are gone, with the time from when on a later pass may remove it (KIP-534): the batch then has bit 6 of its attributes
-set, and its base timestamp is that horizon. Each replica is cleaned by itself, so each has horizons of its own.
+From Kafka 3.1 on the cleaner stamps some batches of format 2 (KIP-534): those that keep a tombstone, or an end marker
+whose data are gone. Such a batch has bit 6 of its attributes set. Its base timestamp is then the *horizon*: the time
+from when on a later pass may remove the tombstone or marker. Each replica is cleaned by itself, so each has horizons of
+its own.
 
 Pure: readings in, and what follows from them out. When that is right: docs/contribute/theory.md.
 """

@@ -80,7 +80,10 @@ def load(storage: str) -> list[Late] | None:
 
 
 def save(storage: str, late: Iterable[Late]) -> None:
-    """Put on record what stands now; a failure is logged, and does not count where the process lives on."""
+    """Put on record which replicas are late now, in place of what was there.
+
+    A failure is logged, and does no harm as long as the process lives.
+    """
     uri = rust_uri(storage, LATE)
     rows = [_row(one) for one in late]
     try:

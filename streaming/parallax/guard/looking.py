@@ -54,7 +54,7 @@ class Lookout:
 
         Args:
             topics: their names.
-            absent: those of which a replica is known to be absent.
+            absent: the topics with a replica that is known to be absent.
 
         Raises:
             ReplicaError: no broker answers.

@@ -1,9 +1,9 @@
-"""The outages of brokers: from the first replica that is absent until all are back, and audited where they were late.
+"""The outages of brokers, from the first absent replica until all are back, and audited if they were late.
 
-What is told of an outage is one story: that it began, that it became worse, and what came of it. This module says which
-outages there are, and in which words; when that is worth a message, the alerts decide (`parallax.alerting.conditions`).
+An outage is reported as one story: that it began, that it became worse, and what came of it. This module says which
+outages there are, and words them. The alerts decide when that is worth a message (`parallax.alerting.conditions`).
 
-Pure: what the clock says and what audits came to in, outages and words out.
+Pure: what the clock says and the results of audits in, outages and words out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ SHORT_MS = 10_000
 
 
 class Step(StrEnum):
-    """What the log tells of an outage, in this order; a broker may go away, and be back, more than once in it."""
+    """What the log reports of an outage, in this order.
+
+    A broker may go away and be back several times in one outage.
+    """
 
     AWAY = "away"
     BACK = "back"
@@ -131,7 +134,7 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Take in what an audit came to on partitions; comes before `see` is told who is late no longer."""
+        """Take in the results of an audit; call it before `see` learns who is late no longer."""
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}
             if one.ended_ms is None and mine:

@@ -257,13 +257,13 @@ class PointedReads:
 
 
 class PointedThread:
-    """Reads in a thread of its own until it is stopped; a failure is told, and tried again.
+    """Reads in a thread of its own until it is stopped; after a failure it logs the error and tries again.
 
     Args:
         settings: of the job.
         client: asks the brokers.
         absences: what the clock says now.
-        on_read: told what was read.
+        on_read: called with what was read.
     """
 
     def __init__(

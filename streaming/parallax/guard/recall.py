@@ -1,7 +1,7 @@
-"""What a clock that starts needs of what was recorded: who is absent, and the looks that bound what each lacks.
+"""What a clock that starts needs of the record: who is absent, and the looks that bound what each lacks.
 
-A few questions to the table ``replica_progress``, so that no more than some rows of each replica are loaded, however
-long an absence has lasted. It is asked for the looks of absent replicas only.
+It asks the table ``replica_progress`` a few questions. So it loads only some rows of each replica, however long an
+absence has lasted. It asks for the looks of absent replicas only.
 """
 
 from __future__ import annotations

@@ -32,9 +32,10 @@ _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 @dataclass(frozen=True, slots=True)
 class GuardStatus:
-    """What the guard is doing; ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes.
+    """What the guard is doing.
 
-    Where ``is_off``, there is none: only what is on record of earlier ones is told.
+    ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes. With ``is_off`` there is no
+    guard, and the status shows only what is on record of earlier ones.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -63,7 +64,7 @@ def rules_of(settings: GuardSettings, mark: int) -> Rules:
 
 
 class GuardRounds:
-    """One round after the other, in the thread of whoever calls.
+    """One round after the other, in the thread of the caller.
 
     Args:
         settings: of the guard.
@@ -71,7 +72,7 @@ class GuardRounds:
         client: asks the cluster, and changes settings.
         absences: what the clock says now.
         only: the topics that are looked after; all by default.
-        on_paused: called with what each look showed of who cleans nothing.
+        on_paused: called after each look with the cleaners that it showed to be paused.
 
     Raises:
         EventLogError: the table cannot be read or made.
@@ -234,7 +235,7 @@ class OffRounds:
 
 
 class GuardThread:
-    """Runs rounds in a thread of its own until it is stopped; a failure is told and tried again.
+    """Runs rounds in a thread of its own until it is stopped; a failure is reported and tried again.
 
     Args:
         make: makes the rounds.

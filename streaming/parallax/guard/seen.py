@@ -50,7 +50,10 @@ class TopicSeen:
     in_sync: frozenset[Absentee] = frozenset()
 
     def agreed(self, name: str) -> Shown | None:
-        """What all of them show of a setting; None where they do not agree, or one does not answer."""
+        """What all brokers of the topic show of a setting.
+
+        None if they differ or one does not answer.
+        """
         shown = [self.settings[b].get(name) for b in self.must_show if b in self.settings]
         first = shown[0] if shown else None
         if first is None or len(shown) < len(self.must_show) or any(one != first for one in shown):

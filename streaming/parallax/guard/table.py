@@ -55,7 +55,10 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """What the guard of this table marks its values with: odd, below a million, the same for all its processes."""
+        """The mark on the values that this table's guard sets.
+
+        Odd, below a million, and the same for all its processes.
+        """
         drawn = hashlib.sha256(self.table_id.encode()).digest()
         return int.from_bytes(drawn[:8]) % 500_000 * 2 + 1
 

@@ -1,4 +1,4 @@
-"""The clock inside the job: fed with what is recorded, remembered across restarts, told of audits."""
+"""The clock inside the job: it takes in what is recorded and audited, and lasts across restarts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Timekeeper:
         self._shell = shell
 
     def start(self) -> None:
-        """Take in what was recorded. Where that cannot be read, bounds are unknown until they were watched anew."""
+        """Take in what was recorded. If that cannot be read, bounds are unknown until replicas were watched again."""
         with self._lock:
             try:
                 recall(self._storage, self._clock, int(self._now() * 1000))
@@ -219,7 +219,7 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """The replicas that were absent when anything was recorded last, for commands that run beside the job.
+    """The replicas that were absent at the last record, for commands that run outside the job.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.
