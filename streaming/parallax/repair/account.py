@@ -1,4 +1,7 @@
-"""What is on record of the repairs of a finding, in sentences: beside it, and in the text of its end."""
+"""The repairs of a finding, in sentences.
+
+They are shown with the finding, and in the text of its end.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _ID_CHARACTERS = 8
 
 
 def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """What is on record beside a finding: of its repairs, and of the absences of its partition's replicas.
+    """What is on record about a finding: its repairs, and the absences of its partition's replicas.
 
     Args:
         storage: ``storage.path``.

@@ -102,13 +102,13 @@ _FIND_OUT = "Compare with the system that wrote it (`parallax findings explain`)
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several claims as one: who is copied anew, and from whom.
+    """Several claims as one: which replicas are copied again, and from which.
 
     Attributes:
         findings: their ids.
         wrong: the replicas that are wrong by one of them.
         sources: those that are right by all of them.
-        offsets: where what they are about lies.
+        offsets: the offsets that the claims are about.
     """
 
     findings: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""The steps by which wrong replicas take a new copy of one that is right, or why there are none. Pure.
+"""The steps that copy wrong replicas again from a right one, or why there are none. Pure.
 
-Nothing is deleted but what a finding proves wrong, and only while a replica leads that every finding of the partition
-proves right. At least two replicas hold the partition meanwhile, and as many as ``min.insync.replicas`` asks for: so no
-replica comes to be eligible to lead that was not in sync (KIP-966).
+Nothing is deleted except what a finding proves wrong. That is done only while a replica leads that every finding of the
+partition proves right. At least two replicas hold the partition meanwhile, and as many as ``min.insync.replicas`` asks
+for. So no replica becomes eligible to lead that was not in sync (KIP-966).
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ NOTHING_SAID = Said()
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
-    """The steps that copy what is wrong anew; and what is missing, each a sentence that says what to do.
+    """The steps that copy wrong replicas again.
 
     Args:
         look: at the partition.
         ended: producer and start of the transactions that an end marker ends: they need no copy.
-        number: of steps that come first.
+        number: how many steps come before.
         shell: how commands name the cluster.
         said: what a person says.
+
+    Returns:
+        The steps; and what is missing, in sentences that say what to do.
     """
     left = [one for one in look.claims if one.transaction not in ended]
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}

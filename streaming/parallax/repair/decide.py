@@ -77,9 +77,10 @@ def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, 
 
 
 def outdated(plan: Plan, look: Look) -> str:
-    """Why a plan may not even be begun: what is not as it was planned; empty where all of it is.
+    """Why a plan may not even be begun: what is not as planned; empty if everything is.
 
-    Of its assignments the first alone is held against what is there: each begins with what the one before has made.
+    Of its assignments only the first is compared with the partition. Each later one begins with what the one before
+    made.
     """
     moves = [step for step in plan.steps if isinstance(step, MoveStep)]
     begun = [step for step in plan.steps if isinstance(step, EndStep) or step in moves[:1]]
@@ -107,7 +108,10 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
 
 
 def kept(plan: Plan, look: Look) -> dict[str, Any]:
-    """What each replica shows of what a plan is going to change: offsets, keyed hashes and outcomes, no bytes."""
+    """What each replica shows of everything that a plan will change.
+
+    Offsets, keyed hashes and outcomes, but no bytes of records.
+    """
     found = []
     for step in plan.steps:
         for broker in look.assigned:

@@ -44,7 +44,14 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
 
 
 def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
-    """Where end markers of a type and of the producer of a step are shown, at or above an offset."""
+    """Offsets at or above ``below`` where replicas show an end marker of the step's producer.
+
+    Args:
+        step: which ends a transaction.
+        end: the type of marker.
+        below: no offset below it counts.
+        look: at the partition.
+    """
     logs = (look.log_of(broker, step.producer_id, step.start_offset) for broker in look.assigned)
     return {at for log in logs for at, kind in log.ends if at >= below and kind == end}
 
@@ -124,7 +131,10 @@ def _unproven(step: EndStep, look: Look) -> str:
 
 
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
-    """How a step is going to be done: by the epochs that the leader remembers, lest it refuses the marker as old."""
+    """How a step is going to be done, by the epochs that the leader remembers.
+
+    With lower ones it would refuse the marker as old.
+    """
     states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
     known = [state for state in states if state is not None]
     leads = look.replicas[look.leader].remembered(step.producer_id)

@@ -1,4 +1,4 @@
-"""Which brokers may hold a partition, and what stands against moving it. Plain values, and what is decided by them."""
+"""Which brokers may hold a partition, and what is against moving it. Plain values, and decisions from them."""
 
 from __future__ import annotations
 
@@ -90,15 +90,18 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
 
 
 def slowest(layout: Layout, size: int) -> int:
-    """Bytes a second at which a copy has to be made at least, to be over within half of ``delete.retention.ms``.
+    """The lowest speed of a copy, in bytes a second, to be over within half of ``delete.retention.ms``.
 
-    One that takes longer could miss what is cleaned meanwhile, which is how replicas come to differ.
+    A slower copy could miss what is cleaned meanwhile, which is how replicas come to differ.
     """
     return -(-size * 2_000 // max(layout.retention_ms, 1))
 
 
 def too_slow(layout: Layout, size: int) -> str:
-    """Why a copy would take too long, with what to do; empty where nothing holds it back so far."""
+    """Why a copy would take too long, with what to do.
+
+    Empty if nothing is known to slow it.
+    """
     floor = slowest(layout, size)
     if not layout.throttle or layout.throttle >= floor:
         return ""

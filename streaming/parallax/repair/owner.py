@@ -14,7 +14,10 @@ takes less, and each is on record before it is taken."""
 
 
 def myself() -> str:
-    """This process: user, machine, number, and when it was started, so that a number given out again is told apart."""
+    """This process: user, machine, number, and when it was started.
+
+    The start distinguishes it from a later process with the same number.
+    """
     return f"{_user()}@{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
 
 

@@ -1,8 +1,8 @@
-"""What stands in a partition, and what the cluster shows of it, in; one plan of steps, or what is missing, out. Pure.
+"""Findings of a partition, and a look at the cluster, in; one plan of steps, or what is missing, out. Pure.
 
-End markers come first: they copy nothing, and need the leader that there is. What is left is copied from a replica that
-is right (`parallax.repair.copies`). Whoever reads a plan decides by it, so each step says what it needs and changes,
-and what is true if it fails half-way.
+End markers come first: they copy nothing, and the present leader has to write them. What is left is copied from a
+replica that is right (`parallax.repair.copies`). A person decides by the plan. So each step says what it needs, what it
+changes, and what is true if it fails half-way.
 """
 
 from __future__ import annotations
@@ -133,7 +133,10 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
 
 
 def wants_copies(look: Look, made: Plan) -> bool:
-    """Whether something stands that its end markers do not end: who may hold the partition has to be known then."""
+    """Whether a finding is left that the plan's end markers do not end.
+
+    Then the plan needs to know who may hold the partition.
+    """
     ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
     return any(one.transaction not in ended for one in look.claims)
 

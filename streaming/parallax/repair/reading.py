@@ -70,7 +70,7 @@ class ProducerLog:
             most: bytes after which the rest is passed over: enough of a replica that has ended the transaction. None
                 reads all.
             since: from which offset on nothing is passed over; None: from where the log ends now.
-            progress: told how far it is.
+            progress: called with how far it is.
         """
         try:
             marks = watermarks_of(self._client, self._broker, self._place)

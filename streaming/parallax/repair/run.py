@@ -41,7 +41,7 @@ class Run:
         made: its plan.
         repair_id: of the repair, which is on record.
         owner: this process, which owns it.
-        say: told what happens.
+        say: called with each thing that happens.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The steps of a plan: what each does, and what whoever decides by it has to know. Plain values."""
+"""The steps of a plan: what each does, and what a person who decides needs to know. Plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Told:
     Attributes:
         number: its place in the plan, from 1.
         title: what it does, a sentence.
-        needs: what has to be there, each a phrase.
+        needs: what it requires, each a phrase.
         changes: what it changes, a sentence.
         takes: how long, and how much is written.
         half_way: what is true if it fails half-way.
