@@ -1,4 +1,7 @@
-"""``parallax repair``: plan what ends a divergence, run it step by step, and show, resume or undo what is on record."""
+"""``parallax repair``: plan what ends a divergence, and run the plan.
+
+It also shows, resumes or undoes what is on record.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,10 @@ def say(text: str) -> None:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn every error that a person can mend into one line on standard error (JSON if asked for) and exit code 2."""
+    """Turn every error that a person can mend into one line on standard error, and exit code 2.
+
+    The line is JSON if that was asked for.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -129,7 +132,7 @@ def storage_of(config: Path | None, data: str | None) -> str:
 
 
 def is_written(context: typer.Context, parameter: str) -> bool:
-    """Whether a parameter of a command stands on the command line."""
+    """Whether a parameter was given on the command line."""
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -184,7 +187,7 @@ class Target:
 
     @property
     def on_record(self) -> OnRecord:
-        """What is on record beside a finding, by its settings where they are known."""
+        """What else is on record about a finding, by the target's settings if they are known."""
         from parallax.config import GuardSettings, ReadSettings
         from parallax.repair.account import beside
 
