@@ -91,7 +91,7 @@ def over_in_words(place: str, kind: str) -> str:
 
 
 def what_it_was(said: str) -> str:
-    """Say of what is over what was said of it, where nobody knows how it ended."""
+    """Repeat in the past what was said of something that is over, if nobody knows how it ended."""
     return f"Over. It was: {said}"
 
 
@@ -126,7 +126,7 @@ class Listed(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it does not stand any more."""
+        """Whether the finding is over."""
         return self.state is None
 
     @property

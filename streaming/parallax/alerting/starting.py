@@ -13,7 +13,10 @@ from parallax.moments import roughly
 
 
 class Stage(StrEnum):
-    """How far a part of the start is; each has a word and a sign, not only a colour."""
+    """How far a part of the start is.
+
+    Each is shown by a word and a sign, not by colour alone.
+    """
 
     DONE = "done"
     UNDER_WAY = "under way"
