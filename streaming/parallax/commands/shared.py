@@ -28,7 +28,7 @@ USAGE_ERROR = 2
 
 
 class Format(StrEnum):
-    """How a command prints what it has to say."""
+    """The form in which a command prints its result."""
 
     text = "text"
     json = "json"
@@ -138,17 +138,17 @@ def is_written(context: typer.Context, parameter: str) -> bool:
 
 
 def format_of(context: typer.Context, output: Format) -> str:
-    """The format that a command under ``findings`` is to print: it may stand before its name."""
+    """The format that a command under ``findings`` prints in; the option may also come before the command's name."""
     before = context.parent.params.get("output") if context.parent is not None else None
     return str((output if is_written(context, "output") else before or output).value)
 
 
 @dataclass(frozen=True)
 class Target:
-    """The job that a command means.
+    """The job that a command is about.
 
     Attributes:
-        config: its settings file as it was given; None where its storage path was.
+        config: its settings file as it was given; None where its storage path was given.
         data: its storage path as it was given.
     """
 
@@ -157,7 +157,7 @@ class Target:
 
     @classmethod
     def of(cls, context: typer.Context, config: Path | None, data: str | None) -> Self:
-        """The job of a command under ``findings``, whose options may stand before its name."""
+        """The job of a command under ``findings``, whose options may also come before its name."""
         before = context.parent.params if context.parent is not None else {}
         return cls(config or before.get("config"), before.get("data") if data is None else data)
 
@@ -175,7 +175,7 @@ class Target:
 
     @property
     def shell(self) -> Shell:
-        """How commands that are printed name it and its cluster."""
+        """How printed commands name the job and its cluster."""
         return Shell.of(self.settings.kafka if self.settings else None, self.config, self.data)
 
     @property

@@ -30,7 +30,7 @@ class Again:
         self._files: dict[tuple[str, Places], list[DataFile]] = {}
 
     def views(self, place: TopicPartition) -> Views:
-        """Those of a partition."""
+        """The views of one partition."""
         return Views(self._until_ms, partial(self._rows, place))
 
     def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:

@@ -33,12 +33,12 @@ _REPORTED = ["over_by", "next_start"]
 
 
 def fits(state: PartitionState, agreed: Agreed, seen: Observations) -> bool:
-    """Whether a range that has agreed may stand for its rows.
+    """Whether a range that has agreed may replace its rows.
 
     Args:
         state: before the step.
         agreed: the range.
-        seen: what a micro-batch showed, all position rows among it.
+        seen: what a micro-batch showed, with all position rows.
     """
     at = (seen.rows.kind == POSITION) & (seen.rows.event != _OK)
     return bool(
@@ -120,12 +120,12 @@ def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
 
 
 def without_rows(rows: ViewRows, agreed: Agreed) -> ViewRows:
-    """The rows that the range does not stand for."""
+    """The rows that lie outside the range, and so are still compared one by one."""
     return rows.take((rows.kind == POSITION) | (rows.offset < agreed.start) | (rows.offset >= agreed.end))
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Take a range in that `fits`.
+    """Take a range into the state; call it only if the range `fits`.
 
     Args:
         state: written to.

@@ -35,9 +35,9 @@ _LONGEST = 300
 def begin_anew(
     known: PartitionState | None, observations: Observations, now_ms: int, grace_ms: int, error: Exception
 ) -> StepResult:
-    """The state of a partition, and what is said of it, once its step has failed.
+    """The new state and coverage of a partition whose step has failed.
 
-    No suspect comes of it; those that were raised before stand, and are not raised again.
+    It raises no suspect. Suspects that were raised before remain, and are not raised again.
 
     Args:
         known: its state before; None where that cannot be read.
@@ -112,7 +112,7 @@ def _read_at(seen: Observations, now_ms: int) -> int:
 
 
 def line_of(error: Exception) -> str:
-    """An error as one line, with the place where it was raised."""
+    """An error as one line of text, with the place in the code where it was raised."""
     frames = extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {one_line(error)[:_LONGEST]}{where}"

@@ -128,10 +128,10 @@ class _Reading:
 
 
 class Sums:
-    """What the readers of one partition add up to, since they were last compared.
+    """The sums of the rows that each reader of one partition has shown since the last comparison.
 
     Args:
-        fresh: nothing has been compared of the partition so far; else it is not known which transactions go on.
+        fresh: nothing of the partition has been compared so far; else it is not known which transactions go on.
         block_bits: see `parallax.replica.digests`.
     """
 
@@ -158,11 +158,11 @@ class Sums:
             reading.take(span, topic_id, digests.parts[at], moves)
 
     def agreed(self, brokers: Collection[int], stood: Mapping[Reader, int]) -> Agreed | None:
-        """Compare up to the last cut that all have; the next comparison begins there.
+        """Compare the readers' sums up to their last common cut; the next comparison begins there.
 
         Args:
             brokers: the replica set.
-            stood: how far each reader's rows have been taken in otherwise.
+            stood: by reader, up to which offset its rows have been taken in one by one.
 
         Returns:
             What has agreed since the last comparison; None where nothing has, or it is not known whether it has.

@@ -77,8 +77,8 @@ def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
     """Take in what breaks the order of offsets: a truncated log, a jump of the log start.
 
-    Nothing is compared across a break: rows that could belong to either side of it are left out, and the offsets that
-    they lie at become unknown.
+    Nothing is compared across a break. Rows that could belong to either side of it are left out, and their offsets
+    become unknown.
 
     Args:
         state: written to.

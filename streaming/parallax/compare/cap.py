@@ -15,7 +15,10 @@ CONTENT_SHARE, COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
 
 def stored(state: PartitionState, view: int, offsets: Array) -> Array:
-    """Mask of the offsets that the state still takes: not below the floor, not in a deferred range."""
+    """Mask of the offsets that the state still takes.
+
+    They are not below the floor, and not in a deferred range.
+    """
     kept: Array = offsets >= state.partition["floor"][0, view]
     for deferred in state.deferred[state.deferred["view"] == view]:
         kept &= (offsets < deferred["start"]) | (offsets >= deferred["end"])
@@ -23,7 +26,7 @@ def stored(state: PartitionState, view: int, offsets: Array) -> Array:
 
 
 def is_deferring(state: PartitionState, view: int) -> bool:
-    """Whether rows of a view are being left out."""
+    """Whether rows of a view are being left out because of the cap."""
     return bool((state.deferred["view"] == view).any())
 
 
@@ -47,9 +50,9 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Remember where end markers were shown that the state does not hold.
+    """Remember a range in which end markers were shown that the state does not hold.
 
-    The first one that it holds after a record need not be the one that ended the transaction there.
+    Then the first marker that the state holds after a record may not be the one that ended the record's transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)
@@ -70,7 +73,7 @@ def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -
 
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
-    """Bring the state under its cap: the newest entries are dropped, and their range becomes deferred."""
+    """Bring the state under its cap: drop the newest entries, and make their range a deferred one."""
     _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)
     _cap_committed(state, int(cap_bytes * COMMITTED_SHARE) // state.candidates.itemsize)
     _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + 2 * INTERVAL.itemsize))

@@ -30,11 +30,11 @@ def at_hand(state: PartitionState) -> int:
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """Return what is to be judged early from now on: `CANDIDATE` rows, which are marked in what is pending.
+    """The records to judge early from now on, as `CANDIDATE` rows; they are also marked in the pending ones.
 
     Args:
         state: written to.
-        leader: broker id, -1 where there is none; None where no progress has said so since the last step.
+        leader: broker id, -1 where there is none; None where no progress has named one since the last step.
         common: the position that every replica has come to.
     """
     none = state.candidates[:0]
@@ -67,7 +67,7 @@ def _give_up(state: PartitionState) -> None:
 
 
 def is_early(rows: Array) -> Array:
-    """Mask of the rows that are judged early."""
+    """Mask of the rows that are judged early, without the replicas that are away."""
     mask: Array = rows["flags"] & EARLY != 0
     return mask
 
@@ -81,7 +81,7 @@ def waiting(state: PartitionState, common: int) -> Array:
 
 
 def concerned(state: PartitionState, candidates: Array) -> Array:
-    """Mask of the replicas that each candidate is judged between."""
+    """For each candidate, a bit mask of the replicas between which it is judged."""
     held = replicas.holding(state, candidates["offset"])
     early = is_early(candidates)
     if not early.any():

@@ -21,9 +21,10 @@ class Place:
     """A point in a table's history.
 
     Attributes:
-        version: all commits up to this one have been taken; -1 for none. Or, with ``files``:
-        files: so many files of the table as it stood at ``version`` have been taken, the oldest first, or parts of
-            those that compaction has joined; None where it is followed from its first commit on.
+        version: all commits up to this one have been taken; -1 for none.
+        files: None if the table is followed from its first commit on. Otherwise the follower takes the files that the
+            table had at ``version``, oldest first, and has taken this many. A file that compaction has joined counts as
+            its parts.
         mark: names the commit of that version (`parallax.views.commits.Appended`); empty where it is not known.
     """
 
@@ -33,12 +34,12 @@ class Place:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_json` made."""
+        """The place from the text that `to_json` made."""
         return cls(document["version"], document.get("files"), document.get("mark", ""))
 
     @property
     def followed(self) -> Followed:
-        """What upkeep has to know of it."""
+        """The same place as the tables' upkeep needs it, to know which files to keep."""
         return Followed(self.version, is_standing=self.files is not None)
 
     @property
@@ -47,7 +48,7 @@ class Place:
         return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
+        """The place as text, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
         place = {"version": self.version, "files": self.files, "mark": self.mark or None}
         return {name: value for name, value in place.items() if value is not None}
 
@@ -75,23 +76,23 @@ class Part:
 
 
 class Log(Protocol):
-    """A table's log as `parallax.views.commits.TableLog` reads it."""
+    """The interface to a table's log; `parallax.views.commits.TableLog` implements it."""
 
     def is_whole(self) -> bool:
         """Whether it holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
-        """Return what a commit added."""
+        """The files that a commit added."""
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """The files of the table."""
+        """The files that the table consists of."""
 
     def mark_of(self, version: int) -> str:
-        """Name a commit that was taken in."""
+        """The mark of a commit that was taken in."""
 
 
 class Follower:
-    """Follows one table; what it has read of the log it keeps until `forget` says that it is done with.
+    """Follows one table. It keeps what it has read of the log until `forget` is called.
 
     Args:
         table: name of the table.
@@ -105,14 +106,17 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """Before the table's first commit, or before the first file that it holds, where its log was shortened."""
+        """The place before the table's first commit.
+
+        If the log was shortened, it is the place before the first file that the table holds.
+        """
         if self._log.is_whole():
             return Place(-1)
         self._stood = self._log.standing()
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Let go of commits before a place."""
+        """Forget the commits before a place."""
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
@@ -136,7 +140,7 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """Yield what lies behind ``start`` and not behind ``end``.
+        """Yield what lies behind ``start``, up to and with ``end``.
 
         Raises:
             LogGoneError: see `appended`; also where the log ends before ``end``.

@@ -16,10 +16,10 @@ from parallax.model import UnknownReason
 
 
 def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> list[Accusation]:
-    """Apply I1 to I3 to a state whose rows and positions have been taken in.
+    """Apply I1 to I3 to a state whose rows and positions have been taken in; returns the accusations.
 
     Args:
-        state: written to: what is settled leaves it.
+        state: written to: what is settled is removed from it.
         left_out: `PENDING` rows that were shown and not stored.
         leader: broker id, -1 where there is none; None where no progress was reported.
     """

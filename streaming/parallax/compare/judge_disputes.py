@@ -28,7 +28,7 @@ from parallax.sides import Shows, Side
 
 
 def judge_disputes(state: PartitionState) -> list[Accusation]:
-    """Outcomes that differ although no interval is known to hold a missed marker."""
+    """Accusations for unlike outcomes where no transaction is known to hold a missed marker."""
     disputed = np.flatnonzero(outcome.open_disputes(state.pending))
     if not len(disputed):
         state.disputes = state.disputes[:0]

@@ -249,10 +249,10 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
 
 
 def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
-    """Accusations for outcomes that their replica's own end marker contradicts, which read_committed has yet to reach.
+    """Accusations for outcomes that the replica's own end marker contradicts, if only read_uncommitted has read it.
 
-    Behind a transaction that stays open it does not. To be called after `judge_markers`, which finds those that a
-    replica missed.
+    While an earlier transaction stays open, read_committed never gets to the marker. Call this after `judge_markers`,
+    which finds the markers that a replica missed.
     """
     if not len(state.unended):
         return []
@@ -265,7 +265,7 @@ def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
 
 
 def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:
-    """Accuse each replica that shows a record otherwise than the end marker that it shows behind it.
+    """Accuse each replica that contradicts itself: it shows a record otherwise than its own end marker behind it says.
 
     Args:
         state: for the brokers' ids, and the leader epochs of the end markers.

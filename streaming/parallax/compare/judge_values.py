@@ -21,7 +21,13 @@ MAX_KEY_VERDICTS = 256
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
-    """Accusations for absences that nothing explains; ``left_out``: `PENDING` rows that were shown and not stored."""
+    """Accusations for absences that nothing explains.
+
+    Args:
+        state: written to.
+        left_out: `PENDING` rows that were shown and not stored.
+        leader: broker id, -1 where there is none; None where no progress was reported.
+    """
     strict_from = int(state.partition["strict_from"][0])
     common = replicas.common_position(state, READ_COMMITTED)
     below = state.pending["offset"] < common

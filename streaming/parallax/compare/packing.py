@@ -91,7 +91,7 @@ _COUNTS = struct.Struct("<4Q")
 
 
 def pack(observations: Observations) -> bytes:
-    """Write the rows of observations as they lie in memory; topic and partition are left to the caller."""
+    """The rows of observations as bytes, as they lie in memory, without topic and partition."""
     parts = (
         observations.rows,
         observations.progress,
@@ -104,7 +104,7 @@ def pack(observations: Observations) -> bytes:
 
 
 def unpack(topic: str, partition: int, packed: bytes) -> Observations:
-    """Read what `pack` wrote.
+    """The observations from bytes that `pack` wrote.
 
     Raises:
         ValueError: the bytes are not of `pack`.
@@ -156,7 +156,7 @@ def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of progress by partition, each ``at`` 0; a function for ``mapInArrow``."""
+    """Pack rows of progress by partition, for ``mapInArrow``; ``at`` is always 0."""
     for batch in batches:
         made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]
         if made:
@@ -207,7 +207,8 @@ def progress_observations(batch: Any, read: Collection[int] | None = None) -> Ga
 
     Args:
         batch: the rows.
-        read: the brokers that are read (``topics.brokers``): nothing waits for replicas on others. None for all.
+        read: the brokers that are read (``topics.brokers``); replicas on other brokers are not waited for. None for
+            all.
     """
     places, of = _places(batch)
     progress, (opened, opened_by), (sets, told_by) = _progress(batch)

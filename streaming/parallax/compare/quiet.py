@@ -88,14 +88,14 @@ _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that numba reads the same bytes as: it knows no array of booleans within a row."""
+    """The type as which numba reads the same bytes; numba knows no array of booleans within a row."""
     names = dtype.names or ()
     bases = {name: "u1" if dtype[name].base == np.bool_ else dtype[name].base.str for name in names}
     return np.dtype([(name, bases[name], dtype[name].shape) for name in names])
 
 
 class Rows(NamedTuple):
-    """Rows of the views, those of one partition together; see `ViewRows`. ``level`` is its ``view``."""
+    """Rows of the views, sorted by partition; see `ViewRows`. ``level`` is its ``view``."""
 
     level: Array
     broker: Array
@@ -117,7 +117,7 @@ class Rows(NamedTuple):
 
 
 class Ticks(NamedTuple):
-    """Rows of progress in the same way; see `ProgressRows`."""
+    """Rows of progress, sorted by partition; see `ProgressRows`."""
 
     broker: Array
     observed_at: Array
@@ -134,17 +134,18 @@ class Ticks(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The assigned replicas in the same way; see `ReplicaSets`."""
+    """The assigned replicas, sorted by partition; see `ReplicaSets`."""
 
     observed_at: Array
     broker: Array
 
 
 class Tables(NamedTuple):
-    """The states of partitions, table by table. ``*_at``: where each one's rows begin, and where the last one's end.
+    """The states of partitions, table by table.
 
-    ``content`` and ``pending`` have room for what is new behind each one's rows; ``*_rows`` is how many rows of these
-    it has. All but ``unread`` are written to.
+    ``*_at``: where each partition's rows begin, and where the last one's end. ``content`` and ``pending`` have room for
+    new rows behind those of each partition; ``*_rows`` is how many rows it has in them. All tables except ``unread``
+    are written to.
     """
 
     partition: Array
@@ -161,13 +162,13 @@ class Tables(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What goes for all partitions alike.
+    """Settings that are the same for all partitions.
 
     Attributes:
         grace_ms: see `CompareSettings`.
         content: rows of `CONTENT` that the cap lets in.
-        pending: the same of `PENDING`.
-        compacted: 1 or 0 where it is said by the caller, -1 where progress says it.
+        pending: rows of `PENDING` that the cap lets in.
+        compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress says it.
         from_log_start: see `parallax.compare.step.step`.
     """
 

@@ -28,9 +28,9 @@ _LAST = np.iinfo(np.int64).max
 
 
 def register(state: PartitionState, observations: Observations) -> None:
-    """Give every broker that is named anywhere a slot, and take in the newest replica set.
+    """Give a slot to every broker that is named anywhere, and take in the newest replica set.
 
-    A broker beyond `MAX_BROKERS` takes the slot of one that has left the replica set.
+    A broker beyond `MAX_BROKERS` gets the slot of one that has left the replica set.
     """
     known = set(state.brokers["broker"].tolist())
     # Rows may be many; progress has a few, for which a set costs less than numpy.
@@ -46,10 +46,10 @@ def register(state: PartitionState, observations: Observations) -> None:
 
 
 def by_replica_set(state: PartitionState, seen: Observations) -> Iterable[Observations]:
-    """Cut a micro-batch, in the order of time, where a replica was taken off the partition and given back within it.
+    """Cut a micro-batch, in the order of time, where a replica left the partition and came back within it.
 
-    The newest replica set alone would not show it, and its log is another one since. What else changes the set, the
-    newest one tells.
+    The newest replica set alone would not show that, although the replica's log is another one since. Any other change
+    of the set shows in the newest one.
     """
     cuts = _comings_and_goings(state, seen.replica_sets)
     return seen.cut(cuts, _rows_read_at(seen.rows)) if cuts else [seen]
@@ -146,7 +146,10 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Note what a replica will be read over after it was judged without it."""
+    """Note that a replica lags behind the floor.
+
+    It will still be read over offsets that were judged without it.
+    """
     begun, end = max(position, retained_from(state)), int(state.partition["floor"][0, view])
     unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
 
@@ -161,7 +164,7 @@ def note_replaced(state: PartitionState, offset: int, at: int) -> None:
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
-    """The slot of each broker id; -1 for one that has none."""
+    """The slot of each broker id; -1 for a broker without one."""
     if not len(state.brokers):
         return np.full(len(brokers), UNKNOWN)
     order = np.argsort(state.brokers["broker"])
@@ -171,14 +174,14 @@ def slots(state: PartitionState, brokers: Array) -> Array:
 
 
 def members(state: PartitionState) -> int:
-    """Mask of the replica set; empty while it is not known."""
+    """Bit mask of the replica set; 0 while it is not known."""
     if not state.partition["members_known"][0]:
         return 0
     return sum(1 << slot for slot, member in enumerate(state.brokers["member"].tolist()) if member)
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """Next offset to read, by slot; padded to `MAX_BROKERS` with -1."""
+    """The next offset to read, by slot; padded to `MAX_BROKERS` with -1."""
     padded = np.full(MAX_BROKERS, UNKNOWN, np.int64)
     padded[: len(state.brokers)] = state.brokers["position"][:, view]
     return padded
@@ -195,12 +198,12 @@ def common_position(state: PartitionState, view: int) -> int:
 
 
 def furthest_position(state: PartitionState, view: int) -> int:
-    """The highest position among the replicas; -1 where none was read."""
+    """The highest position among the replicas; -1 if none was read."""
     return int(state.brokers["position"][:, view].max(initial=UNKNOWN))
 
 
 def read_to(state: PartitionState) -> Array:
-    """How far each replica was read, withheld rows among it: int64 by slot and view."""
+    """How far each replica was read, withheld rows included: int64 by slot and view."""
     reached: Array = state.brokers["position"].copy()
     for table in (state.sums, state.recent_sums):
         np.maximum.at(reached, (table["slot"], table["view"]), table["end"])
@@ -219,7 +222,7 @@ def asked_position(state: PartitionState, view: int) -> int:
 
 
 def read_at(state: PartitionState) -> int:
-    """When a replica last said how far it goes, in milliseconds."""
+    """When a replica last reported its position, milliseconds since 1970 UTC."""
     return int(state.brokers["reported_at"].max(initial=UNKNOWN))
 
 
@@ -239,13 +242,16 @@ def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> Non
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """As `skip`, with what lies below and has no verdict yet: the floor passes it as well."""
+    """Like `skip`, and the same for everything below the range that has no verdict yet.
+
+    The floor rises past the range.
+    """
     if end > start:
         skip(state, view, min(start, int(state.partition["floor"][0, view])), end, at)
 
 
 def raise_floor(state: PartitionState, view: int, offset: int) -> None:
-    """Judge nothing of a view any more below an offset."""
+    """Judge nothing more of a view below an offset."""
     state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
 
 
@@ -259,9 +265,9 @@ def unmark(state: PartitionState, start: int, end: int) -> None:
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """Where readers start at the log end: compare from where the last of them started.
+    """For readers that start at the log end: compare only from where the last of them started.
 
-    Each replica's log end is another, so what one shows below the start of another cannot be compared.
+    Replicas have different log ends. What one shows below another's start cannot be compared.
     """
     for view in VIEWS:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
@@ -276,7 +282,10 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
-    """Move the replicas' positions to what the position rows say, never back; not beyond where rows are withheld."""
+    """Move the replicas' positions to what the position rows report.
+
+    They never move back, and not beyond the offset from which rows are withheld.
+    """
     limit = int(state.partition["withheld"][0])
     is_position = rows.kind == POSITION
     for view in VIEWS:
@@ -326,17 +335,17 @@ def _take_in_offsets(broker: Array, rows: ViewRows, i: int) -> None:
 
 
 def only_compacts(state: PartitionState) -> bool:
-    """Whether nothing of the topic is ever deleted but by compaction, as far as is known."""
+    """Whether only compaction ever removes records of the topic, as far as is known."""
     return int(state.partition["deletes"][0]) == 0 and int(state.partition["strict_from"][0]) == NEVER
 
 
 def why_gone(state: PartitionState) -> UnknownReason:
-    """Why there is no verdict on what a log held no more when it was to be read."""
+    """Why offsets are unknown that a log no longer held when they were to be read."""
     return UnknownReason.DELETED_UNREAD if int(state.partition["deletes"][0]) > 0 else UnknownReason.SKIPPED
 
 
 def log_starts(state: PartitionState) -> list[int]:
-    """The log start offsets of the replica set, lowest first, so far as they are known."""
+    """The known log start offsets of the replica set, lowest first."""
     # A few numbers, asked for many times in a step: lists are several times as fast as numpy here.
     starts = zip(state.brokers["member"].tolist(), state.brokers["log_start_offset"].tolist(), strict=True)
     return sorted(start for member, start in starts if member and start != UNKNOWN)
@@ -361,10 +370,10 @@ def ended_up_to(state: PartitionState) -> int:
 
 
 def retained_from(state: PartitionState) -> int:
-    """From where on something can be judged; -1 where nothing is known.
+    """The offset from which on anything can be judged; -1 if it is unknown.
 
-    The largest log start offset of the replica set, for retention deletes at different times. Where a topic is only
-    compacted, no log ought to begin above another: the others are compared as far down as two of them go.
+    It is the largest log start offset of the replica set, for retention deletes at different times. If a topic is only
+    compacted, no log should begin above another. Then replicas are compared as far down as two of their logs reach.
     """
     starts = log_starts(state)
     if not starts:
@@ -377,7 +386,10 @@ def retained_from(state: PartitionState) -> int:
 
 
 def holding(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the replica set for each offset: without those whose log begins above it, where that matters."""
+    """For each offset, a bit mask of the replica set without the replicas whose log begins above it.
+
+    That concerns only logs that begin above `retained_from`.
+    """
     held = np.full(len(offsets), members(state), np.uint32)
     if not len(offsets):
         return held
@@ -388,10 +400,10 @@ def holding(state: PartitionState, offsets: Array) -> Array:
 
 
 def undecided(state: PartitionState) -> Array:
-    """Mask of what replicas showed from the highest last stable offset on, and others have passed without showing.
+    """Mask of the records at or above every last stable offset that some replicas showed and others lack.
 
-    No cleaner goes that far, so that one of them lost it, or kept what the cluster has lost. Which record of a key is
-    the latest nobody knows before the transactions there have ended.
+    No cleaner goes that far. So a replica has lost such a record, or has kept one that the cluster has lost. Which
+    record of a key is the latest is unknown until the transactions there have ended.
     """
     everyone = np.uint32(members(state))
     stable = int(state.brokers["stable_told"][state.brokers["member"]].max(initial=UNKNOWN))
@@ -404,7 +416,7 @@ def undecided(state: PartitionState) -> Array:
 
 
 def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
-    """Remember where the logs that held anything began while nothing but compaction could move that.
+    """Remember where logs that held records began, while only compaction could have moved the log start.
 
     Args:
         state: after the log starts and the cleanup policy were taken in; written to.

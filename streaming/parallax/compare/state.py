@@ -257,7 +257,7 @@ NOWHERE = (NEVER, UNKNOWN)
 
 
 class VersionError(ValueError):
-    """A state that another version has written."""
+    """The state was written by another version of Parallax."""
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
@@ -292,10 +292,11 @@ def _table(dtype: np.dtype[Any]) -> Any:
 
 @dataclass(slots=True)
 class PartitionState:
-    """The state of one topic partition. A step replaces its arrays; it never writes into those of its input.
+    """The state of one topic partition. A step replaces its arrays, and never writes into those of its input.
 
-    The first tables are its *head*: small, and another one after each step. The rest, `UNMATCHED`, may be large, and
-    stays the same for as long as nothing is matched and the cap lets nothing in. So each has bytes of its own.
+    The first tables are its *head*: small, and different after each step. The others, `UNMATCHED`, may be large. They
+    stay the same as long as nothing is matched and the cap lets nothing in. So head and unmatched tables are packed
+    separately.
     """
 
     partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
@@ -316,7 +317,7 @@ class PartitionState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables, without the header."""
+        """The size of all tables in bytes, without the header."""
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
     @property
@@ -325,15 +326,15 @@ class PartitionState:
         return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
 
     def has_unmatched_of(self, other: PartitionState) -> bool:
-        """Whether the unmatched tables are those of another state."""
+        """Whether the unmatched tables are the very ones of another state."""
         return all(_same(getattr(self, name), getattr(other, name)) for name in UNMATCHED)
 
     def copy(self) -> PartitionState:
-        """A state whose two small tables may be written to; the large ones are replaced, never written to."""
+        """A copy whose two small tables may be written to; its large ones may only be replaced."""
         return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
 
     def to_bytes(self) -> bytes:
-        """Pack the whole state: its head, then what is unmatched."""
+        """Pack the whole state: its head, then the unmatched tables."""
         return self.head_bytes() + self.unmatched_bytes()
 
     def head_bytes(self) -> bytes:
@@ -346,16 +347,16 @@ class PartitionState:
         return b"".join([_MAGIC, counts, *(_raw(getattr(self, name)) for name in names if name not in UNMATCHED)])
 
     def unmatched_bytes(self) -> bytes:
-        """Pack the unmatched tables as they lie in memory; empty where there is nothing unmatched."""
+        """Pack the unmatched tables as they lie in memory; empty if nothing is unmatched."""
         return b"".join(_raw(getattr(self, name)) for name in UNMATCHED)
 
     @classmethod
     def from_bytes(cls, data: bytes, unmatched: Callable[[], bytes] | None = None) -> PartitionState:
-        """Unpack a state; empty bytes are a fresh one.
+        """Unpack a state; empty bytes give a fresh one.
 
         Args:
             data: of ``to_bytes``; with ``unmatched``, of ``head_bytes``.
-            unmatched: gives the bytes of ``unmatched_bytes``; is asked only where the head announces rows there.
+            unmatched: returns the bytes of ``unmatched_bytes``; called only if the head announces rows there.
 
         Raises:
             VersionError: the state is of another version.
@@ -438,7 +439,7 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def new_broker(broker: int) -> Array:
-    """The row of a replica that nothing is known of yet."""
+    """The row of a replica of which nothing is known yet."""
     row = np.zeros(1, BROKER)
     for name in BROKER.names or ():
         if name not in ("broker", "member", "reachable", "topic_id", "begun"):

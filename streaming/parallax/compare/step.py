@@ -53,8 +53,8 @@ class StepResult:
         state: for the next step.
         suspects: those not raised before.
         coverage: how far the partition has been compared.
-        unlike: offsets that all replicas have passed in read_uncommitted by this step, that some of them hold and
-            others do not; of a topic that is not compacted now, below where that is known to have been so always.
+        unlike: offsets that all replicas have passed in read_uncommitted by this step, and that only some of them hold.
+            If the topic is not compacted now, only those below where it is known to have been so always.
     """
 
     state: PartitionState

@@ -32,23 +32,26 @@ _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """How close marks lie, as powers of two; others than these are for tests of short histories.
+    """How close marks lie, as powers of two; only tests of short histories use other values than the defaults.
 
     Attributes:
-        block: where all readers have passed.
-        recent: behind that.
+        block: distance of marks where all readers have passed.
+        recent: distance of marks behind that.
     """
 
     block: int = BLOCK_BITS
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The first end of a block from an offset on."""
+        """The first end of a block at or behind an offset."""
         return -(-offset >> self.block) << self.block
 
 
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
-    """The marks of each reader that has withheld rows, or was read to where others have, in order."""
+    """The marks of each reader, in order.
+
+    Readers with withheld rows have them, and readers that were read to where others have such rows.
+    """
     table = np.concatenate([state.sums, state.recent_sums])
     table = table[np.lexsort((table["end"], table["view"], table["slot"]))]
     if not len(table):
@@ -76,13 +79,13 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
 
 def digested(rows: ViewRows, grain: Grain) -> Digests:
-    """What rows of one reader, in offset order and without position rows, add up to."""
+    """The digests of one reader's rows, in offset order and without position rows."""
     columns = {name: getattr(rows, name) for name in COLUMNS}
     return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
-    """A reader's marks with more rows.
+    """A reader's marks after more rows.
 
     Args:
         marks: so far.
@@ -90,7 +93,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
         rows: behind these, in offset order; none of them a position row.
         digests: of the rows.
         reached: how far the reader was read.
-        grain: see there.
+        grain: see `Grain`.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
     found = _parts(rows, digests)
@@ -107,7 +110,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
 
 
 def totals(rows: ViewRows) -> Array:
-    """What rows of one reader, in offset order, add up to: one row of `SUM`."""
+    """The sums of one reader's rows, in offset order: one row of `SUM`."""
     made, parts = np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))
     for name in _COUNTS:
         made[name] = parts[name].sum(dtype=SUM[name])
@@ -145,7 +148,7 @@ def _digester(bits: int) -> Digester:
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """Marks of which one a block is kept where all readers have passed that have come so far."""
+    """Marks with only one for each block, below what all readers have passed."""
     if not marks:
         return {}
     passed = min(int(its["end"][-1]) for its in marks.values())
@@ -182,7 +185,7 @@ def at(marks: Array, cuts: Array) -> Array:
 
 
 def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
-    """Offsets behind ``start`` up to which the sums of all of some readers are known, in order."""
+    """Offsets above ``start`` up to which the sums of all given readers are known, in order."""
     several = list(marks)
     lowest = min(int(its["end"][-1]) for its in several)
     block = np.int64(1 << grain.block)
@@ -227,7 +230,7 @@ def agreed_to(state: PartitionState, view: int) -> int:
 
 
 def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
-    """What the readers count together below some cuts: a count of `SUM`."""
+    """One count of `SUM` below some cuts, of all readers together."""
     found: Array = np.zeros(len(cuts), np.int64)
     for its in marks.values():
         found += at(its, cuts)[name].astype(np.int64)
@@ -235,7 +238,7 @@ def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
 
 
 def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
-    """The marks of what lies behind a cut; none of a reader that was read no further."""
+    """The marks of the rows behind a cut; none if the reader was read no further."""
     found = {}
     for reader, its in marks.items():
         left = its[its["end"] > cut].copy()

@@ -47,7 +47,7 @@ _SCHEMA = TABLE.schema
 
 
 def create_suspects(storage: str) -> None:
-    """Create the table where it is not there yet."""
+    """Create the table of suspects if it does not exist."""
     DeltaTable.create(rust_uri(storage, SUSPECTS), schema=_SCHEMA, mode="ignore")
 
 

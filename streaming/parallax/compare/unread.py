@@ -138,16 +138,14 @@ class _Tick:
 def take_in(
     state: PartitionState, rows: ViewRows, row_slots: Array, progress: ProgressRows, *, from_log_start: bool
 ) -> None:
-    """Follow how far the replicas are read, and when, in the order of time.
-
-    To be called before the positions are taken in.
+    """Follow how far the replicas are read, and when, in the order of time. Call it before the positions are taken in.
 
     Args:
         state: written to.
         rows: of the views.
         row_slots: slot of each row's replica; -1 for none.
         progress: rows of progress.
-        from_log_start: readers begin at the log start; else what lies below where they begin is not asked for.
+        from_log_start: readers begin at the log start; else what lies below where they begin does not count.
     """
     events: list[tuple[int, _Tick | _Position]] = [*_ticks(state, progress), *_positions(rows, row_slots)]
     if not events:
@@ -369,7 +367,7 @@ def _shows_all(rows: ViewRows, at: int, start: int, end: int) -> bool:
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
-    """Note a range; what overlaps with one of the same reason becomes one with it."""
+    """Note a range without verdict; ranges of the same reason that overlap become one."""
     if start >= end:
         return
     table, code = state.unread, UNREAD_REASONS.index(reason)
@@ -386,7 +384,7 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
 
 
 def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
-    """Note the range in which some offsets lie."""
+    """Note a range without verdict that spans the given offsets."""
     if len(offsets):
         add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
 

@@ -43,7 +43,7 @@ from parallax.replica.digests import Digests
 
 
 class RowsGoneError(LookupError):
-    """Rows that were withheld are not in the views any more."""
+    """Rows that were withheld are no longer in the views."""
 
 
 Places = tuple[int, int]
@@ -56,11 +56,11 @@ each reader in the order of their offsets."""
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The views as they stand at the end of a micro-batch.
+    """The views at the end of a micro-batch.
 
     Attributes:
         until: the last place that is in it (`parallax.views.order`).
-        rows: of the partition.
+        rows: reads the rows of the partition.
     """
 
     until: int
@@ -77,7 +77,7 @@ def compare(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult:
-    """As `parallax.compare.step.step`, of a state from which rows may be withheld.
+    """Like `parallax.compare.step.step`, for a state from which rows may be withheld.
 
     Args:
         state: of the micro-batch before; not written to.
@@ -89,7 +89,7 @@ def compare(
         options: further ones of the step.
 
     Raises:
-        RowsGoneError: rows that were withheld and are needed are not in the views any more.
+        RowsGoneError: rows that were withheld and are needed are no longer in the views.
         OSError: the views cannot be read.
     """
     limits = limits or Limits()

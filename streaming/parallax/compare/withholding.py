@@ -31,9 +31,9 @@ class Limits:
     """When rows are withheld, and how many are taken up again at a time.
 
     Attributes:
-        worth: bytes of a state that wait for a replica that stands still.
-        few: so many rows are taken up in one piece once all replicas have passed the first of them.
-        at_a_time: rows that are read from the views for one step, about.
+        worth: bytes of a state that must wait for a replica that stands still before rows are withheld.
+        few: up to this many rows are taken up in one piece once all replicas have passed the first of them.
+        at_a_time: about how many rows are read from the views for one step.
         grain: of the sums.
     """
 
@@ -88,7 +88,7 @@ def _stands(before: PartitionState, after: PartitionState) -> bool:
 
 
 def waiting(state: PartitionState) -> int:
-    """Bytes of what is not judged because some replica has yet to show it."""
+    """How many bytes of the state are not judged because some replica has yet to show them."""
     common = {view: common_position(state, view) for view in VIEWS}
     lowest = min(common.values())
     tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))

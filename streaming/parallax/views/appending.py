@@ -33,7 +33,7 @@ class Began(NamedTuple):
     """When a micro-batch began to be read.
 
     Attributes:
-        wall_s: by the clock, seconds since the epoch; it may step.
+        wall_s: by the clock, seconds since 1970 UTC; it may step.
         ran_s: by the monotonic clock, in seconds; it may stand still with the machine.
         removals: how often files of the table had been removed (`parallax.views.unused.removals`).
     """
@@ -44,7 +44,7 @@ class Began(NamedTuple):
 
     @classmethod
     def now(cls, uri: str) -> Began:
-        """Now, of a table."""
+        """The present moment, for a table."""
         return cls(time.time(), time.monotonic(), removals(uri))
 
 
@@ -83,7 +83,7 @@ class Appender:
         self._began: Began | None = None
 
     def begin(self) -> None:
-        """Note that a micro-batch begins to be read: files that are appended later were written since."""
+        """Note that a micro-batch begins to be read. Files that are appended later count as written since then."""
         self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:
@@ -99,7 +99,7 @@ class Appender:
         """Make files that lie in the table's folder part of the table, in one commit.
 
         Raises:
-            GoneError: some of them are not there any more; nothing was committed.
+            GoneError: some of them are no longer there; nothing was committed.
             FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
@@ -122,9 +122,9 @@ class Appender:
         """Append rows of one date, in one commit.
 
         Args:
-            rows: with the columns of the table's files; of a table that is partitioned by the date alone.
+            rows: with the columns of the table's files; the table must be partitioned by the date alone.
             recorded_on: the date, ``YYYY-MM-DD``.
-            query_id: whose rows they are.
+            query_id: the query whose rows they are.
             batch_id: the micro-batch.
 
         Raises:
@@ -178,10 +178,10 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """Which of some files are not there.
+    """Which of some files do not exist.
 
     Raises:
-        OSError: nobody can say.
+        OSError: the folder cannot be read.
     """
     found = files.get_file_info(list(paths))
     return [info.path for info in found if info.type == fs.FileType.NotFound]
@@ -204,12 +204,12 @@ def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
 
 
 def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], at_ms: int) -> AddAction:
-    """Write rows to a file of a table, which is still to be committed.
+    """Write rows to a file of a table; the file has still to be committed.
 
     Args:
         storage: ``storage.path``.
         name: of the table.
-        rows: with the columns of its files at least; some.
+        rows: at least one, with at least the columns of the table's files.
         values: of the partition columns.
         at_ms: its place in the order of commits (`parallax.views.order`).
 

@@ -50,7 +50,7 @@ def bound_to(storage: str) -> str | None:
 
 
 def bind(storage: str, cluster_id: str) -> None:
-    """Say which cluster a storage belongs to, whatever it belonged to.
+    """Bind a storage to a cluster, whatever cluster it belonged to.
 
     Raises:
         ConfigError: that is no cluster's id, or the storage cannot be written.
@@ -60,7 +60,9 @@ def bind(storage: str, cluster_id: str) -> None:
 
 
 def id_of(storage: str) -> str:
-    """The id of a storage, made once: it stays the same under whatever labels, and at whatever address, its job is.
+    """The id of a storage, made once.
+
+    It stays the same whatever labels and address its job has.
 
     Args:
         storage: ``storage.path``.

@@ -39,9 +39,9 @@ class Checkpoint:
     Args:
         storage: ``storage.path``.
         query: the query's name.
-        hopeless_after: so many failures in a row without a micro-batch, on a storage that can be written, are laid to
-            the checkpoint: what is said of a broken state, or of logs that Spark cannot read, has many forms. None if
-            only what is checked here counts.
+        hopeless_after: after this many failures in a row without a micro-batch, the checkpoint is held to be broken, if
+            the storage can be written. For errors about a broken state, or about logs that Spark cannot read, take many
+            forms. None if only the checks here count.
         check: says in words what else is wrong with the folder; None where nothing is.
         objects: of the storage where it is an object store, for tests.
     """
@@ -66,7 +66,9 @@ class Checkpoint:
         self._tried = False
 
     def location(self) -> str:
-        """Where the query is to keep it, as Spark takes it; another place once it was set aside on an object store.
+        """Where the query is to keep its checkpoint, as Spark takes it.
+
+        On an object store it is another place after the checkpoint was set aside.
 
         Raises:
             FencedError: the storage is another job's by now.
@@ -75,7 +77,7 @@ class Checkpoint:
         return self._place.location()
 
     def mend(self, failures: int, error: str | None = None) -> str | None:
-        """Set the checkpoint aside where it cannot be used; to be called while the query does not run.
+        """Set the checkpoint aside if it cannot be used. Call it only while the query does not run.
 
         Args:
             failures: starts in a row that came to no micro-batch.

@@ -43,7 +43,7 @@ _ROW_BYTES = 32
 
 
 class LogGoneError(RuntimeError):
-    """A commit that was asked for has been cleaned from the log."""
+    """A commit that is needed was cleaned from the table's log."""
 
 
 class OtherTableError(RuntimeError):
@@ -66,7 +66,7 @@ class DataFile:
         path: below the table's folder.
         rows: how many it holds.
         broker: whose rows they are; None in a table without that partition column.
-        first: where not all of its rows are meant, the number of the first one, from 0.
+        first: if not all of its rows are meant, the number of the first one, from 0.
     """
 
     path: str
@@ -80,10 +80,10 @@ class Appended:
     """The files that one commit added.
 
     Attributes:
-        version: of the table, once it was made.
-        at_ms: tells the order across tables, milliseconds since the epoch (`parallax.views.order`).
-        files: with its rows; none where it changed no data, or dropped some.
-        mark: names the commit; no other one of this version has it. Empty where it is not known.
+        version: of the table after the commit.
+        at_ms: its place in the order across tables, milliseconds since 1970 UTC (`parallax.views.order`).
+        files: with its rows; empty if it changed no data, or only dropped some.
+        mark: names the commit; no other commit of this version has it. Empty where it is not known.
     """
 
     version: int
@@ -164,13 +164,16 @@ class TableLog:
         return None if info.mtime is None else info.mtime.timestamp()
 
     def shorten(self, version: int, older_than_s: float) -> int:
-        """Delete what nobody needs who reads the table at a version or later; returns how many files went.
+        """Delete log entries that nobody needs to read the table at a version or later.
 
-        That is what lies before the last checkpoint which a reader of that version can begin with.
+        These are the entries before the last checkpoint from which that version can be read.
 
         Args:
             version: of the table.
-            older_than_s: what was written after that, seconds since the epoch, stays as well.
+            older_than_s: entries written after this time, seconds since 1970 UTC, stay as well.
+
+        Returns:
+            How many files were deleted.
 
         Raises:
             OSError: a file cannot be deleted.
@@ -191,10 +194,10 @@ class TableLog:
         return len(gone)
 
     def appended(self, version: int) -> Appended | None:
-        """Return what a commit added; None where it has not been made yet.
+        """The files that a commit added; None if it has not been made yet.
 
         Raises:
-            LogGoneError: it was made, and is not in the log any more.
+            LogGoneError: it was made, and is no longer in the log.
         """
         text = self._text(_entry(version))
         if text is None:
@@ -207,7 +210,7 @@ class TableLog:
         return _appended(version, text)
 
     def mark_of(self, version: int) -> str:
-        """Names a commit that was taken in; see `Appended.mark`. Empty where it has been cleaned from the log.
+        """The mark of a commit that was taken in; see `Appended.mark`. Empty if it was cleaned from the log.
 
         Raises:
             OtherTableError: the table has had no such version.
@@ -218,9 +221,9 @@ class TableLog:
         return "" if text is None else _mark(text)
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """The files that a table is made of, in order, each as if it had been appended by itself.
+        """The files that a table consists of, in order, each as if it had been appended by itself.
 
-        One that compaction has joined comes as the parts that it was joined from, each in its place.
+        A file that compaction has joined is given as its parts, each in its place.
 
         Args:
             version: of the table, while its log goes back as far; the newest by default.
@@ -239,7 +242,7 @@ class TableLog:
         return table.version(), self._standing(table.version(), order.files_of(table).to_pylist())
 
     def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
-        """What was appended behind one place and up to another, as the table keeps it now; as `standing` has it.
+        """The files between two places, as the table keeps them now; in the form of `standing`.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.

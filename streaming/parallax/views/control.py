@@ -21,7 +21,7 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """What an object store or a disk refuses with, and more."""
+    """The exceptions with which an object store or a disk refuses, and others of your own."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more
@@ -46,7 +46,7 @@ def read_document(storage: str, name: str) -> Any:
 
 
 def write_document(storage: str, name: str, document: Any) -> None:
-    """Put a document in place of the one that is there: who reads meanwhile gets either.
+    """Replace a document; a reader meanwhile gets the old one or the new one.
 
     Raises:
         OSError: it cannot be written.
@@ -55,9 +55,9 @@ def write_document(storage: str, name: str, document: Any) -> None:
 
 
 def create_document(storage: str, name: str, document: Any) -> None:
-    """Put a document where there is none; one that is there stays. Of several at one moment one is put.
+    """Write a document only if there is none. Of several writers at one moment one succeeds.
 
-    Which one that is, who reads it knows: the store may refuse a put that it took, if its answer was lost.
+    Read the document to know which one: a store that took a put may still refuse it, if its answer was lost.
 
     Raises:
         OSError: it cannot be written.

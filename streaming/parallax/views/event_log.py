@@ -22,13 +22,13 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class Numbered(Protocol):
-    """An event: a dataclass with a number in the log, from 1; 0 until it is recorded."""
+    """An event: a dataclass with its number in the log, from 1; 0 until it is recorded."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def sequence(self) -> int:
-        """The number."""
+        """Its number in the log."""
 
 
 E = TypeVar("E", bound=Numbered)
@@ -74,10 +74,10 @@ class EventLog(Generic[E]):
         raise NotImplementedError
 
     def event(self, row: Mapping[str, Any]) -> E:
-        """An event by its row.
+        """The event of a row.
 
         Raises:
-            ValueError, TypeError, KeyError: it is damaged, or of a newer version.
+            ValueError, TypeError, KeyError: the row is damaged, or of a newer version.
         """
         raise NotImplementedError
 
@@ -99,11 +99,11 @@ class EventLog(Generic[E]):
 
     @property
     def table_id(self) -> str:
-        """The id of the table: the same for all processes, and for as long as it is there."""
+        """The id of the table: the same for all processes, for as long as the table exists."""
         return str(self._table.metadata().id)
 
     def news(self) -> list[E]:
-        """The events that this object has not given or written yet, oldest first.
+        """The events that this object has not returned or written yet, oldest first.
 
         Raises:
             EventLogError: the table cannot be read, or holds an event of a newer version.
@@ -122,7 +122,9 @@ class EventLog(Generic[E]):
         return events
 
     def append(self, event: E) -> E:
-        """Append an event; returns it with its number. After a kill it is there or not, as a whole.
+        """Append an event; returns it with its number.
+
+        If the process is killed meanwhile, the event is recorded whole or not at all.
 
         Raises:
             WrittenMeanwhile: another process has appended since; read its events and decide again.

@@ -43,22 +43,24 @@ class FencedError(DeltaError):
 
 
 def hold(storage: str, epoch: int) -> None:
-    """Have all commits of this process to tables below a storage path carry an epoch."""
+    """From now on all commits of this process to tables below a storage path carry an epoch."""
     _held[_root(storage)] = epoch
 
 
 def release(storage: str) -> None:
-    """Undo `hold`."""
+    """Undo `hold`: commits carry no epoch any more."""
     _held.pop(_root(storage), None)
 
 
 def epoch_of(storage: str) -> int:
-    """The epoch that is held of a storage path; 0 where there is none."""
+    """The epoch that this process holds for a storage path; 0 if it holds none."""
     return _held.get(_root(storage), 0)
 
 
 def raise_fence(uri: str, epoch: int) -> None:
-    """Commit an epoch to a table; what its last holder has committed until then is in it, and nothing follows.
+    """Commit an epoch to a table, which then refuses commits of the last holder.
+
+    What the last holder committed before is in the table.
 
     Raises:
         FencedError: a higher epoch is there.
@@ -83,15 +85,16 @@ def commit(
     marks: Iterable[Transaction] = (),
     is_done: Callable[[DeltaTable], bool] = lambda _: False,
 ) -> DeltaTable:
-    """Commit to a table; where that is fenced, with the epoch that this process holds.
+    """Commit to a table; if the table is fenced, with the epoch that this process holds.
 
-    Commits of one job may meet, which a fence makes a conflict: they are tried again on the newest state.
+    Two commits of one job may meet, and the fence makes that a conflict. Then the commit is tried again on the newest
+    state.
 
     Args:
-        newest: the table, as it is now.
+        newest: returns the table as it is now.
         write: commits to it, with these properties.
         marks: more ``txn`` actions of the commit.
-        is_done: whether the table holds already what is to be committed: an answer may have been lost.
+        is_done: whether the table already holds what is to be committed: an answer may have been lost.
 
     Returns:
         The table with the commit in it.
@@ -105,7 +108,7 @@ def commit(
 
 
 def epoch_marks(table: DeltaTable) -> list[Transaction]:
-    """The ``txn`` actions by which a commit to a table, as it was read, is fenced; none where it need not be.
+    """The ``txn`` actions that fence a commit to a table, as it was read; empty if no fence is needed.
 
     Raises:
         FencedError: see `commit`.

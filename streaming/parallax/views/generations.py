@@ -48,12 +48,12 @@ class Generation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its folder; names sort as generations do."""
+        """The name of its folder; names sort as generations do."""
         return f"{self.epoch:010d}-{self.number:04d}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """Read what `name` has made; None of anything else."""
+        """The generation of a name that `name` has made; None for any other name."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 
@@ -89,7 +89,7 @@ class Generations:
         storage: ``storage.path``.
         query: the query's name.
         epoch: that this job holds.
-        kept: how many broken ones stay.
+        kept: how many broken generations are kept.
     """
 
     def __init__(self, objects: Objects, storage: str, query: str, epoch: int, kept: int = 3) -> None:
@@ -99,7 +99,9 @@ class Generations:
         self._current: Generation | None = None
 
     def location(self) -> str:
-        """The URI of the current generation, in Hadoop's spelling; one of this epoch is begun where there is none.
+        """The URI of the current generation, in Hadoop's spelling.
+
+        If this job's epoch has none, the job begins one.
 
         Raises:
             FencedError: a job of a higher epoch has begun one.
@@ -110,7 +112,7 @@ class Generations:
         return f"{self._root}/{self._current.name}"
 
     def fetch(self, target: Path) -> None:
-        """Copy to a folder what tells whether the current generation can be used.
+        """Copy to a folder the files that show whether the current generation can be used.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -125,7 +127,7 @@ class Generations:
             path.write_bytes(content)
 
     def set_aside(self, problem: str) -> tuple[str, str]:
-        """Begin the next generation, empty; returns the URIs of the one before and of this one.
+        """Begin the next generation, empty; returns the URIs of the one before and of the new one.
 
         Raises:
             StoreError: the store cannot be reached; the one before still counts then.

@@ -54,13 +54,13 @@ _FOLDER = "lease"
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is seen of a lease at one moment.
+    """A lease as it is seen at one moment.
 
     Attributes:
         epoch: the highest; 0 where nobody ever took it.
-        beat: of its holder, grows while that lives; -1 where there is none yet.
+        beat: of its holder, grows while the holder lives; -1 where there is none yet.
         released: whether the holder has let go.
-        owner: who that is, in words.
+        owner: the holder, in words.
     """
 
     epoch: int = 0
@@ -70,7 +70,7 @@ class Sight:
 
 
 class Step(StrEnum):
-    """What a job does that wants the lease."""
+    """What a job that wants the lease does next."""
 
     TAKE = "take"
     WAIT = "wait"
@@ -81,8 +81,8 @@ def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S)
     """What to do about a lease that is watched; a pure function.
 
     Args:
-        first: what was seen first.
-        now: what is seen now.
+        first: the lease as it was seen first.
+        now: the lease as it is seen now.
         watched_s: seconds between the two, by the watcher's clock.
         lasts_s: how long a holder may be silent.
     """
@@ -94,7 +94,7 @@ def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S)
 
 
 class HeldError(RuntimeError):
-    """Another job holds the lease; its text says who."""
+    """Another job holds the lease; the text names it."""
 
 
 class Lease:
@@ -102,9 +102,9 @@ class Lease:
 
     Args:
         objects: below ``storage.path``.
-        lasts_s: how long a holder may be silent before it is taken over.
-        clock: monotonic seconds, for tests; so is the next.
-        wait: waits some seconds.
+        lasts_s: how long a holder may be silent before its lease is taken over.
+        clock: monotonic seconds, for tests.
+        wait: waits some seconds, for tests.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Who has taken it over; None while nobody is known to have."""
+        """The job that has taken the lease over; None while none is known to have."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
@@ -183,7 +183,7 @@ class Lease:
         return True
 
     def look(self) -> Sight:
-        """What is seen of the lease now.
+        """The lease as it is seen now.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -202,14 +202,14 @@ class Lease:
         )
 
     def start(self) -> None:
-        """Renew it from now on, in a thread of its own, until it is released or lost."""
+        """Renew the lease from now on, in a thread of its own, until it is released or lost."""
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self._thread.start()
 
     def renew(self) -> None:
-        """Say once that this job lives, and look whether it still has the storage.
+        """Write one beat, and check whether this job still has the storage.
 
-        Where the store cannot be reached that is not known. The job goes on: what it commits meanwhile is fenced.
+        If the store cannot be reached, that is unknown. The job goes on, for its commits are fenced.
         """
         try:
             # The one after this is all that can be there, unless this job has been away for long.

@@ -167,12 +167,15 @@ def size_of(storage: str, name: str) -> TableSize:
 
 
 def oldest_kept(today: date, retention_hours: float) -> date:
-    """The oldest date that may hold a row younger than the retention, when ``today`` has just begun."""
+    """The oldest date that may hold a row younger than the retention.
+
+    Counted from the beginning of the day ``today``.
+    """
     return today - timedelta(days=-(-retention_hours // 24))
 
 
 def drop_older(storage: str, name: str, oldest: date) -> bool:
-    """Drop the dates before ``oldest``; the last position of a reader that has been idle since is carried over.
+    """Drop the dates before ``oldest``, but carry over the last position of a reader that has been idle since.
 
     Returns:
         Whether there was anything to drop.
@@ -244,10 +247,10 @@ def _topic_ids(rows: Any) -> dict[str, str]:
 
 
 def shorten_log(storage: str, name: str) -> None:
-    """Checkpoint a table's transaction log and delete the entries that are older than ``delta.logRetentionDuration``.
+    """Checkpoint a table's log, and delete the entries that are older than ``delta.logRetentionDuration``.
 
     Each commit lists the log's folder, and an always-on job makes some commits a second. Spark's own clean-up deletes
-    whole days only, by which time a listing takes longer than a micro-batch; delta-rs keeps to the duration.
+    whole days only. By then a listing takes longer than a micro-batch. delta-rs deletes by the duration.
     """
     table = open_table(storage, name)
     table.create_checkpoint()

@@ -57,7 +57,7 @@ def next_ms(storage: str) -> int:
 
 
 def forget(storage: str) -> None:
-    """Have the next call of `next_ms` look at the tables again, as a new process does."""
+    """Make the next call of `next_ms` look at the tables again, as a new process does."""
     with _lock:
         _given.pop(rust_path(storage).rstrip("/"), None)
 
@@ -65,14 +65,15 @@ def forget(storage: str) -> None:
 def files_of(table: Any) -> pa.Table:
     """The files of a table in the order in which they were committed.
 
-    Those of one commit come in the order of their names. What an earlier version committed has the time of the clock.
+    Files of one commit are in the order of their names. If an earlier version committed them, their time is the
+    clock's.
 
     Args:
         table: ``deltalake.DeltaTable``.
 
     Returns:
-        Of each file ``path``, below the table's folder and URL-encoded; ``at_ms``, see `next_ms`; and what else
-        delta-rs tells: ``size_bytes``, ``num_records``, ``partition.*``.
+        For each file ``path``, below the table's folder and URL-encoded; ``at_ms``, see `next_ms`; and the other
+        columns of delta-rs: ``size_bytes``, ``num_records``, ``partition.*``.
     """
     actions: Any = pa.table(table.get_add_actions(flatten=True))
     made = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
@@ -81,15 +82,15 @@ def files_of(table: Any) -> pa.Table:
 
 
 def last_of(files: pa.Table) -> int:
-    """The place of the last of some files, as `files_of` has them; -1 of none."""
+    """The place of the last of some files, in the form of `files_of`; -1 if there are none."""
     return int(files[AT_MS][-1].as_py() or 0) if files.num_rows else -1
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """What the footer of a joined file tells.
+    """The keys and values by which a joined file's footer names its parts.
 
     Args:
-        parts: the place and the number of rows of each commit that it is made of, in the order of the rows.
+        parts: place and number of rows of each commit that it is made of, in the order of the rows.
     """
     numbers = np.array(list(parts), np.int64).reshape(-1, 2)
     numbers[1:, 0] = np.diff(numbers[:, 0])  # small numbers, which are packed well
@@ -97,7 +98,7 @@ def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
 
 
 def parts_of(footer: Mapping[bytes, bytes] | None, at_ms: int, rows: int) -> Any:
-    """The parts that a file was joined from, as `told` has taken them; the file itself where its footer tells none.
+    """The parts that a file was joined from, as `told` has written them; the file itself if its footer names none.
 
     Args:
         footer: its key-value metadata.

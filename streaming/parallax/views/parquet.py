@@ -41,7 +41,7 @@ class Shape:
 
     Attributes:
         schema: of the files, without partition columns.
-        indexed: what anybody filters by; the table's ``delta.dataSkippingStatsColumns``.
+        indexed: columns that readers filter by; the table's ``delta.dataSkippingStatsColumns``.
         random: columns that nothing makes smaller.
         growing: columns whose values grow by little from row to row.
     """
@@ -91,7 +91,7 @@ OF_PROGRESS = Shape(PROGRESS, ("topic", "partition", "observed_at"), growing=fro
 
 
 class TableFile:
-    """A file under way.
+    """A file that is being written.
 
     Args:
         files: where the table is.
@@ -112,7 +112,7 @@ class TableFile:
         self._highest: dict[str, Any] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows in, with the columns of the files at least; of the views all of one broker.
+        """Take rows in, with at least the columns of the files; in a view's file all of one broker.
 
         Raises:
             OSError: they cannot be written.
@@ -149,12 +149,12 @@ class TableFile:
 
     @property
     def rows(self) -> int:
-        """How many were taken in."""
+        """How many rows were taken in."""
         return self._written + self._rows
 
     @property
     def statistics(self) -> str:
-        """As Delta's log has them (PROTOCOL.md, Per-file Statistics)."""
+        """The file's statistics, in the form of Delta's log (PROTOCOL.md, Per-file Statistics)."""
         stats = {
             "numRecords": self.rows,
             "minValues": self._bounds(self._lowest, 0),

@@ -29,9 +29,9 @@ _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position"
 
 
 def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
-    """The positions that commits behind a place in the order of commits (`parallax.views.order`) have recorded.
+    """The positions that were recorded after a place in the order of commits (`parallax.views.order`).
 
-    A table that does not reach as far is another one, such as one put back from a copy: all of it is read.
+    A table that ends before the place is another one, such as one put back from a copy. Then all of it is read.
 
     Args:
         storage: ``storage.path``.
@@ -39,7 +39,7 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
         after_ms: the place; -1 for all of the table.
 
     Returns:
-        The readers that have moved since, and the place of the last commit; -1 of a table without files.
+        The readers that have moved since, and the place of the last commit; -1 for a table without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -55,12 +55,12 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
 
 
 def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
-    """The position rows of files of a view, with the date on which they were recorded.
+    """The position rows in files of a view, with the date on which they were recorded.
 
     Args:
         table: ``deltalake.DeltaTable``.
         columns: of the view.
-        files: as `parallax.views.order.files_of` has them.
+        files: in the form of `parallax.views.order.files_of`.
 
     Returns:
         A ``pyarrow.Table``, in the order in which the rows were recorded.
@@ -73,7 +73,7 @@ def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """Take each reader's position out of position rows; see `last_rows`.
+    """Each reader's position, from position rows; see `last_rows`.
 
     Args:
         rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, leader_epoch and position, in the

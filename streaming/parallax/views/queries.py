@@ -29,13 +29,13 @@ _HELD_BACK_S = 10
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """A streaming query by name, and how to start it; starting again after a failure goes on where it stopped.
+    """A streaming query by name, and how to start it; after a failure, starting again goes on where it stopped.
 
     Attributes:
         name: of the query and of its checkpoint.
         start: starts it in a Spark session.
         checkpoint: is looked at before each start.
-        rows: how many rows it has recorded since it was defined; None where Spark counts them.
+        rows: returns how many rows it has recorded since it was defined; None where Spark counts them.
     """
 
     name: str
@@ -112,7 +112,7 @@ def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """Return what the settings mean to both sources."""
+    """The options that both sources get, by the settings."""
     options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     options["request.timeout.ms"] = str(settings.read.request_timeout_ms)
     options["metadata.refresh.ms"] = str(settings.read.metadata_refresh_ms)
@@ -126,7 +126,7 @@ def source_options(settings: Settings) -> dict[str, str]:
 
 
 def hosting_brokers(settings: Settings) -> list[int]:
-    """Ids of the brokers that host a replica of a watched topic, dead or alive, and of those that may come to.
+    """Ids of the brokers that host a replica of a watched topic, dead or alive, or may come to host one.
 
     Raises:
         ReplicaError: no broker answers.
@@ -210,12 +210,12 @@ def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, 
 
 
 def awaited_path(storage: str) -> str:
-    """Where the comparison names the partitions that it awaits a report of."""
+    """The file in which the comparison names the partitions whose report it awaits."""
     return _feedback_path(storage, "awaited")
 
 
 def paused_path(storage: str) -> str:
-    """Where the job names the brokers that are not to be read."""
+    """The file in which the job names the brokers that are paused."""
     return _feedback_path(storage, "paused")
 
 

@@ -71,17 +71,17 @@ class Recorded:
     positions: bytes
 
     def position_rows(self) -> pa.Table:
-        """The position rows, `VIEW`."""
+        """The position rows of the file, `VIEW`."""
         return pa.ipc.open_stream(self.positions).read_all()
 
 
 def today() -> str:
-    """The UTC date, as the partition column ``recorded_on`` has it."""
+    """The current UTC date, in the form of the partition column ``recorded_on``."""
     return datetime.now(UTC).date().isoformat()
 
 
 class RecordingSource(DataSource):
-    """The data source; its options are those of ``kafka-replica``, and ``storage.path``."""
+    """The data source. Its options are those of ``kafka-replica``, and ``storage.path``."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +89,7 @@ class RecordingSource(DataSource):
         return "parallax-recording"
 
     def schema(self) -> str:
-        """One row for each file; options are checked here first.
+        """The schema: one row for each file. Options are checked here first.
 
         Raises:
             BadOption: an option is unknown, missing or ill-typed.
@@ -120,7 +120,7 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one task's share, and write it."""
+        """Read one task's share, and write it to files."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 

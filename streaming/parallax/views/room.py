@@ -47,7 +47,9 @@ def says_full(text: str) -> bool:
 
 
 def free(folder: str) -> tuple[int, int]:
-    """Bytes and files that this process can still write in a folder; a file system that counts no files has many.
+    """Bytes and files that this process can still write in a folder.
+
+    If the file system does not count files, their number is one that always suffices.
 
     Raises:
         OSError: it cannot be asked.

@@ -125,11 +125,11 @@ def build_session(
     """Start Spark, or return the session that this process has, with the sources registered.
 
     Args:
-        settings: master, memory and ``spark.conf``, which goes before what is set here.
-        storage: ``storage.path``; on a local disk checkpoints are written in a way that suits it, on S3 Hadoop gets
+        settings: master, memory and ``spark.conf``, which overrides what is set here.
+        storage: ``storage.path``. On a local disk checkpoints are written in a way that suits it. For S3 Hadoop gets
             the jars and options that it needs.
         name: Spark's application name.
-        conf: goes before both; for tests.
+        conf: overrides both; for tests.
 
     Returns:
         The ``SparkSession``.
@@ -282,7 +282,7 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
 
 
 def is_alive(spark: Any) -> bool:
-    """Whether the JVM behind a session runs, and Spark in it: a cluster may give an application up."""
+    """Whether the JVM behind a session runs, and Spark in it; a cluster may have ended the application."""
     context = spark.sparkContext._jsc  # noqa: SLF001
     if context is None or not _jvm_runs():
         return False
@@ -310,12 +310,12 @@ def _has_ended(error: Exception) -> bool:
 
 
 def is_orphaned() -> bool:
-    """Whether spark-submit has started this process and has ended: nothing can be run any more."""
+    """Whether spark-submit has started this process and has ended; then nothing can run any more."""
     return is_submitted() and not _jvm_runs()
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM behind a session, if this process has started it, or it this process."""
+    """Kill the JVM behind a session, if one of the two has started the other."""
     del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if is_submitted() and _jvm_runs():
@@ -346,7 +346,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
         query: a ``StreamingQuery``; Spark puts the jobs of its batches into a group of their own, named by its run.
 
     Returns:
-        The newest job and how many tasks of each of its stages have ended; None where that is not known.
+        The newest job, and how many tasks of each of its stages have ended; None where that is not known.
     """
     try:
         tracker = spark.sparkContext.statusTracker()

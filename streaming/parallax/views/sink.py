@@ -40,10 +40,10 @@ class PositionSeen:
         event: what happened.
         detail: the event in words; empty for ``ok``.
         topic_id: id of the topic.
-        high_watermark: of the replica when it was read; None where it did not say. So the next two.
-        last_stable_offset: of the replica.
-        log_start_offset: of the replica.
-        read_at: seconds since the epoch.
+        high_watermark: of the replica when it was read; None where it did not say.
+        last_stable_offset: of the replica; None where it did not say.
+        log_start_offset: of the replica; None where it did not say.
+        read_at: seconds since 1970 UTC.
         leader_epoch: of the last batch below the offset; -1 where it is not known.
     """
 

@@ -77,8 +77,8 @@ def remove_unused(uri: str, hours: int, *, full: bool = False, versions: Sequenc
     Args:
         uri: of the table.
         hours: how long a file stays after it was replaced or, if it never was in a commit, written.
-        full: look at all files of the folder; without it only at what the table's log names.
-        versions: of the table, whose files stay however long ago they were replaced.
+        full: look at all files of the folder; without it only at those that the table's log names.
+        versions: of the table; their files stay however long ago they were replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.

@@ -20,7 +20,7 @@ LOCK = "job.lock"
 def job_runs(storage: str) -> bool | None:
     """Whether a job runs on a storage; None where nobody can tell.
 
-    On an object store only a lease that was let go of says that none does: one that was killed has not let go.
+    On an object store only a released lease proves that no job runs: a killed job has not released its lease.
 
     Args:
         storage: ``storage.path``.
@@ -67,7 +67,9 @@ def last_recorded(storage: str) -> datetime | None:
 
 
 def unwatched_in_words(storage: str) -> str:
-    """That no job runs on a storage, and until when one has recorded; empty where one runs, or nobody can tell.
+    """A sentence that no job runs on a storage, and until when one recorded.
+
+    Empty if a job runs, or nobody can tell.
 
     Args:
         storage: ``storage.path``.

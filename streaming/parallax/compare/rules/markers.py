@@ -28,9 +28,10 @@ _OVER = 255
 def take_in_markers(
     markers: Array, offsets: Array, producers: Array, types: Array, slots: Array, epochs: Array
 ) -> Array:
-    """Add the end markers that replicas showed; `MARKER`, in offset order.
+    """Add the end markers that replicas showed; returns `MARKER`, in offset order.
 
-    One row an offset, or one for each distinct marker where replicas differ: that is a difference of content (I1).
+    There is one row for each offset, or one for each distinct marker where replicas differ: a difference of content
+    (I1).
     """
     if not len(offsets):
         return markers
@@ -59,7 +60,7 @@ def take_in_markers(
 def disputed_offsets(markers: Array) -> Array:
     """Mask of the markers at whose offset another replica shows another marker: one of the logs was replaced.
 
-    Nothing says which, so neither proves how a transaction ended on the others.
+    Nothing proves which one. So neither marker proves how a transaction ended on other replicas.
     """
     disputed = np.zeros(len(markers), np.bool_)
     twice = markers["offset"][1:] == markers["offset"][:-1]
@@ -76,10 +77,10 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         offsets: of transactional data and of end markers.
         producers: their producer ids.
         types: `DATA`, or the marker's type.
-        slots: who showed them.
+        slots: of the replicas that showed them.
 
     Returns:
-        `INTERVAL`: those that were open may have ended, new ones are added.
+        `INTERVAL`: open ones may have ended, and new ones are added.
     """
     if not len(offsets):
         return intervals
@@ -133,14 +134,14 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
 
 
 def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array, slots: Array) -> Array:
-    """Add the transactions of records that are in no interval, so far as their own replica showed how they ended.
+    """Add transactions of records that are in no interval, if their own replica showed how they ended.
 
     Args:
         intervals: `INTERVAL`.
         markers: `MARKER`.
         offsets: of transactional records.
         producers: their producer ids.
-        slots: who showed them.
+        slots: of the replicas that showed them.
     """
     made = [intervals]
     for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
@@ -179,11 +180,11 @@ def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Arra
 
 
 def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows that lie in a transaction as the replica shows it that shows the row.
+    """Mask of the rows that lie in a transaction, as the replica that shows the row also shows the transaction.
 
     Args:
         intervals: `INTERVAL`.
-        slots: who shows each row.
+        slots: of the replica that shows each row.
         producers: their producer ids.
         offsets: their offsets.
     """
@@ -202,9 +203,9 @@ def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> 
 
 
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """The end markers that the given replicas showed in either view, below the last of the given rows of each.
+    """The end markers that replicas showed in either view, below the last of the given rows of each.
 
-    A marker that was shown as read_committed may be cleaned before the reader of read_uncommitted comes to it; it has
+    A marker that was shown in read_committed may be cleaned before the reader of read_uncommitted comes to it. It has
     ended the transaction all the same.
 
     Args:
@@ -213,7 +214,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
         offsets: of these rows, in order for each slot.
 
     Returns:
-        Rows of ``markers``, the slot of each, and for each of the given rows how many of its replica's lie below it.
+        Rows of ``markers``; the slot of each; for each of the given rows, how many markers of its replica lie below it.
     """
     passed = np.zeros(len(slots), np.intp)
     found, of = [markers[:0]], [slots[:0]]
@@ -230,9 +231,9 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 
 
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
-    """End the transactions inside which their own replica showed an end marker: it came to be known only later.
+    """End the transactions inside which their own replica showed an end marker that became known only later.
 
-    What followed in such an interval is let go: where the next transaction began there is not known.
+    The rest of such an interval is dropped: it is not known where in it the next transaction began.
 
     Args:
         intervals: `INTERVAL`.
@@ -280,7 +281,9 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def later_ones(intervals: Array, shown: Array) -> Array:
-    """What lies behind a missed end marker is of a later transaction, which the same marker ended on that replica.
+    """Intervals of later transactions that a replica ended together with one whose end marker it missed.
+
+    They lie behind the missed marker.
 
     Args:
         intervals: `INTERVAL`.
@@ -390,9 +393,9 @@ def reconcile(
 
 
 def close_ended(intervals: Array, positions: Array) -> Array:
-    """Close the open intervals that ended unseen where they are known to be over; the transaction that followed begins.
+    """Close the open intervals that are known to have ended unseen; the transaction that followed begins.
 
-    What was missed before that stays missed: the replica had passed it with the transaction open.
+    A marker that was missed before stays missed: the replica had passed it with the transaction open.
 
     Args:
         intervals: `INTERVAL`.
@@ -413,5 +416,8 @@ def close_ended(intervals: Array, positions: Array) -> Array:
 
 
 def passed_open(intervals: Array) -> Array:
-    """Mask of the transactions whose replica passed another's end marker before an end that was not read."""
+    """Mask of the transactions that stayed open past another replica's end marker.
+
+    Their own end was not read.
+    """
     return (intervals["end"] != NEVER) & (intervals["end_type"] == UNREAD) & (intervals["missed"] != NEVER)

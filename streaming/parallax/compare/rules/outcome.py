@@ -38,7 +38,7 @@ def shown_records(
     epochs: Array,
     nameless: Array,
 ) -> Array:
-    """Make `PENDING` rows of what replicas showed in read_committed, one a row and replica."""
+    """Make `PENDING` rows of what replicas showed in read_committed, one for each row and replica."""
     mask = bits(slots)
     flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
     flags = np.where(nameless, NAMELESS, flags)
@@ -128,7 +128,7 @@ def _differ(rows: Array, starts: Array) -> Array:
 
 
 def open_disputes(pending: Array) -> Array:
-    """Mask of the rows whose outcome replicas differ about, and that were not reported yet."""
+    """Mask of the rows with unlike outcomes that were not reported yet."""
     return (pending["flags"] & (DISPUTED | REPORTED)) == DISPUTED
 
 
@@ -137,7 +137,7 @@ class Verdict:
     """Records of one producer whose outcome on one replica is unlike that on others.
 
     Attributes:
-        slot: the replica that is wrong; `NOBODY` where nothing says which outcome is right.
+        slot: the replica that is wrong; `NOBODY` if nothing proves which outcome is right.
         rows: indices into ``pending``.
         shown_aborted: the replica shows them as aborted (else as committed).
         markers: for each row the end marker that the replica lacks; -1 where it is not known.
@@ -150,7 +150,7 @@ class Verdict:
 
     @property
     def proven(self) -> bool:
-        """Whether the end markers say who is wrong."""
+        """Whether end markers prove which replica is wrong."""
         return self.slot != NOBODY
 
 
@@ -325,9 +325,9 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
 
 
 def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array, Array, Array]:
-    """Compare what has yet to end for read_committed with the end markers that its replica has shown to the other view.
+    """Compare what has yet to end in read_committed with end markers that the replica has shown in read_uncommitted.
 
-    Behind a transaction that stays open read_committed never comes to them.
+    While an earlier transaction stays open, read_committed never gets to these markers.
 
     Args:
         unended: `UNENDED`.
@@ -335,7 +335,8 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
         intervals: `INTERVAL` that missed an end marker: what lies in one did not end with its own next marker.
 
     Returns:
-        What has yet to end; the rows that the first own marker behind them contradicts; the offset of that for each.
+        What has yet to end; the rows that the first own marker behind them contradicts; the offset of that marker for
+        each.
     """
     first = np.full(len(unended), UNKNOWN)
     for slot in np.unique(unended["slot"]) if len(markers) else ():
@@ -357,19 +358,20 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
 
 
 def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
-    """Find records of transactions that ended behind them, though not in this log.
+    """Find records whose transaction ended behind them, but not in this replica's log.
 
-    The cleaner empties an end marker once no record of its transaction is left. So where a replica shows a record and
-    behind it an emptied end marker of its producer, with none between, it got the empty batch in the marker's place.
+    The cleaner empties an end marker once no record of its transaction is left. A replica may show a record and behind
+    it an emptied end marker of its producer, with no other marker between. Then it has copied the empty batch instead
+    of the marker.
 
     Args:
         unended: `UNENDED` of the steps before.
         shown: `UNENDED` rows of transactional records that are new.
-        ends: the same of end markers.
-        emptied: the same of end markers that were emptied.
+        ends: `UNENDED` rows of end markers that are new.
+        emptied: `UNENDED` rows of end markers that are new and emptied.
 
     Returns:
-        For each of these the last such record; -1 where there is none.
+        For each emptied marker the last such record; -1 where there is none.
     """
 
     def last(rows: Array, end: Array) -> int:
@@ -381,7 +383,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """Mask of the intervals that another type of marker ended than the one that was missed."""
+    """Mask of the intervals that ended with another type of marker than the one that was missed."""
     return (
         (intervals["missed"] != NEVER)
         & (intervals["end"] != NEVER)
@@ -391,14 +393,14 @@ def turned(intervals: Array) -> Array:
 
 
 def wrongly_shown(pending: Array, interval: Array) -> Array:
-    """The `PENDING` rows that the interval's replica shows with the outcome that the wrong marker gave them."""
+    """The `PENDING` rows that an interval's replica shows with the outcome of the wrong marker."""
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = has_bit(showed, interval["slot"])
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
 def shown_against(unended: Array, interval: Array) -> Array:
-    """The `UNENDED` rows of the interval's replica that it shows otherwise than the marker that ended them there."""
+    """The `UNENDED` rows that an interval's replica shows otherwise than the marker that ended them there."""
     return unended[_within(unended, interval) & (unended["aborted"] == (interval["end_type"] == COMMIT))]
 
 
@@ -408,10 +410,10 @@ def _within(unended: Array, interval: Array) -> Array:
 
 
 def explained(pending: Array, intervals: Array) -> Array:
-    """Mask of the `PENDING` rows of which all that show one of the outcomes have it for a marker that they missed.
+    """Mask of the `PENDING` rows whose unlike outcomes are explained by a missed marker.
 
-    An interval explains what its own replica shows, and no other: two may have missed the same marker, and one of them
-    be read much later.
+    All replicas that show one of the outcomes must show it because of a marker that they missed. An interval explains
+    only what its own replica shows. For two replicas may have missed the same marker, and one may be read much later.
 
     Args:
         pending: `PENDING`.
@@ -428,7 +430,7 @@ def explained(pending: Array, intervals: Array) -> Array:
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:
-    """Mask of the records that lie in the part of a transaction which its replica ended wrongly."""
+    """Mask of the records in the part of a transaction that its replica ended wrongly."""
     inside: Array = (
         (producers == interval["producer_id"]) & (offsets >= interval["start"]) & (offsets < interval["missed"])
     )

@@ -25,7 +25,7 @@ from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 class Ended(NamedTuple):
-    """The furthest that all transactions were seen to have ended, as `PARTITION` keeps it; -1 where nothing was seen.
+    """Up to where all transactions were seen to have ended, as `PARTITION` keeps it; -1 where nothing was seen.
 
     Attributes:
         to: a last stable offset: every transaction that begins below it, and from ``start`` on, had ended.
@@ -43,7 +43,7 @@ class Ended(NamedTuple):
 
     @classmethod
     def of(cls, partition: Array) -> Ended:
-        """What the one row of `PARTITION` says."""
+        """Read it from the one row of `PARTITION`."""
         return cls(*(int(partition[name][0]) for name in ENDED))
 
 
