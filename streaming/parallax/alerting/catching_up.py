@@ -33,11 +33,13 @@ class CatchingUp:
         self._done: set[TopicPartition] = set()
 
     def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
-        """Take in that a replica was reported on; one that joins its partition has everything still to be read.
+        """Take in that somebody reported on a replica.
+
+        If the replica is new to its partition, everything in it has still to be read.
 
         Args:
             replica: which.
-            brokers: that hold the partition; None where nobody has said.
+            brokers: the brokers that hold the partition; None if nobody has said.
         """
         place = TopicPartition(*replica[:2])
         before = self._brokers.get(place, frozenset())
@@ -55,7 +57,7 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether nothing that its logs held then waits for a first verdict.
+        """By partition, whether everything that its logs held then has had its first verdict.
 
         Args:
             replicas: with the offsets that they reported last.
@@ -91,7 +93,7 @@ class CatchingUp:
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Let go of partitions that are gone."""
+        """Forget partitions that are gone."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:

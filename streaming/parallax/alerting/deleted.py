@@ -15,7 +15,7 @@ and so much later it is here."""
 
 
 class Deleted:
-    """Remembers the topics of which a broker said that it holds nothing. Times are seconds on any clock that runs."""
+    """Remembers the topics of which a broker reported that it holds nothing. Times are seconds on any running clock."""
 
     def __init__(self) -> None:
         self._denied: dict[str, dict[Replica, str]] = {}
@@ -23,7 +23,7 @@ class Deleted:
         self._told: dict[str, float] = {}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
-        """Take in rows of progress of one tick: a replica that answers shows that its topic is there."""
+        """Take in the rows of progress of one tick; a replica that answers shows that its topic exists."""
         denied: dict[str, dict[Replica, str]] = {}
         answered = set()
         for row in rows:
@@ -45,7 +45,7 @@ class Deleted:
     def topics(self, answering: Iterable[Replica], looked_at: float | None) -> frozenset[str]:
         """The topics that were deleted.
 
-        No broker that answers holds anything of such a topic, or nobody reports on it any more since one denied it.
+        No broker that answers holds anything of such a topic, or nobody has reported on it since a broker denied it.
 
         Args:
             answering: the replicas that answered when they were asked last.

@@ -24,7 +24,7 @@ SHOWN_S = 3600.0
 
 
 class Series(StrEnum):
-    """What partitions have series: the values of ``alerting.series``."""
+    """Which partitions have series: the values of ``alerting.series``."""
 
     ALL = "all"
     DIFFERING = "differing"
@@ -32,17 +32,17 @@ class Series(StrEnum):
 
 @dataclass
 class Lasting:
-    """Remembers since when each of many things has been the case at every look."""
+    """Remembers of many things since when each has been true at every look."""
 
     _since: dict[Hashable, float] = field(default_factory=dict)
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """Say what is shown.
+        """Which things are shown.
 
         Args:
-            now: seconds on any clock that runs.
-            present: what is the case now.
+            now: seconds on any running clock.
+            present: what is true now.
             at_once: what is shown without having lasted.
         """
         self._since = {key: self._since.get(key, now) for key in present}
@@ -53,7 +53,7 @@ class Lasting:
 
 
 class Detail:
-    """Leaves out of snapshots the partitions of which there is nothing to tell."""
+    """Leaves out of snapshots the partitions with nothing to report."""
 
     def __init__(self) -> None:
         self._places = Lasting()

@@ -14,7 +14,7 @@ _FINE = 16
 
 
 class Lags:
-    """Remembers the ends of replicas that have not been read up to there. Times are seconds on any clock that runs."""
+    """Remembers ends of replicas that have not been read up to yet. Times are seconds on any running clock."""
 
     def __init__(self) -> None:
         self._ends: dict[View, list[tuple[float, int]]] = {}
@@ -54,9 +54,9 @@ class Lags:
                 self._ends[view] = [(now, ends[-1][1])]
 
     def since(self) -> dict[View, float]:
-        """Since when each view that is behind has been behind the replica as it was then."""
+        """By view that is behind, since when its replica has shown what the view has not read."""
         return {view: ends[0][0] for view, ends in self._ends.items()}
 
     def forget(self, is_gone: Callable[[View], bool]) -> None:
-        """Let go of views of logs that are gone."""
+        """Forget views of logs that are gone."""
         self._ends = {view: ends for view, ends in self._ends.items() if not is_gone(view)}

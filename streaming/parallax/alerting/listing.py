@@ -36,7 +36,7 @@ class FindingState(StrEnum):
 
 
 class Alarm(NamedTuple):
-    """What raises an alarm about a finding in a state.
+    """The alert about findings in one state.
 
     Attributes:
         name: of the alert; its section of docs/runbook.md has the same.
@@ -131,7 +131,7 @@ class Listed(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """What it is in one line, or was."""
+        """What the finding is or was, in one line."""
         finding = self.finding
         place = f"{finding.topic}-{finding.partition}"
         if self.state is None:
@@ -194,5 +194,5 @@ class Listing:
         return Listed(finding, state, known.turn if known.state is state else turn_of(known.state, state))
 
     def listed(self) -> tuple[Listed, ...]:
-        """The findings that stand, then those that are over."""
+        """The findings that are not over, then those that are."""
         return (*self._open.values(), *(one for one, _ in self._over.values()))

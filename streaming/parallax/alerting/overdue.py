@@ -28,9 +28,9 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """By partition, how many seconds it has waited at the same offset for verdicts that should come by themselves.
+    """By partition, for how many seconds it has waited at one offset for verdicts that should come by themselves.
 
-    What is held up (`parallax.alerting.blind`) has reasons and alerts of its own: such partitions are left out.
+    Partitions that are held up (`parallax.alerting.blind`) are left out: they have reasons and alerts of their own.
     """
     return snapshot.once(_overdue)
 

@@ -142,7 +142,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that is being served."""
+        """The port that the server listens on."""
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:

@@ -36,12 +36,12 @@ class ReplicaState:
     """Offsets of one replica as it reported them; None for what is not known.
 
     Attributes:
-        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves
-            or has caught up. Seconds since 1970 UTC.
-        frozen_for_s: for how long the comparison has seen it stand behind the others.
+        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves or
+            has caught up. Seconds since 1970 UTC.
+        frozen_for_s: for how long the comparison has seen its last stable offset behind the others'.
         reported_at: when anything was last reported of it, by our clock.
         offsets_at: when it last reported these offsets itself, by our clock.
-        answers: whether it answered when it was last asked, if only to refuse.
+        answers: whether it answered when it was last asked, even if only to refuse.
     """
 
     high_watermark: int | None = None
@@ -73,10 +73,10 @@ class AuditState:
 
     Attributes:
         results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
-        runs: how many audits ended how (``success`` or ``failure``).
+        runs: by ending (``success`` or ``failure``), how many audits ended so.
         read_bytes: read from each broker since the job started.
         ended_at: when the last audit that did not fail ended.
-        spots: how many records of brokers that were back were found how (`parallax.audit.spot.Spot`).
+        spots: by outcome (`parallax.audit.spot.Spot`), how many records of returned brokers were checked.
     """
 
     results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
@@ -167,14 +167,14 @@ class Snapshot:
     _derived: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, derive: Callable[[Snapshot], Derived]) -> Derived:
-        """What a pure function makes of it, worked out when it is first asked for."""
+        """The result of a pure function of the snapshot, computed when it is first asked for."""
         if derive not in self._derived:
             self._derived[derive] = derive(self)
         found: Derived = self._derived[derive]
         return found
 
     def without(self, topics: Collection[str]) -> Snapshot:
-        """The same without what concerns some topics, which were deleted."""
+        """The snapshot without everything about some deleted topics."""
 
         def left(known: Mapping[Any, Any]) -> Mapping[Any, Any]:
             return {key: value for key, value in known.items() if _topic_of(key) not in topics}
@@ -186,7 +186,7 @@ class Snapshot:
         return replace(self, **rest, absences=self.absences.of(places))
 
     def holds(self, replica: Replica) -> bool:
-        """Whether a replica is one of its partition's, by what was reported last, and is to be read."""
+        """Whether a replica belongs to its partition by the last report, and is to be read."""
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
 

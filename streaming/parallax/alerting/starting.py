@@ -28,8 +28,9 @@ class Step:
     """A part of the start.
 
     Attributes:
-        has_begun: whether something of it has been done; where that is not seen, it begins when those before it end.
-        detail: how far it is; empty where there is nothing to say.
+        has_begun: whether something of it has been done. If that cannot be seen, it begins when the steps before it
+            end.
+        detail: how far it is; empty if there is nothing to say.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Past:
 
 
 def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
-    """The parts of a start, in the order in which they end as a rule."""
+    """The parts of a start, in the order in which they usually end."""
     queries, initial = snapshot.queries, snapshot.initially_read
     left = left_to_read(snapshot)
     read = sum(initial.values())
@@ -84,7 +85,7 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
 
 
 def left_to_read(snapshot: Snapshot) -> int:
-    """Offsets of the initial reading that are still to be read, of replicas that can be."""
+    """How many offsets of the initial reading are still to be read, of replicas that can be read."""
     return sum(n for replica, n in snapshot.initially_left.items() if is_read(snapshot, replica))
 
 

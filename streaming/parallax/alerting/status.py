@@ -63,7 +63,7 @@ class Status:
         reasons: why the status is unknown or, with findings, why the rest is; a phrase for each.
         notes: what else there is to know; a phrase for each.
         steps: of the start; empty once that is over.
-        problems: what keeps the job from doing its work: with any, it is not ready.
+        problems: what keeps the job from doing its work; with any, it is not ready.
     """
 
     condition: Condition
@@ -207,7 +207,7 @@ def reasons_of(snapshot: Snapshot, past: Past) -> tuple[Reason, ...]:
 def health(snapshot: Snapshot) -> list[str]:
     """What keeps the job from doing its work; empty when offsets come out of the comparison.
 
-    A broker that is down is not among it: the job is well, and says so of the broker.
+    A broker that is down does not count: the job works, and reports the broker.
     """
     return [one.phrase for one in blindness(snapshot) if one.cause.is_of_the_job]
 

@@ -13,7 +13,7 @@ from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReaso
 
 
 class Part(StrEnum):
-    """Why a partition is not known to agree whole now, the one that lasts longest first."""
+    """Why a partition is not known to agree whole now; the reason that lasts longest comes first."""
 
     LACKING = "lacking"
     """Offsets of it have no verdict, and will have none by themselves."""
@@ -55,14 +55,14 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
 
 
 def begin_apart(coverage: Coverage) -> bool:
-    """Whether the logs of a partition begin at different offsets now; one that holds nothing begins nowhere."""
+    """Whether the logs of a partition begin at different offsets now; an empty log begins nowhere."""
     return len({b.log_start_offset for b in coverage.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
 
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
-    """By partition and reason, how many offsets have no verdict in the view in which more have none; only above 0.
+    """By partition and reason, how many offsets have no verdict; only numbers above 0.
 
-    Most are offsets of both views, and are counted once.
+    The number is the larger of the two views': most offsets lack it in both, and count once.
     """
     return snapshot.once(_unknown_offsets)
 
@@ -96,7 +96,7 @@ def unknown_by(
 def to_be_read(snapshot: Snapshot) -> int:
     """How many offsets have no verdict only because not every replica has been read yet: that ends by itself.
 
-    What an audit has to tell of is among the ranges of the coverage.
+    Offsets that need an audit are among the ranges of the coverage.
     """
     reason = UnknownReason.BEFORE_FIRST_READING
     return sum(
@@ -107,7 +107,10 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """The partitions that are not known to agree whole now, and why: the first of `Part`."""
+    """The partitions that are not known to agree whole now.
+
+    Each has the first reason of `Part` that applies.
+    """
     return snapshot.once(_in_part)
 
 
@@ -124,7 +127,7 @@ def _in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
 
 
 def parts_in_words(parts: Collection[Part]) -> str:
-    """How many partitions are not known to agree whole, by why: ``2 are catching up, 1 is known in part``."""
+    """How many partitions are not known to agree whole, by reason: ``2 are catching up, 1 is known in part``."""
     counts = Counter(parts)
     return ", ".join(
         f"{counts[part]:,} {agreed(counts[part], *words)}"
@@ -153,14 +156,14 @@ _WORDS = {
 
 
 def words(reason: UnknownReason) -> str:
-    """A reason as text, which follows a number of offsets."""
+    """A reason as text that follows a number of offsets."""
     return _WORDS.get(reason, reason.replace("_", " "))
 
 
 def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
-    """How many offsets of a partition have no verdict for some reasons; empty where none has.
+    """Words for how many offsets of a partition have no verdict for some reasons; empty if all have one.
 
-    What is so in one view alone names it: it says nothing of how far the other was read.
+    If offsets lack it in one view only, the text names that view: it does not say how far the other was read.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

@@ -238,7 +238,10 @@ _PARTS: Mapping[str, Callable[[Record], str]] = {
 
 
 def write(found: Found, to: TextIO) -> None:
-    """Write the result of a look for people: a column for each broker, and below it what the records hold."""
+    """Write the result of a look for people.
+
+    A column for each broker, and below it what the records hold.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

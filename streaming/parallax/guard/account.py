@@ -41,7 +41,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A time for which a replica was out of the in-sync replicas; milliseconds since 1970 UTC.
+    """A time for which a replica was not in sync; milliseconds since 1970 UTC.
 
     Attributes:
         absence: as the clock had it last.
@@ -60,7 +60,7 @@ class Past:
 def on_record(
     storage: str, place: TopicPartition, suspected_at: datetime, read: ReadSettings, guard: GuardSettings
 ) -> list[str]:
-    """What is on record of a partition, one fact after the other; what cannot be read is said in one as well.
+    """What is on record of a partition, one fact after the other; what cannot be read is a fact as well.
 
     Args:
         storage: ``storage.path``.
@@ -94,11 +94,13 @@ def on_record(
 
 
 def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
-    """The absences that looks at one partition show, as a clock of its own has them; in the order in which they began.
+    """The absences that looks at one partition show, in the order in which they began.
+
+    A clock of its own works them out.
 
     Args:
         looks: in the order of time.
-        clock: that has observed nothing yet.
+        clock: one that has observed nothing yet.
         holds: of the topic, by what is on record.
     """
     first = next((look.at_ms for look in looks if set(look.isr) < set(look.replicas)), None)

@@ -122,7 +122,7 @@ UNLED = -1
 
 
 class Ended(NamedTuple):
-    """Where the log of a leader ended at most at a time."""
+    """An upper bound of where the log of a leader ended at a time."""
 
     place: TopicPartition
     topic_id: str
@@ -172,7 +172,9 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A replica that copied something later than its bound, or while none was known: only an audit can tell.
+    """A replica that copied something later than its bound, or while none was known.
+
+    Only an audit can say whether it misses anything.
 
     Attributes:
         at_ms: when it was last seen to have done so, milliseconds since 1970 UTC.
@@ -193,7 +195,7 @@ class Late:
     def is_of_an_outage(self) -> bool:
         """Whether its broker was away for too long, or may have been.
 
-        A copy that somebody ordered is of none, nor is one of a topic that cannot be watched: it is late after each
+        False for a copy that somebody ordered. False, too, for a topic that cannot be watched: it is late after each
         restart.
         """
         return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME)
@@ -291,10 +293,10 @@ class _Replica:
 
 
 class Ends:
-    """When the log of the leader was seen to end where.
+    """At which time the leader's log was seen to end at which offset.
 
-    Who leads is known by metadata that may be old: a broker that was deposed answers as before. So what it said counts
-    for good only once it is seen to have led on for as long as the metadata may be old, by the leader epoch.
+    Metadata says who leads, and may be old: a broker that was deposed answers as before. So its answer counts for good
+    only once the leader epoch shows that it led on for as long as the metadata may be old.
 
     Args:
         metadata_ms: how old the metadata of a look may be.
@@ -325,7 +327,7 @@ class Ends:
             self._recent.append((look.at_ms, look.log_end_offset))
 
     def add(self, at_ms: int, end: int) -> None:
-        """Take in what counts for good."""
+        """Take in an end that counts for good."""
         while self._sure and self._sure[-1][1] >= end:
             self._sure.pop()
         if not self._sure or self._sure[-1][0] < at_ms:
@@ -343,7 +345,7 @@ class Ends:
         self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
 
     def last_without(self, offset: int) -> int | None:
-        """When it was last seen to end at or below an offset."""
+        """When the leader's log was last seen to end at or below an offset."""
         recent = _last_without(self._recent, offset)
         return _last_without(self._sure, offset) if recent is None else recent
 
@@ -421,11 +423,11 @@ class _Partition:
 
 
 class Clock:
-    """Follows the looks at the replicas of all partitions; one for each job.
+    """Follows the looks at the replicas of all partitions; one clock for each job.
 
     Args:
         clock_skew_ms: how far the brokers' clocks may be apart from this one.
-        look_ms: how long a look may take: what an answer says was so at most so long before it came.
+        look_ms: how long a look may take: what an answer says was true at most this long before it came.
         metadata_ms: how old the metadata of a look may be.
     """
 
@@ -450,7 +452,7 @@ class Clock:
 
         Args:
             retentions: topic, when it was in force (milliseconds since 1970 UTC), and ``delete.retention.ms``.
-            ends: where logs of leaders ended that led on for as long as metadata may be old.
+            ends: ends of leaders' logs, of leaders that led on for as long as metadata may be old.
             looks: of any replicas, in any order.
         """
         for one in sorted(ends, key=lambda one: one.at_ms):
@@ -467,7 +469,7 @@ class Clock:
         """Take in looks, of one tick or of several.
 
         Returns:
-            The replicas that are seen now to have copied something too late, and were not before.
+            The replicas that are newly seen to have copied something too late.
         """
         found: list[Late] = []
         in_turn = sorted(looks, key=lambda look: (look.place, look.at_ms))
@@ -480,7 +482,7 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Take in who was seen to clean nothing of topics.
+        """Take in which brokers were seen to clean nothing of topics.
 
         Returns:
             As `observe` does.
@@ -579,7 +581,7 @@ class Clock:
         return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=self._goes_on(reach))
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Take in what was read of replicas; what ended only after something could be gone says nothing."""
+        """Take in what was read of replicas. A reading that ended after something could be gone says nothing."""
         for one in readings:
             known = self._partitions.get(one.place)
             if known is None or known.topic_id != one.topic_id:
@@ -593,9 +595,10 @@ class Clock:
         return [self._with_pauses(known, one) for known in self._partitions.values() for one in known.absences.values()]
 
     def answers(self, place: TopicPartition, broker: int) -> bool | None:
-        """Whether a replica answered the last look at it; None where there is none any more that is watched.
+        """Whether a replica answered the last look at it.
 
-        It was taken off its broker, or its topic was deleted, or is not compacted any more.
+        None if it is no longer watched: it was taken off its broker, or its topic was deleted or is not compacted any
+        more.
         """
         known = self._partitions.get(place)
         replica = None if known is None or not known.is_cleaned else known.replicas.get(broker)
@@ -614,15 +617,18 @@ class Clock:
         return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
 
     def remember(self, late: Iterable[Late]) -> None:
-        """Take in what is on record of replicas that copied something too late."""
+        """Take in the replicas that copied something too late, by the record."""
         self._late |= {(one.place, one.broker): one for one in late}
 
     def late(self) -> list[Late]:
-        """Those that copied something too late, until an audit has compared them (`audited`)."""
+        """The replicas that copied something too late, until an audit has compared them (`audited`)."""
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """Those that may be late, until it was looked whether others still cleaned nothing then."""
+        """The replicas that may be late.
+
+        They stay so until a look has shown whether the others still cleaned nothing at the time.
+        """
         return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
@@ -791,7 +797,7 @@ class Clock:
 
 
 def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
-    """Whether deletions are kept for so short a time that no look can tell whether a replica was back in time.
+    """Whether deletions are kept for too short a time for any look to say whether a replica was back in time.
 
     Args:
         retention_ms: ``delete.retention.ms``.

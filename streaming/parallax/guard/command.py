@@ -29,11 +29,11 @@ PATIENCE_S = 90.0
 
 
 class GuardCommandError(Exception):
-    """What was asked for cannot be done; one line that says what to do."""
+    """The command cannot be carried out; one line that says what to do."""
 
 
 def read_record(storage: str) -> tuple[Record, list[Event]]:
-    """What is on record.
+    """The holds that are on record, and the events that they come from.
 
     Raises:
         EventLogError: there is no such table, or it cannot be read.
@@ -45,7 +45,7 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
 
 
 def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A hold, for programs; with the options of the settings, commands name the brokers."""
+    """A hold, for programs. Given the settings' options, its commands name the brokers."""
     return {
         "topic": hold.topic,
         "phase": str(hold.phase),
@@ -61,7 +61,7 @@ def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def in_words(hold: Hold, kafka: Mapping[str, str] | None = None) -> str:
-    """A hold, for people; with what puts its settings back by hand, if anything has to be."""
+    """A hold, for people, with the commands that put its settings back by hand, if any are needed."""
     if not hold.is_open:
         return _over_in_words(hold)
     what = "tombstones and end markers are kept for longer" if hold.level == 1 else "nothing is cleaned"
@@ -114,7 +114,7 @@ def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
 
 
 def undo(hold: Hold) -> str:
-    """What puts the settings of a hold back by hand."""
+    """The commands that put the settings of a hold back by hand."""
     return commands(hold.topic, {change.name: change.before for change in hold.own})
 
 
@@ -124,8 +124,8 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
     Args:
         settings: of the job.
         topics: their names.
-        hold: else they are let go of.
-        is_run_by_job: whether a job acts on this storage; else it is done here.
+        hold: True to hold them, False to let go of them.
+        is_run_by_job: whether a job acts on this storage; else this process acts itself.
 
     Returns:
         The holds as they are then.

@@ -49,12 +49,12 @@ class Rules:
     """The settings of the guard; times in milliseconds.
 
     Attributes:
-        may_act: else it advises.
-        lead_ms: it acts when a bound comes nearer than this. From half of it on it pauses cleaning, unless it is known
-            that nothing near is stamped of what is lacking; at a quarter it does in any case.
-        topics: that it looks after; empty: all.
+        may_act: True to act, False only to advise.
+        lead_ms: it acts when a bound is nearer than this. When half of it is left it pauses cleaning, unless nothing
+            that is lacking is known to be stamped with a near horizon. When a quarter is left it does so in any case.
+        topics: the topics that it looks after; empty: all.
         may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
-        mark: odd, below a million; which guard it is.
+        mark: odd, below a million; identifies the guard.
     """
 
     may_act: bool
@@ -71,14 +71,14 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put an event on record; only then does it count."""
+    """Put an event on record; it counts only after that."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """Change settings of a topic, by IncrementalAlterConfigs; None takes the topic's own value away."""
+    """Change settings of a topic by IncrementalAlterConfigs; None deletes the topic's own value."""
 
     hold_id: str
     topic: str
@@ -114,7 +114,7 @@ class Guard:
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events that are on record, its own as well."""
+        """Take in events that are on record, including the guard's own."""
         for event in events:
             self.record.take_in([event])
             if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
@@ -123,7 +123,7 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """A change is being asked for."""
+        """Note that the cluster is being asked for a change."""
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
@@ -146,8 +146,8 @@ class Guard:
 
         Args:
             now_ms: milliseconds since 1970 UTC.
-            seen: by topic.
-            absences: that the clock knows of, of any topics.
+            seen: the looks, by topic.
+            absences: all that the clock knows of.
         """
         by_topic: dict[str, list[Absence]] = {}
         for one in absences:

@@ -48,7 +48,7 @@ class Outage:
 
     Attributes:
         since_ms: when the first of them was last known to lack nothing, milliseconds since 1970 UTC.
-        away_ms: since when at most one of them does not answer; None where all do.
+        away_ms: the earliest time since when any of them has not answered; None while all answer.
         absent: its replicas that were absent at some time of it.
         late: those that copied something too late.
         untold: replicas of which no look can say whether they were back in time (`Unclear.NO_TIME`).
@@ -56,7 +56,7 @@ class Outage:
         differ: partitions of any of these with a finding that is not over.
         verdicts: results of audits of the partitions of replicas that are late no longer.
         is_recalled: whether it had begun before the job was started; earlier results of audits are not known then.
-        ended_ms: when all were back, and audited where they were late, or gone; None while it lasts.
+        ended_ms: when all were back or gone, and the late ones audited; None while it lasts.
     """
 
     broker: int
@@ -171,7 +171,7 @@ def _partitions(places: Iterable[TopicPartition]) -> str:
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
-    """How many replicas of a broker, and of which topics."""
+    """Words for how many replicas of a broker are concerned, and of which topics."""
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 

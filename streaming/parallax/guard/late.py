@@ -66,7 +66,10 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def load(storage: str) -> list[Late] | None:
-    """What is on record; None, with a line in the log, where it cannot be read."""
+    """The replicas that are late, by the record.
+
+    None, with a line in the log, if it cannot be read.
+    """
     uri = rust_uri(storage, LATE)
     try:
         if not DeltaTable.is_deltatable(uri):

@@ -20,7 +20,7 @@ _AT_ONCE = 8
 
 
 class Lookout:
-    """Looks at topics; remembers how much space there was, and since when a topic has not been there.
+    """Looks at topics. It remembers how much space there was, and since when a topic has been missing.
 
     Args:
         client: asks the cluster.
@@ -46,7 +46,7 @@ class Lookout:
         return found
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End its threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:

@@ -41,7 +41,7 @@ class Change:
     """A step of an outage that is worth a line.
 
     Attributes:
-        since_ms: since when at most the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
+        since_ms: the earliest time since when the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
         outage: as it is.
     """
 
@@ -54,8 +54,8 @@ class Outages:
     """Follows the outages of all brokers.
 
     Args:
-        answers: whether a replica of a broker answers; None where there is none any more that is watched.
-        differing: the partitions in which findings stand.
+        answers: whether a replica of a broker answers; None if it is no longer watched.
+        differing: the partitions with findings that are not over.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class Outages:
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
     ) -> list[Change]:
-        """Take in who is absent, and who is late, at a moment (milliseconds since 1970 UTC).
+        """Take in which replicas are absent, and which are late, at a moment.
 
         Args:
             absent: replicas of any brokers.
             late: replicas of any brokers.
-            now_ms: the moment.
+            now_ms: the moment, milliseconds since 1970 UTC.
             is_recalled: whether that was so before the job was started.
 
         Returns:
-            What there is to tell, in order.
+            What there is to report, in order.
         """
         standing: dict[int, list[Absence]] = {}
         for one in absent:
@@ -142,7 +142,7 @@ class Outages:
 
     @property
     def all(self) -> tuple[Outage, ...]:
-        """Those that last, and those that ended a moment ago, the oldest first."""
+        """Lasting outages, and those that ended a moment ago, the oldest first."""
         return tuple(sorted(self._known.values(), key=lambda one: (one.since_ms, one.broker)))
 
 
@@ -178,10 +178,10 @@ def _next(
 
 
 def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
-    """How far an outage is, with the first topics: ``Broker 2 is away (orders, payments)``.
+    """The state of an outage, with the first topics: ``Broker 2 is away (orders, payments)``.
 
     Args:
-        outage: that lasts, or has ended.
+        outage: one that lasts, or has ended.
         absent: the replicas of all brokers that are absent.
         late: those that copied something too late.
         now: seconds since 1970 UTC.
@@ -202,10 +202,12 @@ def _stage(outage: Outage, absent: Collection[Absence], late: Collection[Late], 
 
 
 def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
-    """What an outage means at a moment, and what to do, in sentences; it stays the same as long as nothing happens.
+    """What an outage means at a moment, and what to do, in sentences.
+
+    The text stays the same as long as nothing happens.
 
     Args:
-        outage: that lasts, or has ended.
+        outage: one that lasts, or has ended.
         absent: the replicas of all brokers that are absent.
         late: those that copied something too late.
         now: seconds since 1970 UTC.

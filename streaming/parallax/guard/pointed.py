@@ -46,7 +46,7 @@ Replica = tuple[TopicPartition, int]
 
 
 def part_of(columns: Columns, position: int) -> Part:
-    """What was read from a position on."""
+    """What a fetch from a position on has shown, as a `Part`."""
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
         columns.kind, (RowKind.COMMIT, RowKind.ABORT)
     )
@@ -63,7 +63,7 @@ def _least(values: Any) -> int | None:
 
 
 def span_ms(absence: Absence, lead_ms: int) -> int:
-    """The time in which an absence may become one that has to be acted upon."""
+    """The time within which an absence may come to need action."""
     return lead_ms if absence.retention_ms is None else min(lead_ms, absence.retention_ms)
 
 
@@ -72,7 +72,7 @@ class PointedReads:
 
     Args:
         client: asks the brokers.
-        lead_ms: bounds that are nearer are looked at.
+        lead_ms: only bounds that are nearer than this are looked at.
         settings: how fast, and how much of one replica in one lap.
         sleep: waits some seconds; may raise, which ends the round.
         now: seconds since 1970 UTC, for tests.
@@ -105,7 +105,7 @@ class PointedReads:
         """Read a little of what absent replicas lack.
 
         Returns:
-            What is known more than before.
+            What is newly known.
 
         Raises:
             ReplicaError: no broker answers.
@@ -285,7 +285,7 @@ class PointedThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the thread."""
         self._stop.set()
         self._thread.join(10)
 

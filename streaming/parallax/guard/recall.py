@@ -35,11 +35,11 @@ OF_A_LOOK = (
 
 
 def recall(storage: str, clock: Clock, now_ms: int) -> None:
-    """Set a clock by the recorded progress; nothing where nothing is recorded.
+    """Set a clock by the recorded progress; does nothing if nothing is recorded.
 
     Args:
         storage: ``storage.path``.
-        clock: that has observed nothing yet.
+        clock: one that has observed nothing yet.
         now_ms: milliseconds since 1970 UTC; no look counts as later.
 
     Raises:

@@ -48,7 +48,7 @@ class GuardStatus:
 
 
 def rules_of(settings: GuardSettings, mark: int) -> Rules:
-    """The rules by the settings, and by the mark of the table."""
+    """The guard's rules, by the settings and the mark of the table."""
     return Rules(
         may_act=settings.mode == "act",
         lead_ms=int(settings.lead_s * 1000),
@@ -103,11 +103,11 @@ class GuardRounds:
             self._count(event)
 
     def close(self) -> None:
-        """Let go of threads."""
+        """End its threads."""
         self._lookout.close()
 
     def append(self, event: Event) -> None:
-        """Put an event of a person's on record.
+        """Put an event on record that a person caused.
 
         Raises:
             EventLogError: it could not be written.
@@ -143,7 +143,7 @@ class GuardRounds:
         return self.status()
 
     def status(self) -> GuardStatus:
-        """What is on record now."""
+        """The guard's status, by what is on record now."""
         record = self.guard.record
         holds = tuple(open_holds(record))
         held, sizes = {hold.topic for hold in holds}, dict[str, int]()
@@ -153,7 +153,7 @@ class GuardRounds:
         return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:
-        """Take in what others have put on record.
+        """Take in what other processes have put on record.
 
         Raises:
             EventLogError: the table cannot be read.
@@ -204,7 +204,7 @@ def _warn_of_stranded(record: Record, mode: str) -> None:
 
 
 class OffRounds:
-    """Tells what is still held where ``guard.mode`` is ``off``: reads the table, and asks the cluster nothing.
+    """Reports what is still held while ``guard.mode`` is ``off``: it reads the table, and asks the cluster nothing.
 
     Args:
         storage: ``storage.path``.
@@ -216,7 +216,7 @@ class OffRounds:
         self._record = Record()
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing: there are no threads."""
 
     def round(self) -> GuardStatus:
         """Look at the table.
@@ -260,7 +260,7 @@ class GuardThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop it; what is held stays held, and the next start goes on."""
+        """Stop the thread; what is held stays held, and the next start goes on."""
         self._stop.set()
         self._thread.join(10)
 

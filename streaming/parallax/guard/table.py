@@ -79,7 +79,7 @@ class GuardTable(EventLog[Event]):
         }
 
     def event(self, row: Mapping[str, Any]) -> Event:
-        """An event by its row."""
+        """The event of a row."""
         return Event(
             EventKind(row["kind"]),
             row["hold_id"],

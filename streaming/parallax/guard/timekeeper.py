@@ -38,7 +38,7 @@ _TRY_AGAIN_S = 60.0
 
 
 def clock_of(settings: Settings) -> Clock:
-    """A clock by the settings of a job."""
+    """A new clock, by the settings of a job."""
     read = settings.read
     # They are asked for so often, an answer may take so long, and a broker may hear of a new leader so late.
     metadata_ms = read.metadata_refresh_ms + 2 * read.request_timeout_ms
@@ -50,11 +50,11 @@ class Timekeeper:
 
     Args:
         storage: ``storage.path``.
-        clock: that has observed nothing yet.
+        clock: one that has observed nothing yet.
         on_change: called with what the clock says whenever it was asked to take something in.
         now: seconds since 1970 UTC, for tests.
         shell: how commands in the log name the job.
-        differing: the partitions in which findings stand.
+        differing: the partitions with findings that are not over.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class Timekeeper:
             self._clock.read(readings)
 
     def paused(self, looks: Collection[Paused]) -> None:
-        """Take in who was seen to clean nothing."""
+        """Take in which brokers were seen to clean nothing."""
         with self._lock:
             self._warn(self._clock.paused(looks))
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Take in an audit: what it had a verdict on by what the brokers show is settled."""
+        """Take in an audit of the brokers: the partitions for which it had a verdict are settled."""
         if report.source != "brokers":
             return
         with self._lock:

@@ -23,7 +23,7 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a person says when a plan is made.
+    """What a person states when a plan is made.
 
     Attributes:
         is_paused: that nothing else moves partitions meanwhile.

@@ -27,7 +27,7 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
 
     Args:
         repair: as it is on record.
-        plan: of it.
+        plan: of the repair.
         look: at its partition, as its steps need it.
         owner: the process that acts.
         asked: what this process knows of its last request.

@@ -17,7 +17,7 @@ PAUSED = "--automation-paused"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Brokers, and what they say of one partition.
+    """The brokers, and what they report about one partition.
 
     Attributes:
         free: by broker that answers, the bytes that its fullest log directory has left.
@@ -25,7 +25,7 @@ class Layout:
         moving: by partition that is being reassigned, the brokers that are to hold it.
         min_isr: ``min.insync.replicas`` of the topic.
         retention_ms: ``delete.retention.ms`` of the topic.
-        throttle: bytes a second at which its copies are held back by somebody's setting; 0 where they are not.
+        throttle: bytes a second to which somebody's setting limits its copies; 0 without such a setting.
         automation: what shows that Cruise Control runs here, a phrase; empty where nothing does.
         error: why something is not known; empty where all is.
     """
@@ -40,7 +40,7 @@ class Layout:
     error: str = ""
 
     def spare(self, assigned: tuple[int, ...], size: int) -> int | None:
-        """A broker that holds none of the partition and has room for it, the one with the most; None if there is none.
+        """A broker that holds no replica of the partition and has the most room for one; None if there is none.
 
         Args:
             assigned: the replicas.
@@ -52,7 +52,7 @@ class Layout:
         return max(able, key=lambda broker: (self.free[broker], -broker), default=None)
 
     def wants_spare(self, assigned: tuple[int, ...]) -> bool:
-        """Whether too few replicas would be left while one has no copy."""
+        """Whether too few replicas would be left while one of them has no copy."""
         return len(assigned) - 1 < max(FEWEST, self.min_isr)
 
 
@@ -62,7 +62,7 @@ def has_room(free: int, size: int) -> bool:
 
 
 def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) -> str:
-    """Why a partition may not be moved now, with what to do; empty where it may.
+    """Why a partition may not be moved now, with what to do; empty if it may.
 
     Args:
         layout: as it was looked at.

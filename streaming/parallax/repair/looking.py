@@ -52,7 +52,7 @@ NOTHING_MORE = Wanted()
 
 
 def standing(storage: str, place: TopicPartition) -> list[Finding]:
-    """The findings that stand about a partition; none where no job has ever reported any.
+    """The findings about a partition that are not over; none if no job has ever reported any.
 
     Raises:
         FindingsTableError: they cannot be read.
@@ -99,7 +99,7 @@ class Lookout:
         """Look at the partition now.
 
         Args:
-            wanted: what is looked at besides.
+            wanted: what else to look at.
 
         Raises:
             UnknownTopic: there is no such partition.

@@ -26,8 +26,8 @@ def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
 
     Args:
         owner: as `myself` named it.
-        last_ms: when it put something on record last, milliseconds since 1970 UTC.
-        now_ms: now.
+        last_ms: when it last put something on record, milliseconds since 1970 UTC.
+        now_ms: now, milliseconds since 1970 UTC.
     """
     try:
         who, number, began = owner.rsplit(":", 2)

@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 
 
 class ProducerLog:
-    """One replica's log as far as it is one producer's; a later call reads only what has been added.
+    """The rows of one producer in one replica's log; a later call reads only what has been added.
 
     Args:
         client: asks the broker.
@@ -150,7 +150,9 @@ def _row(chunk: Chunk, at: int) -> Row | None:
 def rows_at(
     client: ReplicaClient, broker: int, place: TopicPartition, offsets: Iterable[int], hasher: ContentHasher
 ) -> dict[int, Row]:
-    """What one replica shows at offsets; nothing of those where it has neither a record nor an end marker.
+    """What one replica shows at offsets.
+
+    Offsets where it has neither a record nor an end marker are left out.
 
     Raises:
         ReplicaError: the broker could not be asked.

@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 class RepairCommandError(Exception):
-    """What was asked for cannot be done; one line that says what to do."""
+    """The command cannot be carried out; one line that says what to do."""
 
 
 class Run:
@@ -71,10 +71,10 @@ class Run:
         return self._record.repairs[self._repair_id]
 
     def until_it_ends(self) -> Repair:
-        """Take one action after the other; gives the repair as it is on record then.
+        """Take one action after the other; returns the repair as it is on record then.
 
         Raises:
-            RepairCommandError: it is another process's by now.
+            RepairCommandError: the repair belongs to another process by now.
             ReplicaError: the cluster does not answer for a minute.
             EventLogError: nothing can be put on record.
             FindingsTableError: the findings cannot be read.
@@ -158,7 +158,7 @@ _NAMES = {
 
 
 def wanted(made: Plan, since: int | None = None) -> Wanted:
-    """What the steps of a plan have to be looked at for; ``since`` as of `Wanted`."""
+    """What a look must cover for the steps of a plan; ``since`` as in `Wanted`."""
     ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
     moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
     offsets = tuple(sorted({offset for some in moves for offset in some})) if moves else None
@@ -166,7 +166,7 @@ def wanted(made: Plan, since: int | None = None) -> Wanted:
 
 
 def said(event: Event, made: Plan) -> str:
-    """An event, for people."""
+    """An event of a repair in words, for people."""
     title = next((step.title for step in made.steps if step.number == event.step), "")
     match event.kind:
         case EventKind.KEPT:

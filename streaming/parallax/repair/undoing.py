@@ -14,11 +14,11 @@ from parallax.repair.steps import MoveStep
 
 
 def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
-    """What comes next where a repair is undone.
+    """The next action of a repair that is being undone.
 
     Args:
         goal: the replicas as they were assigned.
-        steps: of the repair, those that assign.
+        steps: the steps of the repair that assign.
         look: at the partition.
         asked: what this process knows of its last request.
         made: makes events.

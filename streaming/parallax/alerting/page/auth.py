@@ -22,10 +22,10 @@ _REMEMBERED = 1000
 
 
 class Users:
-    """Those that may see the page.
+    """The users that may see the page.
 
     Args:
-        hashes: by name, the bcrypt hash of the password; nobody is asked for one where it is empty.
+        hashes: by name, the bcrypt hash of the password; if empty, nobody needs a password.
     """
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
@@ -65,11 +65,11 @@ class Users:
         return name
 
     def token(self, user: str, about: str) -> str:
-        """The token of a form that a user was shown, about a finding."""
+        """The token for a form about a finding, shown to a user."""
         return hmac.new(self._secret, f"{user}\n{about}".encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, given: str, user: str, about: str) -> bool:
-        """Whether a form was made by this page for this user and finding."""
+        """Whether this page made the token of a form, for this user and finding."""
         return hmac.compare_digest(given.encode(), self.token(user, about).encode())
 
 
@@ -82,7 +82,7 @@ def _is_of(password: str, known: str) -> bool:
 
 
 def is_from_elsewhere(request: Request) -> bool:
-    """Whether a browser says that another site made it send a request (``Sec-Fetch-Site``, ``Origin``)."""
+    """Whether a browser says that another site caused a request (``Sec-Fetch-Site``, ``Origin``)."""
     site = request.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
         return True

@@ -58,7 +58,7 @@ class State(StrEnum):
 
     @property
     def text(self) -> str:
-        """It in words."""
+        """The state in words."""
         return self.replace("_", " ")
 
 
@@ -73,11 +73,11 @@ class Replica:
     """One replica of a partition.
 
     Attributes:
-        why: one phrase; empty where nothing is to be said.
+        why: one phrase; empty if there is nothing to say.
         unseen: why the job does not see which offsets it has now, one phrase; empty where it does.
         read_uncommitted: next offset to read in that view, and so on; None where it is not known.
-        absence: where it is away or behind.
-        late: what it copied too late, where no audit has compared it since.
+        absence: if it is away or behind.
+        late: what it copied too late, if no audit has compared it since.
     """
 
     broker: int
@@ -101,7 +101,7 @@ class Partition:
         replicas: by broker.
         without_verdict: how many offsets have no verdict, and why; empty where all have one.
         compared_up_to: by view; None where nothing was compared.
-        findings: that stand, the gravest first.
+        findings: those that are not over, the gravest first.
         leader: None where there is none, or nobody has said.
         isr: in-sync replicas; None where nobody has said.
     """
@@ -116,12 +116,12 @@ class Partition:
 
     @property
     def state(self) -> State:
-        """The gravest of its replicas."""
+        """The gravest state of its replicas."""
         return min((r.state for r in self.replicas.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
 
 
 def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
-    """Every partition that the job knows of, or those of one topic, the gravest first."""
+    """Every partition that the job knows, or those of one topic, the gravest first."""
     made = [_partition(snapshot, one) for one in verdicts(snapshot, only)]
     made = _with_absences(made, snapshot)
     return sorted(made, key=lambda p: (ORDER[p.state], p.place))
@@ -204,12 +204,12 @@ def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partit
 
 
 def refused_topics(snapshot: Snapshot) -> dict[str, str]:
-    """Topics of which not even the partitions may be seen, and the right that is missing."""
+    """Topics whose partitions the job may not even see, with the right that is missing."""
     return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
 
 
 def standing_findings(snapshot: Snapshot) -> list[Finding]:
-    """The findings that stand: what consumers see first, what was acknowledged last."""
+    """The findings that are not over; what consumers see comes first, what was acknowledged last."""
     order = list(FindingState)
     still_open = sorted(snapshot.findings.open, key=lambda f: (order.index(state_of(f)), f.first_suspected_at))
     return [*still_open, *snapshot.findings.acknowledged]

@@ -54,20 +54,20 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """As ``broker 3, read_committed``."""
+        """Its name, such as ``broker 3, read_committed``."""
         return f"broker {self.broker}, {self.isolation.name.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The lanes of a partition.
+    """The lanes of a partition as they are drawn.
 
     Attributes:
         lanes: each with its image, which has a text.
-        begin: of all; so ``end``.
+        begin: when all lanes begin; ``end``: when they end.
         low: the lowest offset of the scale; ``high`` the highest.
-        times: of the table of values.
-        values: by time and lane, what it was.
+        times: the times in the table of values.
+        values: by time and lane, its value.
     """
 
     lanes: Sequence[tuple[Lane, Markup]]
@@ -80,7 +80,7 @@ class Drawn:
 
 
 def lanes_over_time(tracks: Tracks, compared: Steps = ()) -> list[Lane]:
-    """The lanes, two for each replica of which anything is recorded.
+    """The lanes over time, two for each replica with any record of progress.
 
     Args:
         tracks: what each replica reported.
@@ -101,7 +101,7 @@ def lanes_over_time(tracks: Tracks, compared: Steps = ()) -> list[Lane]:
 
 
 def drawn_over_time(lanes: Sequence[Lane]) -> Drawn | None:
-    """The lanes as images with texts, and as a table; None where there are none."""
+    """The lanes as images with texts, and as a table; None if there are none."""
     if not lanes:
         return None
     begin = min(lane.reports[0].at for lane in lanes)
@@ -196,7 +196,7 @@ def _drawn(lane: Lane, on: _Axes, end: datetime) -> Markup:
 
 
 def text_of(lane: Lane) -> str:
-    """A lane in words, for who does not see it."""
+    """A lane in words, for readers who do not see the drawing."""
     name = "last stable offset" if lane.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
     first = next(o for _, o in lane.end if o is not None)
     upto = next((o for _, o in reversed(lane.compared) if o is not None), None)

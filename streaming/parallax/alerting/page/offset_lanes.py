@@ -33,8 +33,8 @@ class Lane:
         read: next offset that Parallax reads.
         compared: offset below which all replicas have been compared.
         behind: how many offsets ``end`` is behind that of the furthest replica.
-        unseen: what keeps the job from seeing it now, so that the rest is as it was last; empty where it is seen.
-        is_calm: nobody has to look after the replica: to be some offsets behind is how replication goes.
+        unseen: what keeps the job from seeing it now, so that the rest is old; empty where it is seen.
+        is_calm: nobody has to act: replication always leaves a replica some offsets behind.
     """
 
     broker: int
@@ -50,7 +50,7 @@ class Lane:
 
     @property
     def text(self) -> str:
-        """In words, for who does not see the drawing."""
+        """The lane in words, for readers who do not see the drawing."""
         name = "last stable offset" if self.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
         said = [f"log start offset {self.start:,}", f"{name} {self.end:,}"]
         if self.behind:
@@ -73,7 +73,7 @@ class Scale:
     end: int
 
     def at(self, offset: int) -> float:
-        """The place of an offset; one that lies outside is at the border."""
+        """The place of an offset between 0 and 1; an offset outside the scale is at its border."""
         low = _AHEAD if self.focus > self.start else 0.0
         if offset < self.focus:
             return low * max(0, offset - self.start) / (self.focus - self.start) if low else 0.0
@@ -81,7 +81,7 @@ class Scale:
 
 
 def lanes(partition: Partition) -> list[Lane]:
-    """The lanes of a partition, two for each replica of which any offsets are known."""
+    """The lanes of a partition, two for each replica with any known offsets."""
     made = []
     for level in IsolationLevel:
         ends = {b: _end(replica, level) for b, replica in partition.replicas.items()}
@@ -111,7 +111,7 @@ def scale(shown: Sequence[Lane]) -> Scale:
 
 
 def drawn_lanes(partition: Partition) -> Markup:
-    """The lanes as an image with a text; empty where no offsets are known."""
+    """The lanes as an image with a text; empty if no offsets are known."""
     shown = lanes(partition)
     if not shown:
         return Markup("")

@@ -78,10 +78,10 @@ Row = TypeVar("Row", Topic, Partition, Finding)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a table is to show: a part of a name, a state, and which page of it.
+    """The part of a table to show: a part of a name, a state, and the number of the page.
 
     Attributes:
-        state: one of the words that the table knows; of what is none, all are shown.
+        state: one of the table's words for states; any other word shows all.
     """
 
     name: str = ""
@@ -90,11 +90,11 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Mapping[str, str], states: Collection[str] = tuple(State)) -> Wanted:
-        """Read it from the address; what makes no sense there is left out.
+        """Read the wanted part from the page's address; what makes no sense there is ignored.
 
         Args:
             query: parameters of the address.
-            states: the states that there are; any other is left out.
+            states: the states that there are; any other is ignored.
         """
         page = query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
@@ -107,7 +107,7 @@ class Shown(Generic[Row]):
     """One page of a table.
 
     Attributes:
-        next: the first row of the next page; None where this is the last.
+        next: the first row of the next page; None if this is the last.
     """
 
     rows: Sequence[Row]
@@ -120,17 +120,17 @@ class Shown(Generic[Row]):
 
     @property
     def pages(self) -> int:
-        """How many there are."""
+        """How many pages the table has."""
         return max(1, -(-self.total // self.per_page))
 
     @property
     def first(self) -> int:
-        """Number of the first row, from 1."""
+        """Number of the page's first row, from 1."""
         return (self.page - 1) * self.per_page + 1
 
     @property
     def last(self) -> int:
-        """Number of the last row."""
+        """Number of the page's last row."""
         return self.first + len(self.rows) - 1
 
     def link(self, page: int) -> str:
@@ -140,7 +140,7 @@ class Shown(Generic[Row]):
 
 
 def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str], per_page: int = PER_PAGE) -> Shown[Row]:
-    """The page of a table that is wanted."""
+    """The wanted page of a table."""
     found = [
         row
         for row in rows
@@ -171,8 +171,8 @@ class Renderer:
     """Makes the pages of one job.
 
     Args:
-        cluster: what the cluster is called.
-        runbook: where that is.
+        cluster: the cluster's name for people.
+        runbook: address of the runbook.
         live: whether the page follows the job; else it is a report.
         shell: how printed commands name the cluster and the job.
     """
@@ -200,7 +200,7 @@ class Renderer:
         }
 
     def page(self, template: str, **values: Any) -> str:
-        """One page, whole."""
+        """One whole page, from a template and its values."""
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
@@ -324,11 +324,12 @@ class Renderer:
 
 
 def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
-    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``over_time``.
+    """One page for a ticket, which loads nothing from elsewhere.
 
     Args:
-        reported: the findings, those that stand first.
-        cluster: what the cluster is called.
+        reported: the findings as `finding_values` gives them, each with ``over_time``; those that are not over come
+            first.
+        cluster: the cluster's name for people.
     """
     style = Markup((files("parallax.alerting.page") / "static" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
     findings = [one["finding"] for one in reported]

@@ -80,7 +80,7 @@ class Page:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        """For Starlette; handlers run in its pool of threads, for they read tables."""
+        """The routes for Starlette. Their handlers run in its pool of threads, because they read tables."""
         return [
             Route("/", self._overview),
             Route("/topics/{topic}", self._topic),
@@ -93,7 +93,7 @@ class Page:
         ]
 
     def message(self, heading: str, text: str, status: int) -> Response:
-        """A page that says one thing."""
+        """A page with one message."""
         return HTMLResponse(self._renderer.page("message.html", heading=heading, text=text), status)
 
     def _overview(self, request: Request) -> Response:

@@ -42,7 +42,7 @@ class Report:
 
     @property
     def answers(self) -> bool:
-        """Whether it said anything."""
+        """Whether the replica answered."""
         return self.high_watermark is not None
 
 
@@ -51,7 +51,9 @@ Tracks = Mapping[int, Sequence[Report]]
 
 
 def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> Tracks:
-    """What the replicas of a partition reported between two times, the present by default, thinned out evenly.
+    """What the replicas of a partition reported between two times, thinned out evenly.
+
+    The later time is the present by default.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
@@ -61,7 +63,7 @@ def recorded(storage: str, place: TopicPartition, since: datetime, until: dateti
 
 
 class Recent:
-    """The same of the last hour, for pages that are loaded again and again: only what is new is read then.
+    """What replicas reported in the last hour, for pages that are loaded often: only new rows are read each time.
 
     Args:
         storage: ``storage.path``.
@@ -75,7 +77,7 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """What the replicas of a partition reported; raises what `recorded` raises."""
+        """What the replicas of a partition reported in the last hour; raises what `recorded` raises."""
         now = self._clock()
         since = now - _HISTORY
         with self._lock:

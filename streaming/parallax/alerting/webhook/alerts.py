@@ -36,20 +36,21 @@ _OUTCOME = "resolved_description"
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The group of a condition of the job: of its story alone.
+    """The group of a condition of the job; only conditions of its story share the group.
 
-    Somebody who has taken one on in PagerDuty hears nothing more of that incident, so another one must not be in it.
+    In PagerDuty, a person who has taken an incident on gets no more messages of it. So another condition must not be in
+    it.
     """
     return TopicPartition(suffered.name, _OF_THE_JOB)
 
 
 def is_of_the_job(group: TopicPartition) -> bool:
-    """Whether a group is of what the job itself suffers."""
+    """Whether a group is about what the job itself suffers."""
     return group.partition == _OF_THE_JOB
 
 
 class Status(StrEnum):
-    """What a receiver is to make of an alert, or of a message."""
+    """What a receiver should make of an alert, or of a message."""
 
     FIRING = "firing"
     """Somebody has to act."""
@@ -66,8 +67,8 @@ class Alert:
         name: what it is known by.
         group: the partition whose message it is in, or another group of the outbox.
         state: of a finding, a `FindingState`; else the name of the condition. The last one where it is over.
-        `told`: what the last delivered message said (`said`). None if there was none, or another was tried since, so
-        that
+        `told`: what the last delivered message said (`said`). None if there was none, or if another was tried since:
+        then
             nobody knows.
         ends_at: when it was seen to be over, None while it is not.
         labels: what identifies it.
@@ -87,7 +88,7 @@ class Alert:
 
     @property
     def status(self) -> Status:
-        """What a receiver is to make of it."""
+        """What a receiver should make of it."""
         if self.ends_at is not None:
             return Status.RESOLVED
         return Status.ACKNOWLEDGED if self.is_acknowledged else Status.FIRING
@@ -99,7 +100,7 @@ class Alert:
 
     @property
     def is_news(self) -> bool:
-        """Whether the receiver does not know of its state."""
+        """Whether its state is news to the receiver."""
         return self.ends_at is not None or self.told != self.said
 
     @property
@@ -137,7 +138,7 @@ class Alert:
 
     @property
     def rank(self) -> int:
-        """Of its state: the lower, the graver."""
+        """The rank of its state: the lower, the graver."""
         if self.is_of_the_job:
             return _rank(self.state)
         return list(FindingState).index(FindingState(self.state))
@@ -239,10 +240,10 @@ def _rank(state: str) -> int:
 
 
 def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
-    """An alert that has ended; it says in the past what was the matter, and what has become of it.
+    """An alert that has ended; it says in the past what was wrong, and how it ended.
 
     Args:
-        alert: as it stood.
+        alert: as it was.
         at: when it was seen to be over.
         places: what is where.
         event: the last event of a finding; None where it is not known.

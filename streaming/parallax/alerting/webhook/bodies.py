@@ -29,7 +29,7 @@ Body = Mapping[str, Any]
 
 
 def bodies(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
-    """The documents to post, one after the other; for all but PagerDuty there is one.
+    """The documents to post, one after the other; only PagerDuty gets several.
 
     Args:
         message: what is said.

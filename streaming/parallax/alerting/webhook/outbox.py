@@ -55,9 +55,9 @@ class Message:
     """What a receiver gets at one moment about one incident.
 
     Attributes:
-        group: of what.
-        alerts: those that somebody has to act on first, then the acknowledged ones, then what is over; of each, the
-            gravest first. Before all of these what was acknowledged, where the message is about that alone.
+        group: the partition, or the group of a condition.
+        alerts: those that somebody has to act on first, then the acknowledged ones, then what is over. Of each sort the
+            gravest comes first. If the message is only about acknowledged ones, these come before all.
         key: the same for the same message, however often it is sent.
         turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as far
             as the receiver may know. Each time that it gets worse adds two (`Alert.is_worse_than_told`).
@@ -75,17 +75,17 @@ class Message:
 
     @property
     def status(self) -> Status:
-        """That of the first alert: what is to be made of the whole."""
+        """The status of the first alert: what the receiver should make of the whole."""
         return self.alerts[0].status
 
     @property
     def is_in_part(self) -> bool:
-        """Whether it says that some of the incident was acknowledged; the rest asks for somebody as it did."""
+        """Whether only some of the incident was acknowledged, and the rest still asks for somebody."""
         return not self.is_firing and any(alert.status is Status.FIRING for alert in self.alerts)
 
     @property
     def is_firing(self) -> bool:
-        """Whether it asks for somebody."""
+        """Whether it asks for somebody to act."""
         return self.status is Status.FIRING
 
 
@@ -165,12 +165,12 @@ class Outbox:
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:
-        """Take in all findings that stand at a moment (seconds since 1970 UTC), acknowledged or not.
+        """Take in all findings that are not over at a moment (seconds since 1970 UTC), acknowledged or not.
 
         Args:
             standing: these findings.
             now: the moment.
-            ended: the last events of findings that are over: what is said of their end.
+            ended: the last events of findings that are over, which say how they ended.
 
         Returns:
             Whether anything is to be recorded.
@@ -238,16 +238,16 @@ class Outbox:
                 group.news_since = now
 
     def due(self, now: float) -> Message | None:
-        """The message that is to be sent now, the one that has waited longest; None where none is.
+        """The message to send now: of those that are due, the one that has waited longest. None if none is due.
 
-        It counts as tried: `told` is to be on record before it is sent.
+        It counts as tried: put `told` on record before you send it.
         """
         self._not_ahead_of(now)
         ready = [(at, place) for place, group in self._groups.items() if (at := self._due_at(group)) <= now]
         return self._message(min(ready)[1]) if ready else None
 
     def next_at(self, now: float) -> float:
-        """When a message is due, in seconds since 1970 UTC; infinite where none ever is."""
+        """When the next message is due, in seconds since 1970 UTC; infinite if none ever is."""
         self._not_ahead_of(now)
         return min((self._due_at(group) for group in self._groups.values()), default=float("inf"))
 
@@ -316,7 +316,7 @@ class Outbox:
         Args:
             message: as `due` gave it.
             now: seconds since 1970 UTC.
-            asked_for_s: how long the receiver wants to be left alone.
+            asked_for_s: for how long the receiver asked for no more messages.
 
         Returns:
             After how many seconds it is tried again.

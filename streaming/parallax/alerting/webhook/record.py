@@ -72,7 +72,7 @@ Row = dict[str, Any]
 
 
 def create_notifications(storage: str) -> None:
-    """Create the table where it is not there yet."""
+    """Create the table ``notifications`` if it does not exist."""
     create_replaced(rust_uri(storage, NOTIFICATIONS), _SCHEMA)
 
 
@@ -98,7 +98,7 @@ class Record:
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
-        """Put on record what there is of a receiver now; a failure is logged, and the messages go out all the same.
+        """Put on record the present state of a receiver; a failure is logged, and the messages go out all the same.
 
         Returns:
             Whether it is on record.

@@ -47,11 +47,11 @@ _SLACK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a post.
+    """The result of a post.
 
     Attributes:
         error: None where the message was taken; else one line without a secret.
-        retry_after_s: how long the receiver wants to be left alone.
+        retry_after_s: for how long the receiver asked for no more messages.
     """
 
     error: str | None
@@ -59,7 +59,7 @@ class Answer:
 
 
 class Posts(Protocol):
-    """What sends a message."""
+    """The interface of a function that sends a message."""
 
     def __call__(self, message: Message, /) -> Answer:
         """Send it, and wait for the answer for a bounded time."""
@@ -107,7 +107,7 @@ class Bounded:
 
 
 class Post:
-    """Posts to the receiver that the settings name.
+    """Posts messages to the receiver that the settings name.
 
     Args:
         settings: of the receiver.
@@ -167,13 +167,13 @@ class Post:
 
 
 def signature(secret: str, content: bytes, at: int) -> str:
-    """The header by which a receiver knows who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``."""
+    """The header that proves to a receiver who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``."""
     mac = hmac.new(secret.encode(), str(at).encode() + b"." + content, hashlib.sha256)
     return f"t={at},v1={mac.hexdigest()}"
 
 
 def reason_of(error: urllib3.exceptions.HTTPError) -> str:
-    """What went wrong, without the address: a path may be a secret."""
+    """The reason of a failure, without the address: a path may be a secret."""
     for kind, said in _REASONS.items():
         if isinstance(error, kind):
             return said
@@ -191,7 +191,7 @@ _REASONS: Mapping[type[Exception], str] = {
 
 
 def secret_of(value: SecretStr | None, file: str | None) -> str | None:
-    """A secret as it is set; a file is read each time, so that it can be renewed.
+    """A secret as it is set. If a file holds it, the file is read each time, so that the secret can be renewed.
 
     Raises:
         OSError: the file cannot be read.
@@ -216,7 +216,7 @@ def _retry_after(header: str | None, now: float) -> float:
 
 
 class Notifier:
-    """Tells one receiver, in a thread of its own.
+    """Sends messages to one receiver, in a thread of its own.
 
     Args:
         name: of the receiver.
@@ -240,11 +240,11 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to send messages."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Send nothing more; what is under way may take longer than the time that is waited for it."""
+        """Send nothing more. A message under way may take longer than this call waits for it."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
@@ -264,7 +264,7 @@ class Notifier:
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
-        """How its messages stand."""
+        """How many of its messages were taken, failed, or wait."""
         with self._changed:
             since = self._outbox.waiting_since()
             oldest = max(self._clock() - min(since), 0.0) if since else 0.0
@@ -350,7 +350,7 @@ class Webhooks:
             self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, places))
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to send messages to all receivers."""
         for notifier in self._notifiers.values():
             notifier.start()
 
@@ -387,5 +387,5 @@ class Webhooks:
             notifier.observe_job(suffered, pending, can_end=can_end)
 
     def status(self) -> dict[str, WebhookStatus]:
-        """How the messages to each receiver stand, by its name."""
+        """By receiver's name, how many of its messages were taken, failed, or wait."""
         return {name: notifier.status() for name, notifier in self._notifiers.items()}

@@ -20,7 +20,7 @@ _CLOSING_S = 5.0
 
 
 class JobWatch:
-    """A thread that looks.
+    """A thread that looks at the job's metrics regularly.
 
     Args:
         families: the metrics that conditions go by (`parallax.alerting.collector.ParallaxCollector.of_the_job`).
@@ -47,11 +47,11 @@ class JobWatch:
         self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more: what the job does while it stops is no news."""
+        """Stop the thread: what the job does while it stops is no news."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING_S)
