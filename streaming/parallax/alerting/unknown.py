@@ -127,7 +127,10 @@ def _in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
 
 
 def parts_in_words(parts: Collection[Part]) -> str:
-    """How many partitions are not known to agree whole, by reason: ``2 are catching up, 1 is known in part``."""
+    """How many partitions are not known to agree whole, by reason.
+
+    As in ``2 are catching up, 1 is known in part``.
+    """
     counts = Counter(parts)
     return ", ".join(
         f"{counts[part]:,} {agreed(counts[part], *words)}"
