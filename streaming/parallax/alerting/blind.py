@@ -21,8 +21,10 @@ from parallax.views.pause import in_words as paused_in_words
 STALE_S = 120.0
 """How old the end-to-end heartbeat may be."""
 STALLED_S = 300.0
-"""Seconds without progress of a query after which it counts as hanging; or without a comparison, after which that
-counts as held up: one batch may take long."""
+"""A query without progress for this many seconds counts as stalled; one batch may take long.
+
+A comparison that has produced nothing for as long counts as held up.
+"""
 
 
 class Cause(StrEnum):

@@ -28,7 +28,7 @@ _ABSENT_SHARE = 0.5
 _NEAR_SHARE = 0.75
 _NEAR_S = 3600.0
 OVER_S = 60.0
-"""For how long a condition has to be gone before it is over: one that comes and goes is one message."""
+"""How long a condition must be gone before it is over, so that one that comes and goes is one message."""
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 _HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
@@ -338,7 +338,10 @@ _SAID_BY = {
     "ParallaxStalled": frozenset({"ParallaxStorageFull"}),
     "ParallaxFindingsNotWritable": frozenset({"ParallaxStorageFull"}),
 }
-"""What says no more than others: it is not told while one of them is. The rules' inhibitions are these, too."""
+"""Conditions that say no more than others: they are not reported while one of the others is.
+
+The rules inhibit the same ones.
+"""
 
 
 UNSAID = {

@@ -10,8 +10,10 @@ from parallax.model import ReadEvent
 
 _DENIED = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED})
 _SILENT_S = 30.0
-"""What brokers go on denying is recorded again after half the time for which they have (`parallax.source.repeats`);
-and so much later it is here."""
+"""How long it may take until a repeated denial of the brokers arrives here.
+
+A denial that lasts is recorded again after half the time that it has lasted (`parallax.source.repeats`).
+"""
 
 
 class Deleted:

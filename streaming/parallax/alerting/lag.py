@@ -10,7 +10,7 @@ View = tuple[tuple[str, int, int], IsolationLevel]
 """Topic, partition and broker of a replica, and how it is read."""
 
 _FINE = 16
-"""An end is remembered where the last one is older than this part of the lag: a lag of days needs some hundred."""
+"""An end is remembered if the last one is older than this part of the lag. So a lag of days needs some hundred ends."""
 
 
 class Lags:

@@ -16,9 +16,9 @@ from parallax.kinds import KINDS
 from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 
 MOST = 500
-"""Findings that are listed; of more, the first by state are, and those that have been, and the others are counted."""
+"""How many findings are listed: those already listed, then the first by state. The others are only counted."""
 OVER_FOR_S = 3600.0
-"""For how long a finding that is over is listed in no state, so that each scrape that comes late sees it end."""
+"""For how long a finding that is over is listed without a state, so that even a late scrape sees it end."""
 
 
 class FindingState(StrEnum):

@@ -12,8 +12,11 @@ from parallax.model import TopicPartition
 BEHIND = 10_000
 """Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
 LAGGING_S = 300.0
-"""For how long a replica may have shown what is unread, or an offset have no verdict that should come by itself, before
-that is said; ParallaxViewLagging and ParallaxVerdictOverdue wait for longer."""
+"""How long a delay that should pass by itself is not reported.
+
+A replica may have shown what is unread, or an offset may have no verdict. ParallaxViewLagging and
+ParallaxVerdictOverdue wait for longer.
+"""
 
 
 def behind(coverage: Coverage) -> dict[int, int]:

@@ -27,11 +27,14 @@ class Telling(StrEnum):
     """How offsets without verdict are reported, depending on the reason."""
 
     ON_ITS_WAY = "on_its_way"
-    """It passes by itself; only where it does not, that is told (`parallax.alerting.overdue`)."""
+    """It passes by itself; it is reported only if it does not (`parallax.alerting.overdue`)."""
     IN_PART = "in_part"
-    """Nobody was in time, or retention moves the beginning of logs, which is no fault of anybody: the rest agrees."""
+    """The rest agrees. Nobody was in time, or retention moved the beginning of logs; neither is anybody's fault."""
     CANNOT_TELL = "cannot_tell"
-    """The comparison should have come to it and did not, or a log may have lost it: nobody can say that all agree."""
+    """Nobody can say that all agree.
+
+    The comparison should have come to these offsets and did not, or a log may have lost them.
+    """
 
 
 _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, UnknownReason.UNAUTHORIZED})
@@ -166,7 +169,7 @@ def words(reason: UnknownReason) -> str:
 def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
     """Words for how many offsets of a partition have no verdict for some reasons; empty if all have one.
 
-    If offsets lack it in one view only, the text names that view: it does not say how far the other was read.
+    If they lack it in only one view, the text names that view. It does not say how far the other was read.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

@@ -140,7 +140,10 @@ class Sums:
         self._block_bits = block_bits
         self._readers: dict[Reader, _Reading] = {}
         self._start: int | None = None
-        """Where all were last compared; None where it is not known that the same goes on there on all of them."""
+        """The offset up to which all were last compared.
+
+        None if it is unknown whether the same transactions go on there on all of them.
+        """
 
     def take(self, reader: Reader, ranges: Array, topic_ids: Sequence[str], digests: Digests) -> None:
         """Take in what a reader has read.

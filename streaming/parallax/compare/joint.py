@@ -38,7 +38,7 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN
 
 MANY_ROWS = 256
-"""A partition that has more rows in a micro-batch is stepped by itself: its arrays are worth their cost."""
+"""A partition with more rows in a micro-batch is stepped by itself: then its arrays are worth their cost."""
 
 MANY_WAITING = 1024
 """So is one of whose records more wait to be matched."""

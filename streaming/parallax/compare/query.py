@@ -28,7 +28,7 @@ from parallax.views.sink import short_errors
 from parallax.views.tables import create_tables
 
 _HOPELESS_AFTER = 3
-"""Failures in a row after which the state is held to be broken and is rebuilt from the tables."""
+"""After this many failures in a row the state counts as broken, and is rebuilt from the tables."""
 
 OnBatch = Callable[[Sequence[Suspect], Sequence[Coverage]], None]
 

@@ -78,13 +78,16 @@ COVERED = np.dtype(
         ("spans", "<i8"),
     ]
 )
-"""What `parallax.compare.coverage` says of a quiet partition. ``open``: offsets beyond what has been compared, by view,
-and ``why_open`` an index into `REASONS`; ``gone`` and ``why_gone`` the same of what a log held no more; ``spans``: how
-many rows of `UNREAD` say what an audit is needed for."""
+"""What `parallax.compare.coverage` says of a quiet partition.
+
+``open``: by view, offsets beyond what has been compared; ``why_open``: the reason, an index into `REASONS`.
+``gone``, ``why_gone``: the same for offsets that a log no longer held. ``spans``: how many rows of `UNREAD` say what an
+audit is needed for.
+"""
 
 
 _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""What only the kernel calls: that Python could call it as well would take as long to compile as the kernel itself."""
+"""Marks functions that only the kernel calls. Being callable from Python as well would double the time to compile."""
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -1170,14 +1173,14 @@ take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogi
 
 Args:
     states: of the partitions; written to.
-    rows: of the views; ``row_at``: where each partition's begin, and where the last one's end. So with ``tick_at`` and
-        ``set_at``.
+    rows: of the views. ``row_at``: where each partition's rows begin, and where the last one's end. ``tick_at`` and
+        ``set_at`` are the same for the next two.
     ticks: rows of progress.
     sets: the assigned replicas in these.
-    limits: what goes for all of them.
-    is_quiet: which partitions to look at; then, which have been taken in.
+    limits: settings that are the same for all of them.
+    is_quiet: on entry, which partitions to look at; on return, which have been taken in.
     covered: `COVERED` of each; written to.
-    spans: what of each an audit is needed for; written to; ``span_at``: where each one's room begins.
+    spans: what an audit of each is needed for; written to. ``span_at``: where each one's room begins.
 """
 
 __all__ = ["COVERED", "REASONS", "Limits", "Rows", "Sets", "Tables", "Ticks", "plain", "take_in"]

@@ -165,7 +165,7 @@ class UnreadRange:
 
 
 UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]
-"""How many offsets have no verdict, by reason and then by view (`IsolationLevel`); no offset counts twice in a view."""
+"""How many offsets have no verdict, by reason and then by view (`IsolationLevel`). None counts twice in a view."""
 
 
 @dataclass(frozen=True, slots=True)

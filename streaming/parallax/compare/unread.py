@@ -49,11 +49,14 @@ MAX_RANGES = 64
 """Ranges of a view that are kept apart; beyond that the oldest neighbours become one."""
 
 LATELY = 4
-"""A last stable offset that was reported within this part of the retention says where it is now, nearly."""
+"""A last stable offset reported within this part of the retention is nearly the present one."""
 
 APART_MS = 600_000
-"""So much later than a reading a bound may be that was taken in before it, or a fourth of the retention: a table gets
-its rows once all of a micro-batch was read. One that is later still was dated by a clock that was ahead."""
+"""How much later than a reading a bound may be that was taken in before it; at most a fourth of the retention.
+
+A table gets its rows once all of a micro-batch was read. A bound that is later still was dated by a clock that was
+ahead.
+"""
 
 
 @dataclass(slots=True)

@@ -50,8 +50,10 @@ Places = tuple[int, int]
 """Behind the one, and up to the other (`parallax.views.order`)."""
 
 Rows = Callable[[Places, int, int], ViewRows]
-"""Gives the rows of the partition, but position rows, that were recorded there, from a first offset up to another; of
-each reader in the order of their offsets."""
+"""Returns the partition's rows, without position rows, that were recorded in the places, from an offset up to another.
+
+Each reader's rows are in the order of their offsets.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class _Run:
     suspects: list[Suspect] = field(default_factory=list)
     unlike: list[Array] = field(default_factory=list)
     moved: dict[int, tuple[Digests, int, bool]] = field(default_factory=dict)
-    """Of readers of read_committed, by slot: what was added up, how far each has come, and whether it is the first."""
+    """By slot, for readers of read_committed: the sums, how far each has come, and whether it is the first."""
 
     def step(self, seen: Observations, agreed: Agreed | None = None) -> None:
         self.result = step(self.state, seen, self.settings, self.now_ms, agreed=agreed, **self.options)

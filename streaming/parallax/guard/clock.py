@@ -29,8 +29,10 @@ from parallax.model import TopicPartition
 TRAILING_MS = 30_000
 """A replica whose log end others had passed so long ago is behind (``replica.lag.time.max.ms`` of Kafka)."""
 SETTINGS_MS = 60_000
-"""For so long after it was last seen a setting counts as known, and so long before a look one may have been in force:
-brokers take over a change of it one after the other. For longer where it is asked for more rarely."""
+"""For how long after it was last seen a setting counts as known, and for how long before a look it may have applied.
+
+Brokers take over a change one after the other. The time is longer where settings are asked for more rarely.
+"""
 FORGET_MS = 900_000
 """Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
 _FIRST_MS = 10_000
@@ -45,9 +47,9 @@ class Presence(StrEnum):
     AWAY = "away"
     """It is not in sync, and does not answer."""
     BEHIND = "behind"
-    """It answers, and its log ends below what was written some time ago, or it is not in sync."""
+    """It answers, but it is not in sync, or its log ends below what was written some time ago."""
     COPYING = "copying"
-    """It was not seen in sync yet, and began with nothing while it was watched: the replica is being added."""
+    """It has not been in sync yet, and was empty when first watched: the replica is being added."""
 
 
 class Unclear(StrEnum):
@@ -56,14 +58,16 @@ class Unclear(StrEnum):
     BEFORE_WATCH = "before_watch"
     """No look is known at which the others had nothing that it lacks."""
     COPYING = "copying"
-    """It copies what was written before the watch, and the log that it copies may be cleaned under its hands."""
+    """It copies what was written before the watch, and that log may be cleaned meanwhile."""
     SETTINGS = "settings"
     """The topic's settings cannot be read."""
     NO_TIME = "no_time"
-    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take: no look can tell whether a
-    replica was back in time. The bound is kept, and has passed at once."""
+    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take.
+
+    So no look can say whether a replica was back in time. The bound is kept, and has passed immediately.
+    """
     REASSIGNED = "reassigned"
-    """The replica was taken off its broker, which answered, and given back: its log is copied anew."""
+    """The replica was taken off its broker, which answered, and given back: its log is copied again."""
 
 
 class Look(NamedTuple):
@@ -281,7 +285,7 @@ class _Replica:
     absent_since_ms: int | None = None
     was_in_sync: bool = False
     had_nothing_ms: int | None = None
-    """It copied all that it holds later than this; None where it may hold what it was given before the watch."""
+    """It copied everything that it holds after this time; None if it may hold something from before the watch."""
 
     def take_in(self, look: Look) -> None:
         self.has_answered = look.log_end_offset is not None
@@ -305,7 +309,7 @@ class Ends:
     def __init__(self, metadata_ms: int) -> None:
         self._metadata_ms = metadata_ms
         self._sure: list[tuple[int, int]] = []
-        """Time and log end offset, both rising: a later look with as low an end says more than an earlier one."""
+        """Time and log end offset, both rising: of two looks with the same end the later one says more."""
         self._recent: list[tuple[int, int]] = []
         self._epoch: tuple[int, int] | None = None
         self._epoch_seen_ms = 0
@@ -368,12 +372,11 @@ class _Partition:
     """The last leader that was known, and its epoch."""
     assigned: tuple[int, ...] = ()
     removed: dict[int, int] = field(default_factory=dict)
-    """Brokers that hosted it once, and the look that did not show them any more: one that was away may still have its
-    log."""
+    """Brokers that once hosted it, and the look that showed them no more; one that was away may still have its log."""
     answering: set[int] = field(default_factory=set)
     """Of those, the ones that answered when they were taken off."""
     emptied: set[int] = field(default_factory=set)
-    """Of these, the ones that were off for longer than metadata may be old: they have deleted their logs."""
+    """Those of them that were off for longer than metadata may be old: they have deleted their logs."""
     is_cleaned: bool = False
     """Whether it is cleaned by key, as far as is known."""
     added: dict[int, int] = field(default_factory=dict)
@@ -444,7 +447,10 @@ class Clock:
         self._pauses: dict[str, Pauses] = {}
         self._kept: dict[tuple[TopicPartition, int], _Kept] = {}
         self._unsettled: list[tuple[Late, tuple[int, ...]]] = []
-        """Those that may be late, until it was looked whether a pause went on; with all replicas of the partition."""
+        """Replicas that may be late, until a look has shown whether a pause went on.
+
+        Each comes with all replicas of its partition.
+        """
         self._now_ms = 0
 
     def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:

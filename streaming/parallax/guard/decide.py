@@ -37,7 +37,7 @@ TAKES_MS = 30_000
 AGAIN_MS = 10_000
 """So long after a change was asked for without an answer it is asked for again."""
 LINGERS_MS = 600_000
-"""A change that was asked for may come so late; until then a topic that was released is looked at."""
+"""How late a requested change may come; until then a released topic is still looked at."""
 _PAUSED = "1.0"
 """The ratio that no log exceeds."""
 _HOUR_MS = 3_600_000

@@ -35,7 +35,7 @@ class EventKind(StrEnum):
     RELEASED = "released"
     """They are as they were, or somebody else's."""
     OVERRULED = "overruled"
-    """Somebody else has changed a setting: it is left as it is, and nothing is held for this absence again."""
+    """Somebody else has changed a setting: it is left as it is, and nothing more is held for this absence."""
     ABANDONED = "abandoned"
     """The topic is gone, or another one has its name: nothing is put back."""
     REFUSED = "refused"
@@ -43,9 +43,9 @@ class EventKind(StrEnum):
     ADVISED = "advised"
     """What it would do, where it may not act."""
     IN_SYNC = "in_sync"
-    """The replicas of a hold that ended early are in sync again: those that it names, else all of the topic."""
+    """The replicas of a hold that ended early are in sync again: those that it names, or all of the topic."""
     ASKED_HOLD = "asked_hold"
-    """A person asks for a hold, whoever is absent."""
+    """A person asks for a hold, no matter which replicas are absent."""
     ASKED_RELEASE = "asked_release"
     """A person asks for the end of it."""
 
@@ -115,9 +115,9 @@ _PHASE = {
     EventKind.ABANDONED: Phase.OVER,
 }
 LATE = "came late"
-"""Why a hold that was over is put back once more: a change that it had asked for came only then."""
+"""Why a hold that was over is put back once more: a requested change came late."""
 EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
-"""Reasons for which a hold ends before its replicas are back: it is not taken up for them again."""
+"""Reasons for which a hold ends before its replicas are back; it does not begin again for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def is_same(mine: str | None, other: str | None) -> bool:
 
 
 BROKERS = ANYWHERE.brokers()
-"""Stands in commands until they are shown to somebody whose settings name the brokers."""
+"""Placeholder in commands, until they are shown to somebody whose settings name the brokers."""
 
 
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:

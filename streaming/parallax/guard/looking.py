@@ -14,7 +14,7 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic
 
 _GONE_S = 60.0
-"""A broker that has just started may not know a topic yet: one is gone where nobody has known it for so long."""
+"""A topic is gone if no broker has known it for this long. One that has just started may not know it yet."""
 _SPACE_S = 10.0
 _AT_ONCE = 8
 

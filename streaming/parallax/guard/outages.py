@@ -20,9 +20,9 @@ from parallax.model import TopicPartition
 from parallax.moments import time_text
 
 TOLD_MS = 180_000
-"""For how long what came of an outage is told: Prometheus and its alerts have to see it before the alert ends."""
+"""For how long the end of an outage is reported: Prometheus and its alerts must see it before the alert ends."""
 SHORT_MS = 10_000
-"""For how long a broker is seen to be away before the log says so: what is shorter may be over by then."""
+"""How long a broker must be away before the log says so; a shorter time may be over by then."""
 
 
 class Step(StrEnum):
@@ -69,9 +69,9 @@ class Outages:
         self._seen_away: dict[int, int] = {}
         """When a broker was first seen to be away, of those that are."""
         self._told_away: dict[int, int] = {}
-        """Those of which it was told that they are away, and since when."""
+        """The brokers that were reported as away, and since when."""
         self._told: set[int] = set()
-        """Those of whose outage it was told."""
+        """The brokers whose outage was reported."""
 
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False

@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 ROUND_S = 1.0
 OFF_ROUND_S = 30.0
-"""How soon it is seen that what an earlier job held was put back, where there is no guard."""
+"""How soon it is seen, without a guard, that what an earlier job held was put back."""
 _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 

@@ -9,8 +9,10 @@ import socket
 import psutil
 
 SILENT_MS = 60_000
-"""The owner of a repair on another machine that has put nothing on record for so long counts as gone: each of its steps
-takes less, and each is on record before it is taken."""
+"""A repair's owner on another machine counts as gone if it has put nothing on record for this long.
+
+Each of its steps takes less, and is on record before it is taken.
+"""
 
 
 def myself() -> str:

@@ -26,9 +26,9 @@ from parallax.views.tables import checkpoint_path
 _KEPT = 3
 """How many broken checkpoints of a query are kept, so that people can find out what happened."""
 _MISREAD_AFTER = 3
-"""Failures in a row, the last for a checksum in a checkpoint, after which this is laid to the checkpoint."""
+"""After this many failures in a row, the last for a checksum in a checkpoint, the checkpoint counts as broken."""
 _LARGEST_CHUNK = 1 << 24
-"""Bytes of a file that one of Hadoop's checksums may stand for; it is told 512, and garbled where it names more."""
+"""The most bytes of a file that one of Hadoop's checksums may cover. It is set to 512; more means a garbled file."""
 _ROOM = 1 << 20
 """Bytes that must fit on the disk before a checkpoint is held to be the cause of failures."""
 

@@ -32,7 +32,7 @@ PYTHON = "spark.pyspark.python"
 """Spark's option for the Python of the workers."""
 
 _DEADLINE_S = 300.0
-"""How long executors may take until they have run a first task: they may have an environment to unpack."""
+"""How long executors may take until their first task has run; they may have an environment to unpack."""
 
 _CONNECT_S = 5.0
 

@@ -36,7 +36,7 @@ _HINT_S = 300.0
 """So long a hint at the last checkpoint is taken for what the log's folder said."""
 
 _AT_A_TIME = 16
-"""Footers that are read at once."""
+"""How many footers are read at the same time."""
 
 _ROW_BYTES = 32
 """Taken where the log does not say how many rows a file has."""

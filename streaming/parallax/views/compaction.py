@@ -31,7 +31,7 @@ LARGE = 128 << 20
 """Bytes of a file that is joined with no other any more."""
 
 _GROWTH = 2
-"""A file is joined with younger ones once these have half its size: each row is rewritten a few times in all."""
+"""A file is joined with younger ones once these have half its size, so each row is rewritten only a few times."""
 
 _ROWS = 1 << 16
 

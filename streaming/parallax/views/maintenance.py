@@ -47,7 +47,7 @@ KEPT = timedelta(hours=2)
 """How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
 
 LONGEST = timedelta(hours=24)
-"""How long what the comparison needs is kept for it: so old may be the first commit that it has not taken in."""
+"""The longest that files are kept for the comparison: the greatest age of a commit that it has not taken in."""
 
 _BEHIND = timedelta(hours=1)
 """Who is not further behind needs nothing but what stays anyway."""

@@ -24,10 +24,10 @@ BROKER = "broker"
 
 GROUP_ROWS = 1 << 19
 GROUP_BYTES = 64 << 20
-"""A row group ends at so many rows, or bytes in memory: that much a task holds at a time."""
+"""A row group ends at this many rows, or bytes in memory; a task holds no more at a time."""
 
 RUN_ROWS = 1 << 15
-"""A row group ends where another partition begins, once it holds so many rows: who wants the other skips it."""
+"""With this many rows, a row group ends where another partition begins, so readers of that one can skip it."""
 
 
 _MS_US = 1000

@@ -44,7 +44,7 @@ class Pause:
 
 
 Paused = Mapping[int, Pause]
-"""By the broker's id; `parallax.source.feedback.ALL` stands for all of them."""
+"""By the broker's id; `parallax.source.feedback.ALL` means all brokers."""
 
 
 def called(broker: int) -> str:

@@ -45,7 +45,7 @@ class QuerySpec:
 
 
 _HOPELESS_AFTER = 5
-"""Failures in a row after which a checkpoint is set aside: the feedback and the tables know the positions as well."""
+"""After this many failures in a row a checkpoint is set aside: the feedback and the tables know the positions, too."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parallax.source.options import ReplicaOptions
 
 STORAGE = "storage.path"
-"""The option that this format has beside those of ``kafka-replica``."""
+"""The option of this format that ``kafka-replica`` does not have."""
 
 FILES_DDL = (
     "isolation tinyint, broker int, recorded_on string, path string, size bigint, rows bigint, statistics string, "

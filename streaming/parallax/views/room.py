@@ -32,7 +32,7 @@ _FILES = 1000
 """The same as `NEEDED`, of files (inodes)."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
-"""How long is waited where an error says that a disk is full and the disk says that it is not, as under a quota."""
+"""How long to wait if an error says that a disk is full but the disk has room, as under a quota."""
 
 _LOOKED_S = 1.0
 _AGAIN_S = 60.0

@@ -68,7 +68,7 @@ _CONF: Mapping[str, str] = {
 }
 
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
-"""Options of Spark that have no place on the command line of its JVM, which everybody on the machine can read."""
+"""Options of Spark that must not be on its JVM's command line, which everybody on the machine can read."""
 
 _PARENT = os.getppid()
 

@@ -15,7 +15,7 @@ from parallax.views.parquet import OF_PROGRESS, OF_VIEWS, Shape
 
 PROGRESS = "replica_progress"
 LATE_REPLICAS = "late_replicas"
-"""The guard's table of replicas that copied something too late, until an audit of the brokers has compared them."""
+"""The guard's table of replicas that copied something too late, until an audit has compared them."""
 VIEWS = tuple(isolation.option for isolation in IsolationLevel)
 
 RECORDED_ON = "recorded_on"

@@ -14,7 +14,7 @@ from parallax.alerting.state import Snapshot
 from parallax.model import TopicPartition
 
 MOST = 20_000
-"""Partitions that are remembered; of those beyond, what stands now is all that is known."""
+"""How many partitions are remembered; of further ones only the present is known."""
 _EVERY_S = 60
 _KEPT = 61
 """Changes of a partition that are kept: one a minute at most, for an hour."""

@@ -53,7 +53,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
     LOADING = "loading"
     NOT_FULLY_COMPARED = "not_fully_compared"
-    """All that was compared agrees; the rest has no verdict for a reason that is no fault of anybody."""
+    """Everything that was compared agrees; the rest has no verdict for a reason that is nobody's fault."""
     CONSISTENT = "consistent"
 
     @property

@@ -22,7 +22,7 @@ from parallax.model import IsolationLevel
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 900, 76, 6, 6
 _LEAST = 100
-"""Offsets that a lane is high at least: a gap of one or two is none to be drawn large."""
+"""A lane is at least this many offsets high. So a gap of one or two is not drawn large."""
 _SAID_S = 60
 """An offset that has stood for so long is said to stand."""
 _EVERY = timedelta(minutes=5)

@@ -16,10 +16,10 @@ from parallax.model import IsolationLevel
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 900, 150, 180, 22, 26, 12
 _AHEAD = 0.25
-"""Share of the width for what lies below the offsets in question, where the logs are much longer than these."""
+"""Share of the width for what lies below the offsets in question, if the logs are much longer."""
 
 _LEAST = 100
-"""Offsets that the wider part of the scale has at least: a gap of one or two is none to be drawn large."""
+"""The wider part of the scale has at least this many offsets. So a gap of one or two is not drawn large."""
 
 
 @dataclass(frozen=True, slots=True)

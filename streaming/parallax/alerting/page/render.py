@@ -41,7 +41,7 @@ from parallax.views.pause import in_words as paused_in_words
 PER_PAGE = 100
 TOPICS_PER_PAGE = 300
 TOPICS_IN_WORDS = 20
-"""Of those that somebody has to look after; of more, the map says by sign and colour what it is."""
+"""How many topics that need somebody are put in words; of more, the map shows sign and colour only."""
 MOST_FINDINGS = 100
 _SIGNS = {
     State.DIVERGED: "✗",
@@ -53,7 +53,7 @@ _SIGNS = {
     State.NOT_FULLY_COMPARED: "◐",
     State.CONSISTENT: "✓",
 }
-"""A state is told by its word, by its sign and by its colour."""
+"""The signs of states. Each state is shown by a word, a sign and a colour."""
 _MARKS = {
     Condition.FINDINGS: "✗",
     Condition.UNKNOWN: "?",
@@ -61,7 +61,7 @@ _MARKS = {
     Condition.AGREE_IN_PART: "◐",
     Condition.AGREE: "✓",
 }
-"""So is what stands about the cluster."""
+"""The signs of the cluster's conditions."""
 _STAGES = {Stage.DONE: "✓", Stage.UNDER_WAY: "↻", Stage.TO_COME: "○"}
 """And so is how far a step of the start is."""
 

@@ -27,12 +27,12 @@ from parallax.model import Severity, TopicPartition, broker_label
 from parallax.runbook import section
 
 _OF_THE_JOB = -2
-"""In place of a partition: the group of one condition of the job, whose name stands for the topic."""
+"""Instead of a partition, the group of one condition of the job: its name is used as the topic."""
 _ACKNOWLEDGED = "acknowledged"
 TURN = "turn"
-"""The annotation that says of a finding that it is another than the receiver was told."""
+"""The annotation that says how a finding differs from what the receiver knows."""
 _OUTCOME = "resolved_description"
-"""The annotation that says what came of it, once that is known; the rules have one of this name."""
+"""The annotation that says how it ended, once that is known; the rules have one of this name."""
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
@@ -55,7 +55,7 @@ class Status(StrEnum):
     FIRING = "firing"
     """Somebody has to act."""
     ACKNOWLEDGED = "acknowledged"
-    """It stands, and somebody has said that no more alarm is wanted."""
+    """It is not over, and somebody has said that no more alarm is wanted."""
     RESOLVED = "resolved"
 
 

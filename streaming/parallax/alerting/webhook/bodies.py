@@ -19,7 +19,7 @@ from parallax.model import Severity
 MOST_ALERTS = 100
 """Alerts in one message; of those beyond it says how many there are."""
 _SLACK_ALERTS = 10
-"""Also those that PagerDuty is told one by one."""
+"""How many alerts one message names; also how many PagerDuty gets one by one."""
 _SUMMARY_CHARACTERS = 1024
 """PagerDuty's limit."""
 _NEVER = "0001-01-01T00:00:00Z"
@@ -101,7 +101,7 @@ def _common(documents: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 _NOT_SO = {Status.FIRING: "not acknowledged", Status.ACKNOWLEDGED: "acknowledged", Status.RESOLVED: "over"}
-"""How an alert stands, in a message that is about others."""
+"""The state of an alert, in a message that is about others."""
 
 
 def _title(message: Message) -> str:

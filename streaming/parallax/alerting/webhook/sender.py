@@ -38,11 +38,11 @@ log = structlog.get_logger(__name__)
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 """https://developer.pagerduty.com/docs/send-alert-event."""
 _IDLE_S = 60.0
-"""The longest that a thread sleeps: what it waits for is read off a clock that may be set."""
+"""The longest that a thread sleeps, for the clock that it waits by may be set."""
 _TAKEN = range(200, 300)
 _CLOSING_S = 5.0
 _SLACK_S = 1.0
-"""How much longer than its time a post is waited for: to connect and to read each have that time to themselves."""
+"""How much longer than its timeout a post is waited for: connecting and reading may each take the whole timeout."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 from parallax.model import UNKNOWN
 
 DATA = 0
-"""Stands for a data row where a marker's type (1 commit, 2 abort: `RowKind`) would stand."""
+"""The type of a data row, where an end marker has its own (1 commit, 2 abort: `RowKind`)."""
 
 UNREAD = 0
-"""Stands for the type of the end marker where a transaction has ended and its marker was not read."""
+"""The type of an end marker that was not read, although its transaction has ended."""
 
 _OVER = 255
-"""Stands, in place of a marker's type, for an end that only the replica's own list shows."""
+"""The type of an end that only the replica's own list of open transactions shows."""
 
 
 def take_in_markers(
