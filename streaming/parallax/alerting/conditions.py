@@ -440,7 +440,7 @@ class Watch:
             for key, (one, since, last) in self._seen.items()
             if last - since >= CONDITIONS[one.alertname].wait_s
         }
-        # What did not last begins anew; what did is over after a while.
+        # What did not last begins again; what did is over after a while.
         self._seen = {
             key: seen for key, seen in self._seen.items() if now - seen[2] < (OVER_S if key in waited else 1e-9)
         }

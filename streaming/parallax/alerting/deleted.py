@@ -38,7 +38,7 @@ class Deleted:
             self._denied.setdefault(topic, {}).update(said)
             self._since.setdefault(topic, now)
             self._told[topic] = now
-        # A broker that holds nothing of it any more, beside one that does: its replica was taken off.
+        # If one broker holds nothing of it any more and another does, its replica was taken off.
         for topic in answered & self._denied.keys():
             del self._denied[topic]
         if len(self._since) > len(self._denied):

@@ -257,7 +257,7 @@ def _uncompared(snapshot: Snapshot) -> Iterator[Reason]:
     lag = _lag(snapshot)
     if lag > LAGGING_S:
         yield Reason(f"reading is {roughly(lag)} behind the brokers", "lag", snapshot.taken_at - lag)
-    # Where a finding stands it is known that they differ.
+    # If a finding is open, the replicas are known to differ.
     differ = {finding.place for finding in snapshot.findings.standing}
     late_s = {place: s for place, s in overdue(snapshot).items() if s > LAGGING_S}
     if late_s:

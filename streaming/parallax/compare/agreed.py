@@ -100,7 +100,7 @@ def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
     """Whether the state holds of a replica's transactions what the sums tell of where its rows were taken in to."""
     broker, shown = int(state.brokers["broker"][slot]), state.brokers["shown"][slot]
     if shown[READ_COMMITTED] > shown[READ_UNCOMMITTED]:
-        return False  # What one view showed first is not told by the other's sums.
+        return False  # The sums of one view do not say what the other showed first.
     mine = state.intervals[state.intervals["slot"] == slot]
     is_reported = (mine["over_by"] != NEVER) | (mine["next_start"] != NEVER)
     if mine["told"].any() or (mine["missed"] != NEVER).any() or (is_reported & (mine["end"] != NEVER)).any():

@@ -65,7 +65,7 @@ def begin_anew(
         end = _goes_to(known, observations, view)
         state.partition["floor"][0, view] = end
         unread.add(state, view, 0, end, UnknownReason.SKIPPED, since)
-    # Nor is known which end markers were shown: the next one need not be that of a transaction.
+    # It is also unknown which end markers were shown: a transaction may not have ended by the next one.
     lost_to = NEVER if known is None else int(state.partition["floor"].max())
     state.partition["unmarked"], state.partition["hidden_to"] = (0, lost_to), lost_to
     if known is None:

@@ -302,7 +302,7 @@ class Store:
             try:
                 manifest = self.manifest(mark)
             except (StateGoneError, ValueError):
-                continue  # a broken one names nothing; whoever needs it says so
+                continue  # a broken one names nothing; its reader raises an error
             numbers[mark] = manifest.number
             needed |= manifest.files()
         # The times tell of those that an earlier version wrote; a copy has a time of its own.

@@ -172,7 +172,7 @@ def _quiet(
         return step_quiet(heads, unmatched, may, seen.few, settings, from_log_start=from_log_start)
     except NOT_OF_ONE_PARTITION:
         raise
-    except Exception as error:  # noqa: BLE001 - one of thousands may be to blame, and it cannot be told which
+    except Exception as error:  # noqa: BLE001 - one of thousands may be to blame, and nobody knows which
         told.problem = line_of(error)
         return None
 

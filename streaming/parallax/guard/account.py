@@ -117,7 +117,7 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
         latest = max((hold for hold in holds if hold.from_ms <= at_ms), key=lambda hold: hold.from_ms, default=None)
         clock.paused([latest.shown(at_ms)] if latest is not None else [])
         late |= {one.broker for one in clock.observe(tick)}
-        clock.audited(tick[-1].place, at_ms + 1)  # the next one that is late is told of as well
+        clock.audited(tick[-1].place, at_ms + 1)  # so the next late one is reported as well
         now = {one.broker: one for one in clock.absences()}
         for broker in last.keys() - now.keys():
             past.append(Past(last[broker], began.pop(broker), at_ms, broker in late, tuple(seen.pop(broker))))

@@ -205,13 +205,13 @@ class Readings:
             ends: the log end offsets of its replicas; None where one did not answer.
         """
         if leader_epoch != self._leader_epoch:
-            # What was read may have been truncated, and written anew.
+            # What was read may have been truncated, and written again.
             self.forget()
             self._leader_epoch = leader_epoch
         for broker in self._waiting.keys() | self._known.keys():
             end = ends.get(broker)
             if end is None or any(end < one.reached for one in self._of(broker)):
-                # It may come back with a log that it was given anew.
+                # It may come back with another log.
                 self._waiting.pop(broker, None)
                 self._known.pop(broker, None)
         for broker, waiting in self._waiting.items():

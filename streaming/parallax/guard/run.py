@@ -276,7 +276,7 @@ class GuardThread:
                 self._on_change(last)
             except (EventLogError, ReplicaError) as error:
                 self._failed(last, one_line(error))
-            except Exception as error:  # noqa: BLE001 - told and tried again: a guard that is silent guards nothing
+            except Exception as error:  # noqa: BLE001 - reported and tried again: a guard that is silent guards nothing
                 self._failed(last, repr(error))
         if rounds is not None:
             rounds.close()

@@ -198,7 +198,7 @@ def _unproven(step: MoveStep, look: Look) -> str:
     """That findings do not prove any more that what is to be deleted is wrong, and that the source is right."""
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
-        # What is given back, or put in order, has to be, whatever stands; but no right copy goes for it.
+        # Assignments that only give back or reorder are made whatever findings are open, but never delete a right copy.
         right = step.source if step.is_said else None
         return shows_the_same(look, step.source, set(step.wrong) - {*step.move.copied}, right) if step.move.gone else ""
     known = together(look.claims, step.source if step.is_said else None)

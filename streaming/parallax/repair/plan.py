@@ -116,7 +116,7 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
         moves, lacking = copies(look, ended, len(steps), shell, more)
         steps += moves
         copied = {broker for step in moves for broker in step.wrong}
-        # Who holds one open and is copied anew takes over how its source has ended it.
+        # A replica that holds one open and is copied again gets the end that its source has.
         missing += [text for text, holders in open_still if not (holders and holders <= copied)]
         missing += [*_unmatched(look, said), *lacking]
     return Plan(

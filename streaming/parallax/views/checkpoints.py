@@ -220,7 +220,7 @@ def _text(file: Path) -> str:
         sums = file.with_name(f".{file.name}.crc").read_bytes()
     except FileNotFoundError:
         return data.decode()
-    # "crc", a zero byte, how many bytes a checksum stands for, and the checksums (``ChecksumFileSystem``).
+    # "crc", a zero byte, how many bytes a checksum covers, and the checksums (``ChecksumFileSystem``).
     size = int.from_bytes(sums[4:8], "big")
     if sums[:4] != b"crc\0" or not 0 < size <= _LARGEST_CHUNK:
         raise ValueError(f"the file of its checksums, .{file.name}.crc, is garbled")

@@ -25,7 +25,7 @@ def own_folder(storage: str) -> Path:
     """
     parent = Path(tempfile.gettempdir()) / f"parallax-{hashlib.sha256(storage.encode()).hexdigest()[:16]}"
     if not _is_ours(parent):
-        # Whoever else has made it could say what is recorded.
+        # Another user who has made it could write what counts as recorded.
         parent = Path(tempfile.gettempdir()) / f"{parent.name}-{os.geteuid()}-{os.getpid()}"
         parent.mkdir(mode=0o700, exist_ok=True)
     folder = parent / f"{epoch_of(storage):010d}"

@@ -61,7 +61,7 @@ def _is_of_another(storage: str, key: str) -> bool:
     try:
         said = DeltaTable(rust_uri(storage, VIEWS[0])).metadata().description or ""
     except (DeltaError, OSError):
-        return False  # there is none yet, or whoever reads it next says why it cannot be read
+        return False  # there is none yet, or its next reader says why it cannot be read
     return said.startswith(_NAMED) and said != name_of(key)
 
 

@@ -75,7 +75,7 @@ class Users:
 
 def _is_of(password: str, known: str) -> bool:
     try:
-        # bcrypt takes 72 bytes; more are refused by its newer versions, and cut off by the others.
+        # bcrypt takes 72 bytes; newer versions refuse more, the others ignore it.
         return bcrypt.checkpw(password.encode()[:72], known.encode())
     except ValueError:
         return False

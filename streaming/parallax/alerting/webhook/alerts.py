@@ -193,7 +193,7 @@ def _turn(known: Alert | None, state: FindingState) -> str:
     """What is said before the headline of a finding that is another than the receiver was told; else empty."""
     if known is None:
         return ""
-    if known.told is None:  # it is being told
+    if known.told is None:  # a message about it is under way
         return known.annotations.get(TURN, "")
     before = known.told_state
     if before is not None and before != state:
@@ -209,8 +209,8 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
         known: the alert about it so far.
         places: what is where.
     """
-    # A story that has become worse is told as that until it is over: each receiver hears that it began, that it became
-    # worse, and what came of it.
+    # A story that has become worse is reported as worse until it is over. So each receiver gets its beginning, its
+    # worsening, and its end.
     state = suffered.alertname
     if known is not None and known.ends_at is None and known.rank < _rank(state):
         state = known.state

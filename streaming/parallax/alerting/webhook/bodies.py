@@ -19,7 +19,7 @@ from parallax.model import Severity
 MOST_ALERTS = 100
 """Alerts in one message; of those beyond it says how many there are."""
 _SLACK_ALERTS = 10
-"""How many alerts one message names; also how many PagerDuty gets one by one."""
+"""How many alerts a Slack message, or an event of PagerDuty, describes one by one."""
 _SUMMARY_CHARACTERS = 1024
 """PagerDuty's limit."""
 _NEVER = "0001-01-01T00:00:00Z"

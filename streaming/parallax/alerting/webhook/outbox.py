@@ -290,7 +290,7 @@ class Outbox:
         stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
         said = json.dumps([place, group.delivered_at, stands])
         key = hashlib.sha256(said.encode()).hexdigest()
-        # From now on nobody knows what the receiver was told of these, until it says that it has taken this.
+        # From now on nobody knows what the receiver has of these, until it says that it has taken this message.
         self._alerts |= {alert.name: replace(alert, told=None) for alert in mine if alert.is_news}
         return Message(place, tuple(mine), key, group.turns)
 
