@@ -72,7 +72,7 @@ class Detail:
 
 
 def _told(snapshot: Snapshot) -> set[TopicPartition]:
-    """Partitions of which there is something to tell at once."""
+    """Partitions with something to report immediately."""
     findings = snapshot.findings.standing
     found = {TopicPartition(finding.topic, finding.partition) for finding in findings}
     found |= {place for place, n in snapshot.findings.pending.items() if n}

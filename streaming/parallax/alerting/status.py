@@ -233,7 +233,7 @@ def _findings_text(snapshot: Snapshot) -> str:
 
 
 def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[Reason]:
-    """Why it cannot be told; of a start that gets on, only what does not end with it."""
+    """Why the status is unknown; during a start that gets on, only what does not end with the start."""
     if is_starting and past.got_on_at is not None and snapshot.taken_at - past.got_on_at > STUCK_S:
         yield Reason(
             f"the start has not got on for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
@@ -327,10 +327,10 @@ def _but_starts(counts: Mapping[UnknownReason, int]) -> Mapping[UnknownReason, i
 
 
 def _starts(snapshot: Snapshot, reason: UnknownReason, *, apart: bool | None = None) -> set[str]:
-    """Partitions of which offsets before the beginning of a log have no verdict, by name.
+    """Names of partitions with unknown offsets before the beginning of a log.
 
     Args:
-        snapshot: as it stands.
+        snapshot: of now.
         reason: why.
         apart: only where the logs begin at different offsets now, or only where they do not; None for both.
     """

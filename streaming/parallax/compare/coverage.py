@@ -91,7 +91,7 @@ def _begun(state: PartitionState, view: int) -> int:
 
 
 def _compared(state: PartitionState, view: int) -> int:
-    """Up to where every replica was read and compared, be it by what its withheld rows add up to."""
+    """Up to where every replica was read and compared, also by the sums of its withheld rows."""
     common = replicas.common_position(state, view)
     return max(common, sums.agreed_to(state, view)) if len(state.recent_sums) or len(state.sums) else common
 

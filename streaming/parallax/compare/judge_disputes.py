@@ -138,7 +138,8 @@ def _by_transaction(
         state: for what may have been cleaned.
         verdict: on the rows.
         offsets: of the rows, in order.
-        which: of which interval of the accused each is; -1 where it is of none, and end markers alone separate them.
+        which: for each row, the interval of the accused that it lies in; -1 for none, then only end markers separate
+            rows.
         starts: where the transaction of each begins.
     """
     is_direct = verdict.markers == offsets + 1

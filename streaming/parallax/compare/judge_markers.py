@@ -210,8 +210,8 @@ def _markers_shown(state: PartitionState, interval: Array) -> dict[str, str]:
 def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     """A transaction that another type of marker ended on the accused than on the others.
 
-    Where the accused was not read to show any of its records (``rows`` is empty), no key is given, and the outcome is
-    unknown until an audit: the markers alone do not distinguish a wrong outcome from records that were cleaned, with
+    If the accused was not read to show any of its records, ``rows`` is empty. Then no key is given, and the outcome is
+    unknown until an audit. The markers alone do not distinguish a wrong outcome from records that were cleaned, with
     their marker, before they were read.
     """
     slot, ended = int(interval["slot"]), int(interval["end_type"])

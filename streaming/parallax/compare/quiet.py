@@ -297,7 +297,7 @@ def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any
 
 @_part
 def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) -> bool:
-    """Nor was it another one in between."""
+    """Whether the replica set is still the known one, and no other was reported in between."""
     for slot in range(len(brokers)):
         is_member = False
         for i in range(among[0], among[1]):

@@ -1,9 +1,9 @@
-"""Records of transactions that are remembered when their value is judged, for how each replica showed them.
+"""Records of transactions that stay remembered after their value is judged, for how each replica showed them.
 
-What a replica shows in read_committed may come to be compared before what it shows in read_uncommitted. Only that tells
-which end markers it has missed, and so whether it showed a record rightly. By then the others may have cleaned the
-record, and its key may have a newer value, so that nothing else would hold it. It is remembered until all readers of
-read_uncommitted have passed the end of its transaction, as the replicas show it that showed the record.
+What a replica shows in read_committed may be compared before what it shows in read_uncommitted. Only the latter shows
+which end markers it missed, and so whether it showed a record rightly. By then the others may have cleaned the record,
+and its key may have a newer value. Nothing else would keep it. So it is remembered until all readers of
+read_uncommitted have passed the end of its transaction, as the replicas that showed it show that end.
 """
 
 from __future__ import annotations

@@ -310,11 +310,11 @@ def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -
 
 
 def _take_in_ended(state: PartitionState, rows: ViewRows) -> None:
-    """Remember up to where all transactions were seen to have ended, the furthest place.
+    """Remember the furthest offset up to which all transactions were seen to have ended.
 
-    One answer tells a reader of read_uncommitted the last stable offset and the high watermark. Every transaction that
-    begins below the first has its end marker below the second. Where the reader stands there, the leader epoch of what
-    it read last says of which log that is.
+    One answer gives a reader of read_uncommitted the last stable offset and the high watermark. Every transaction that
+    begins below the first has its end marker below the second. If the reader has come to the second, the leader epoch
+    of what it read last identifies the log.
     """
     partition = state.partition
     at = (rows.kind == POSITION) & (rows.view == READ_UNCOMMITTED) & (rows.event == _OK) & (rows.leader_epoch >= 0)

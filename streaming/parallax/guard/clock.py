@@ -503,7 +503,10 @@ class Clock:
         return self._settled(())
 
     def _settled(self, found: Iterable[Late]) -> list[Late]:
-        """Those that are late by what is known now; whoever may have copied while a pause went on waits for that."""
+        """The replicas that are late by what is known now.
+
+        One that may have copied during a pause is late only if a look shows that the pause had ended.
+        """
         late = list(found)
         waiting, self._unsettled = self._unsettled, []
         for one, replicas in waiting:

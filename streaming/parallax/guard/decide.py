@@ -342,7 +342,7 @@ class Guard:
             yield from self._set(now_ms, hold, seen, absent)
 
     def _told(self, now_ms: int, hold: Hold, seen: TopicSeen, reason: str) -> Iterator[Action]:
-        """Say once what cannot be done with a hold that stands."""
+        """Report once what cannot be done with a hold that is not over."""
         return self._once(now_ms, hold.topic, seen, EventKind.REFUSED, hold.level, tuple(sorted(hold.absent)), reason)
 
     def _event(self, now_ms: int, hold: Hold, kind: EventKind, reason: str = "") -> Append:
@@ -402,7 +402,7 @@ class Guard:
         return Append(replace(event, changes=tuple(theirs)))
 
     def _theirs(self, seen: TopicSeen, change: Change) -> str | None:
-        """What is to be there again should the guard's own value come late; another guard puts back its own."""
+        """The values to restore if the guard's own value comes late; another guard puts back its own."""
         shown = seen.agreed(change.name)
         own = None if shown is None else shown.own
         is_of_a_guard = own is not None and is_marked(change.name, own)

@@ -109,7 +109,7 @@ class Outages:
         return changes
 
     def _ended(self, outage: Outage, *, is_new: bool) -> Outage:
-        """One that is over, with what is left of it, and what stands there."""
+        """An outage that is over, with the replicas that are gone and the partitions that differ."""
         differ = outage.places & frozenset(self._differing())
         if not is_new:
             return replace(outage, differ=outage.differ | differ)

@@ -87,11 +87,11 @@ def copies(
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Whether there is room for copies, and who stands in.
+    """Whether there is room for copies, and which broker holds a replica meanwhile.
 
     Attributes:
         size: bytes of the partition.
-        wrong: the brokers that are copied anew.
+        wrong: the brokers that are copied again.
     """
 
     layout: Layout
@@ -101,7 +101,7 @@ class _Room:
 
     @property
     def spare(self) -> int | None:
-        """The broker that stands in for each in turn; None where the others are enough."""
+        """The broker that replaces each in turn; None if the others are enough."""
         return self.layout.spare(self.assigned, self.size) if self.layout.wants_spare(self.assigned) else None
 
     def lacking(self) -> str:

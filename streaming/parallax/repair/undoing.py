@@ -57,7 +57,7 @@ def _put_back(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, aske
 
 
 def _would_lose(goal: tuple[int, ...], step: MoveStep, look: Look) -> str:
-    """That a copy would be deleted which may be the last right one: that of a broker which stands in."""
+    """A sentence that the copy of a broker that only helped out may be the last right one, and would be deleted."""
     losing = set(look.assigned) - set(goal)
     if not losing:
         return ""

@@ -247,7 +247,7 @@ def _parse(lines: list[str], at_least: int) -> None:
 
 
 def _has_room(path: Path) -> bool:
-    """Whether files can be written beside the checkpoint."""
+    """Whether files can be written next to the checkpoint."""
     probe = path.parent / f".room-{os.getpid()}"
     try:
         with probe.open("wb") as file:

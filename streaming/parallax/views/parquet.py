@@ -175,7 +175,10 @@ class TableFile:
             self._highest[name] = max(high, self._highest.get(name, high))
 
     def _bounds(self, values: Mapping[str, Any], up_us: int) -> dict[str, Any]:
-        """Timestamps are told in milliseconds, rounded; of one that Delta's form cannot say nothing is told."""
+        """Bounds for Delta's statistics.
+
+        Timestamps are rounded to milliseconds; one that Delta cannot express is left out.
+        """
         told = {}
         for name, value in values.items():
             if not pa.types.is_timestamp(self._shape.schema.field(name).type):

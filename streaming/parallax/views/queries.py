@@ -220,7 +220,7 @@ def paused_path(storage: str) -> str:
 
 
 def _feedback_path(storage: str, name: str) -> str:
-    """Beside the tables, or on the driver's machine where these are not: the sources plan there, and look often."""
+    """Next to the tables, or on the driver's machine if these are elsewhere: the sources plan there, and look often."""
     if not is_remote(storage):
         return str(Path(rust_path(storage)).absolute() / "feedback" / f"{name}.json")
     return str(own_folder(storage) / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")

@@ -213,8 +213,8 @@ def _of_cluster(settings: SparkSettings, storage: str) -> dict[str, str]:
 def _jars(settings: SparkSettings, storage: str) -> dict[str, str]:
     """The jars that executors get, by an option that the settings may have used as well.
 
-    An executor loads them beside its class path, where Spark looks for the classes of a task. On the driver they stay
-    on the class path as well, for the archive of classes fits that alone.
+    An executor loads them in addition to its class path, where Spark looks for the classes of a task. On the driver
+    they also stay on the class path, for the archive of classes fits only that.
     """
     given = [jars] if (jars := settings.conf.get(_JARS)) else []
     return {_JARS: ",".join([*given, *_class_path(storage).split(os.pathsep)])}
@@ -251,7 +251,7 @@ def is_submitted() -> bool:
 
 
 def _absolute(value: str) -> str:
-    """Paths of files, as the JVM is to be told that may have another working folder."""
+    """Paths of files as absolute ones, for a JVM that may have another working folder."""
     paths = [part.strip() for part in value.split(",")]
     return ",".join(path if ":" in path or not path else str(Path(path).absolute()) for path in paths)
 
@@ -380,10 +380,10 @@ def _kept(name: str, of: str) -> Path:
 
 
 def _spark_home() -> Path:
-    """A SPARK_HOME that holds all of pyspark's but ``python/``.
+    """A SPARK_HOME that holds all of pyspark's except ``python/``.
 
-    Spark puts ``python/lib/pyspark.zip`` of its home first on the path of every Python process that it starts, and out
-    of a zip nothing is imported precompiled: a second of processor time for each process, of which a fresh job starts
+    Spark puts ``python/lib/pyspark.zip`` of its home first on the path of every Python process that it starts. Nothing
+    is imported precompiled out of a zip. That costs a second of processor time for each process, and a fresh job starts
     eight. Without that file they import the installed package.
     """
     import pyspark

@@ -206,7 +206,7 @@ def _standing(reader: Reader, recorded: Recorded) -> PositionSeen:
 
 
 def _positions(files: Sequence[recording.Recorded]) -> list[PositionSeen]:
-    """What position rows say; a reader's rows are in one file, in order: the last one is where it stands now."""
+    """The content of position rows. A reader's rows are in one file, in order; the last one is its present position."""
     found: dict[Reader, PositionSeen] = {}
     for file in files:
         for row in file.position_rows().to_pylist():

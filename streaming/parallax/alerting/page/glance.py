@@ -291,14 +291,14 @@ def _compared(
     is_overdue: bool,
     partly: str,
 ) -> dict[int, tuple[State, str]]:
-    """What stands about those that can be read.
+    """The state of the replicas that can be read.
 
     Args:
         coverage: None where nothing has been compared.
         unknown: by reason, how many offsets have no verdict.
-        brokers: that can be read.
-        sees_all: whether all can.
-        loading: what of it is still being read, or compared, as it was when that could begin; empty where nothing is.
+        brokers: those whose replica can be read.
+        sees_all: whether all can be read.
+        loading: what is still being read or compared, of what was there when that could begin; empty where nothing is.
         is_overdue: whether verdicts that should come by themselves do not.
         partly: why not all of it is known to agree; empty where it is.
     """

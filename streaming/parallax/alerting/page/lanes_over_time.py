@@ -207,7 +207,7 @@ def text_of(lane: Lane) -> str:
 
 
 def _stretches(values: Sequence[Value], end: datetime) -> list[tuple[datetime, datetime, int]]:
-    """From when until when it was what: an offset stands until the next report."""
+    """From when until when it had which value: an offset counts until the next report."""
     bounds = [*values, (end, None)]
     return [(at, max(at, until), offset) for (at, offset), (until, _) in pairwise(bounds) if offset is not None]
 

@@ -113,10 +113,11 @@ def _literal(at: datetime) -> str:
 
 
 def _tracks(rows: pa.Table, since: datetime, until: datetime) -> Tracks:
-    """What each replica reported; of many reports those that were in force at the same moments, for all replicas.
+    """What each replica reported. If there are many reports, those of the same moments, for all replicas.
 
-    The moments are spread evenly, and lie at both sides of each turn from an answer to none, or back: a report that is
-    kept of one replica alone would have the others lag behind it, and a silence reach to the next one that is kept.
+    The moments are spread evenly, with one on each side of every turn from an answer to none, or back. If a report of
+    only one replica were kept, the others would seem to lag behind it. A silence would seem to reach to the next report
+    that is kept.
     """
     tracks: dict[int, list[Report]] = {}
     for row in rows.to_pylist():

@@ -190,7 +190,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
 
 
 def _turn(known: Alert | None, state: FindingState) -> str:
-    """What is said before the headline of a finding that is another than the receiver was told; else empty."""
+    """Words before the headline of a finding that differs from what the receiver knows; else empty."""
     if known is None:
         return ""
     if known.told is None:  # a message about it is under way

@@ -45,7 +45,7 @@ def bodies(message: Message, settings: WebhookSettings, places: Places) -> Seque
 def _alertmanager(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
     """Version 4 of https://prometheus.io/docs/alerting/latest/configuration/#webhook_config.
 
-    It knows no acknowledged alert: one that stands is firing, and says who has acknowledged it.
+    It knows no acknowledged alert: one that is not over is firing, and says who has acknowledged it.
     """
     alerts = [_alert(alert, places) for alert in message.alerts[:MOST_ALERTS]]
     return [
@@ -126,7 +126,7 @@ def _noun(message: Message) -> str:
 
 
 def _description(alert: Alert, message: Message) -> str:
-    """What is said of an alert, with how it stands where that is not what its message says."""
+    """The text of an alert, with its state if that is not the state of its message."""
     by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
     stands = {Status.FIRING: f"({_NOT_SO[Status.FIRING]}) " if message.is_in_part else "", Status.RESOLVED: "(over) "}
     known = f"(acknowledged by {by}, who says: {comment}) "

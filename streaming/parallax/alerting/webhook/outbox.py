@@ -209,7 +209,7 @@ class Outbox:
         return self._take_in(there, over_by_now, now)
 
     def _take_in(self, there: Iterable[Alert], over_by_now: Mapping[str, Alert], now: float) -> bool:
-        """Take in what stands of one sort, and what is over unless it stands."""
+        """Take in all alerts of one sort that are not over, and those that are over unless they are among the first."""
         before = dict(self._alerts)
         self._alerts |= {**over_by_now, **{alert.name: alert for alert in there}}
         self._look_for_news(now)

@@ -129,7 +129,7 @@ class Record:
 
 
 def _load(uri: str) -> list[Row]:
-    """The rows; none where the table is not there or cannot be read: open findings are told again then."""
+    """The rows; none if there is no table or it cannot be read: then open findings are reported again."""
     try:
         if not DeltaTable.is_deltatable(uri):
             return []

@@ -137,7 +137,7 @@ def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int, ended: Ended)
 
 
 def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: int) -> tuple[int, int]:
-    """The open transaction that a replica's last stable offset stands at, by what the replica itself lists."""
+    """The open transaction that holds a replica's last stable offset, by the replica's own list."""
     mine = (listed.broker == broker) & (listed.observed_at == observed_at) & (listed.start_offset != UNKNOWN)
     at = np.flatnonzero(mine & (listed.start_offset <= stands_at))
     if not len(at):
@@ -204,9 +204,10 @@ def accuse(
 
 
 def _speaks_for_all(frozen: Frozen, brokers: Array, ended: Ended) -> bool:
-    """Whether all replicas stand where this one does, and are past where the transactions had ended; the first of them.
+    """Whether all replicas have this one's last stable offset, and this one is the first of them.
 
-    While one is away it may be right: it says so, or stands there too, when it is back.
+    All must be past where the transactions had ended. An absent replica may be right: when it is back it says so, or
+    has that offset, too.
     """
     members = brokers[brokers["member"]]
     stands = members["reachable"] & (members["last_stable_offset"] == frozen.last_stable_offset)
