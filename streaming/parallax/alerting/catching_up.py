@@ -1,7 +1,7 @@
-"""Which partitions have been compared whole since something last held them up: pure, no clock.
+"""Which partitions have been compared whole since something last held them up. Pure, no clock.
 
-A job that was not running, a broker that was away, a pause: each leaves offsets that nobody has compared yet when it
-ends. That they are being read is no reason to say that all agree.
+A stopped job, a broker that was away, a pause: each leaves offsets that nobody has compared when it ends. While these
+are still being read, nobody can say that all replicas agree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The one Prometheus collector: a snapshot of the job's state, written as metrics at each scrape.
 
-Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key is ever a label. A
-producer id is one in the metric of hanging transactions alone, an offset in the one that says what alerts tell of a
-finding; all else lives in the findings table.
+Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key is ever a label. A producer
+id is a label only in the metric of hanging transactions, an offset only in the metric that alerts describe findings by.
+Everything else is in the findings table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What the job itself suffers, and when that is worth a message: the same conditions as the alert rules have.
+"""What the job itself suffers, and when that is worth a message: the same conditions as in the alert rules.
 
-Who runs no Prometheus hears of them by the webhooks. `CONDITIONS` says which there are; each goes by the metrics that
-its rule goes by, so that a condition is one metric, one rule and one entry here. What says how single partitions stand
-is left to the rules.
+Without Prometheus, the webhooks report them. `CONDITIONS` lists them all. Each uses the metrics of its rule, so a
+condition is one metric, one rule and one entry here. Conditions of single partitions are only in the rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which replicas are behind, and which partitions wait for verdicts that should come by themselves and do not. Pure."""
+"""Which replicas are behind, and which partitions wait too long for verdicts. Pure.
+
+The verdicts meant are those that should come by themselves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that Parallax is not authorized to read: who they are, since when, and when that begins and ends.
+"""Which replicas Parallax is not authorized to read, since when, and when that begins and ends.
 
 Not authorized is not unreachable: the broker answers, and says no. What such a replica holds is unknown.
 """

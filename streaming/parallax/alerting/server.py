@@ -1,7 +1,7 @@
-"""Serves the status page, ``/metrics`` for Prometheus, and ``/livez`` and ``/readyz`` for what keeps the process alive.
+"""Serves the status page, ``/metrics`` for Prometheus, and the probes ``/livez`` and ``/readyz``.
 
-Live is the process; ready is that offsets come out of the comparison. A probe that restarts what is merely not ready
-would keep it from ever getting there. A broker that is down makes neither false.
+The job is live while its process runs. It is ready while offsets come out of the comparison. A probe that restarts a
+job that is only not ready would keep it from ever getting ready. A broker that is down makes neither false.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Everything that a job knows about itself at one moment: of it page, metrics and status are made. Pure."""
+"""Everything that a job knows about itself at one moment. Pure.
+
+Page, metrics and status are made from it.
+"""
 
 from __future__ import annotations
 

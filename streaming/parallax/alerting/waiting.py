@@ -1,6 +1,6 @@
-"""How long partitions have waited for verdicts that should come by themselves: since when they wait at the same offset.
+"""How long partitions have waited at one offset for verdicts that should come by themselves.
 
-Under traffic some offsets always wait; `Coverage.waits_from` moves on then. Pure, no clock.
+Under traffic some offsets always wait, but then `Coverage.waits_from` moves on. Pure, no clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What several commands share: their options, and how they say what is wrong."""
+"""What several commands share: their options, and how they report errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that were withheld, read from the views once more: what `parallax.compare.withheld` is given them by."""
+"""Reads withheld rows from the views once more, for `parallax.compare.withheld`."""
 
 from __future__ import annotations
 

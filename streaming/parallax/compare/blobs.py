@@ -1,6 +1,6 @@
-"""Many pieces of bytes in one array: what states are as long as they stay packed.
+"""Many pieces of bytes in one array: the form of states while they stay packed.
 
-Apart from the kernels that take them in, for a process that only plans does not load those.
+It is apart from the kernels that take states in, so a process that only plans does not load those.
 """
 
 from __future__ import annotations

@@ -168,11 +168,12 @@ def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: A
 
 
 def _start_again(state: PartitionState, topic_id: int, at: int) -> None:
-    """Forget everything except who the replicas are, for the offsets start again. What was said until then counts no more.
+    """Forget everything except who the replicas are, for the offsets start again.
 
-    What is kept says nothing of a log. Of the partition, that is the replica set. Of a replica it is its slot, whether
-    it is in that set and answers, and which topic its readers reported last. By that the readers are seen to go over to
-    the new topic. A replica's offsets, and the policy of a topic that is gone, say nothing of another topic.
+    What was said until then counts no more. What is kept says nothing of a log. Of the partition, that is the replica
+    set. Of a replica it is its slot, whether it is in that set and answers, and which topic its readers reported last.
+    By that the readers are seen to go over to the new topic. A replica's offsets, and the policy of a topic that is
+    gone, say nothing of another topic.
     """
     fresh = PartitionState()
     fresh.partition["topic_id"] = topic_id

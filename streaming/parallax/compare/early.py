@@ -1,11 +1,11 @@
 """Tombstones judged while a replica is away or frozen, between those that go on being read (I3).
 
-An absence counts once every replica has passed the record, so one that is away would keep all others from being
-compared for as long as it is. A surely committed tombstone need not wait: a replica that has passed it, and all that
-may have superseded it, and still shows an older value is wrong, whatever the one that is away may show.
+An absence counts once every replica has passed the record. So an absent replica would keep all others from being
+compared. A surely committed tombstone need not wait. A replica is wrong if it still shows an older value, and has
+passed the tombstone and everything that may have superseded it. That holds whatever the absent replica may show.
 
-What may have superseded it lies below the last stable offset of the log that was copied. So the leader has to be one of
-those that say where theirs is.
+What may have superseded it lies below the last stable offset of the log that was copied. So the leader has to be among
+the replicas that report theirs.
 """
 
 from __future__ import annotations

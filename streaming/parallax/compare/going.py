@@ -1,9 +1,9 @@
-"""Which transactions go on at the ends of blocks by withheld rows: followed of readers that others wait for. Pure.
+"""Which transactions go on at the ends of blocks, by withheld rows, for readers that others wait for. Pure.
 
-Where all replicas have shown the same the state goes on behind it without its rows, and has to hold what goes on there
-(`parallax.compare.agreed`). Sums do not tell; moves do (`parallax.replica.digests`). As rows that are equal leave the
-same going on, it is enough to know it of one reader of read_committed: one that all others have passed. A reader of
-which much is ahead of these is not followed any more.
+If all replicas have shown the same, the state skips those rows, and must still know which transactions go on behind
+them (`parallax.compare.agreed`). Sums do not say that; moves do (`parallax.replica.digests`). Equal rows leave the same
+transactions open. So it is enough to follow one reader of read_committed that all others have passed. A reader with
+many rows ahead of these is not followed any more.
 """
 
 from __future__ import annotations

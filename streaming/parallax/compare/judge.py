@@ -1,4 +1,4 @@
-"""From matched arrays to accusations: runs the rules over a state, and lets go of what is settled."""
+"""Makes accusations of a state: runs the rules over it, and removes what is settled."""
 
 from __future__ import annotations
 

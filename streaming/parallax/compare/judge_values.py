@@ -1,4 +1,4 @@
-"""I3: records that some replicas have passed and lack, once nothing can explain it any more."""
+"""I3: records that some replicas have passed and lack, once nothing more can explain the absence."""
 
 from __future__ import annotations
 

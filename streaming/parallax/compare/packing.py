@@ -1,4 +1,4 @@
-"""From Arrow batches of the tables' columns to observations, by partition; and to blobs for a shuffle, and back.
+"""Turns Arrow batches of the tables into observations by partition, and these into blobs for a shuffle and back.
 
 Knows Arrow and numpy, no Spark.
 """

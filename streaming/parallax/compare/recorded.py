@@ -1,4 +1,4 @@
-"""Rows of the tables' Parquet files as observations, without ever being Spark's rows.
+"""Observations from the tables' Parquet files, which never become rows of Spark.
 
 Knows Arrow, no Spark.
 """

@@ -1,6 +1,6 @@
 """The unmatched rest of one topic partition between two micro-batches: packed arrays, two blobs.
 
-Whatever every replica has shown, or has passed with a good reason not to show, is not in here.
+It holds nothing that every replica has shown, or has passed with a good reason not to show.
 """
 
 # ruff: noqa: RUF009 - the calls make dataclass fields

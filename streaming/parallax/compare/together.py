@@ -1,4 +1,4 @@
-"""What a task of the comparison makes of its buckets: the quiet partitions of all of them together, the others in turn.
+"""Compares a task's buckets: the quiet partitions of all of them together, the others in turn.
 
 Knows the buckets' states and what was observed, neither Spark nor the tables.
 """

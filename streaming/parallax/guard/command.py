@@ -106,9 +106,9 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
-    """Commands with the brokers of the settings.
+    """Commands with the brokers of the settings in place of a placeholder.
 
-    If these ask who a client is, the commands name a file that says so.
+    If a login is needed, the commands also name a file of client properties.
     """
     return text.replace(BROKERS, Shell.of(kafka).brokers()) if kafka else text
 

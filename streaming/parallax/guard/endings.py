@@ -1,6 +1,6 @@
-"""What came of the outage of a broker, or of its not answering, in words: one place says how such a thing ended.
+"""Words for how an outage of a broker ended, or its failure to answer. Pure.
 
-Pure.
+This is the one place that says how such a thing ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the guard has on record: events of holds, and what they add up to. Pure.
+"""What the guard has on record: events of holds, and the state that they lead to. Pure.
 
-A hold is of one topic: some of its settings are given values of the guard's, and are put back. Each event says all that
-the next start needs, so that one that was killed between any two steps goes on from the last.
+A hold is about one topic: the guard gives some of its settings values of its own, and puts them back later. Each event
+holds all that the next start needs. So a guard that was killed between any two steps goes on from the last.
 """
 
 from __future__ import annotations

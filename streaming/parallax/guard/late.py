@@ -1,6 +1,6 @@
 """Which replicas copied something too late, until an audit has compared them: the small Delta table ``late_replicas``.
 
-A clock forgets it with the process; what was copied too late stays so.
+A clock loses this with its process, but a late copy stays late.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Since when, and until when, each broker was seen to clean nothing of a topic: what a hold gives to the clock. Pure.
+"""Since when, and until when, each broker was seen to clean nothing of a topic. Pure.
 
-No log exceeds a ratio of 1, and no lag reaches the largest number: a broker that goes by both begins no pass. Where
-that moves a bound: docs/contribute/theory.md.
+This is what a hold gives to the clock. No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a
+broker that uses both as settings begins no pass. Where that moves a bound: docs/contribute/theory.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pointed reads: what lies in the logs at and above what an absent replica has, for `parallax.guard.horizons`.
 
-Only where a bound is near, and a little at a time: one Fetch asks a broker for all its partitions that are to be read,
-behind all probes, and goes on where the last one stopped. What was read before is read again only where something in
-it had no horizon yet. Where nothing is known, bounds are what they are without.
+They read only where a bound is near, and a little at a time. One Fetch asks a broker for all its partitions that are to
+be read. It comes after all probes, and goes on where the last one stopped. What was read is read again only if
+something in it had no horizon yet. Where nothing is known from reads, the bounds do without.
 """
 
 from __future__ import annotations

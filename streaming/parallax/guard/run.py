@@ -1,4 +1,4 @@
-"""The guard in the job: a thread that looks, decides, writes down and does, in rounds."""
+"""The guard in the job: a thread that looks, decides, puts on record and acts, in rounds."""
 
 from __future__ import annotations
 

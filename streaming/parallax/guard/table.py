@@ -1,4 +1,4 @@
-"""The table ``guard_events``: an append-only Delta log of what the guard did, before it did it."""
+"""The table ``guard_events``: an append-only Delta log of the guard, written before each change."""
 
 from __future__ import annotations
 

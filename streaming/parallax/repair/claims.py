@@ -19,8 +19,8 @@ class Claim:
     Attributes:
         finding: its id.
         wrong: the replicas that show now what is proven wrong.
-        sources: replicas that the finding proves right, and whose copy spoils nothing that another finding may be right
-            about.
+        sources: replicas that the finding proves right, without those whose copy could spoil what another finding may
+            be right about.
         offsets: the offsets that it is about.
         transaction: producer and start of the transaction that it is about; -1 where it is about none.
         missing: why no replica can be copied for it, a phrase with what to do; empty where one can.

@@ -1,7 +1,7 @@
 """What a repair does next: what is on record and a look at the partition in, one action out. Pure.
 
-Nothing is changed before it is on record. What was intended is looked for before it is done once more: after a kill
-nobody knows whether it was. Whatever is not as planned stops it.
+Nothing is changed before it is on record. After a kill nobody knows whether an intended change was made. So the repair
+looks for it before it makes it once more. Anything that is not as planned stops the repair.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A step that writes an end marker: what comes next of it, by what the replicas show. Pure."""
+"""A step that writes an end marker: what to do next, by what the replicas show. Pure."""
 
 from __future__ import annotations
 

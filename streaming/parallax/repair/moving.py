@@ -1,4 +1,4 @@
-"""A step that assigns a partition: what comes next of it, by what the brokers show. Pure."""
+"""A step that assigns a partition: what to do next, by what the brokers show. Pure."""
 
 from __future__ import annotations
 

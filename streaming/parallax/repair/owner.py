@@ -1,4 +1,4 @@
-"""Who runs a repair: a process, named so that another one can tell whether it is still there."""
+"""The owner of a repair: a process, named so that others can find out whether it still runs."""
 
 from __future__ import annotations
 

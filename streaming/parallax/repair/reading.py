@@ -1,6 +1,6 @@
 """What a replica holds of one producer from an offset on, and what it shows at single offsets.
 
-The first is read once, at the pace of probes, and gone on from.
+The producer's log is read once, at the pace of probes. Later calls go on from there.
 """
 
 from __future__ import annotations

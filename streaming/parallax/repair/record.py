@@ -1,7 +1,7 @@
-"""What is on record of repairs: events, and what they add up to. Pure.
+"""What is on record of repairs: events, and the state that they lead to. Pure.
 
-Each event says all that the next start needs, so that a repair which was killed between any two steps goes on from the
-last. A repair has one owner: a process that is not the owner any more can put nothing on record, and so change nothing.
+Each event holds all that the next start needs. So a repair that was killed between any two steps goes on from the last.
+A repair has one owner. A process that is no longer the owner can put nothing on record, and so change nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table ``repair_events``: an append-only Delta log of what repairs did, before they did it."""
+"""The table ``repair_events``: an append-only Delta log of repairs, written before each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What puts the assignment back that a partition had before a repair. Pure."""
+"""Puts back the assignment that a partition had before a repair. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where the class-data archive of Spark's JVM is, and the options that make a JVM use it (JEP 350).
 
-A fresh job loads and verifies some twenty thousand classes before its first commit. Out of an archive that costs half
-the processor time. ``parallax.rehearsal`` makes it; a job without one only starts more slowly.
+A fresh job loads and verifies some twenty thousand classes before its first commit. An archive halves the processor
+time for that. `parallax.rehearsal` makes it; a job without one only starts more slowly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What was appended to a table of the views, commit by commit, by its transaction log.
 
-Reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use: no
-deletion vectors, no column mapping. A commit is one JSON file, so that following a table costs a file or two for each
-look, and neither Spark nor the state of the whole table.
+It reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use:
+no deletion vectors, no column mapping. A commit is one JSON file. So following a table costs a file or two for each
+look. It needs neither Spark nor the state of the whole table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Small objects on the storage of a job: put once, replaced, copied and listed, by obstore.
 
-Puts are atomic on every object store, and a put that must create is refused where there is an object by that name
-(``If-None-Match: *``). That is all that a lease and a checkpoint's generations need; nothing is renamed.
+Puts are atomic on every object store. A put that must create is refused if there is an object of that name
+(``If-None-Match: *``). A lease and a checkpoint's generations need no more than that; nothing is renamed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long brokers were away, by what is recorded: the recorded progress says who answered."""
+"""How long brokers were away, by the recorded progress."""
 
 from __future__ import annotations
 

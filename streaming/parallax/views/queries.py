@@ -1,7 +1,7 @@
-"""Which streaming queries record the views: the readers, grouped as ``read.grouping`` says, and progress.
+"""Which streaming queries record the views and progress; ``read.grouping`` says how readers are grouped.
 
-A query costs a micro-batch of its own, whatever it reads; a broker that hangs holds up the others of its query for one
-request timeout per pause of its circuit. So few queries are cheaper, more are better isolated.
+Each query costs micro-batches of its own, whatever it reads. A broker that hangs holds up the others of its query, for
+one request timeout per pause of its circuit. So few queries are cheaper, and more are better isolated.
 """
 
 from __future__ import annotations

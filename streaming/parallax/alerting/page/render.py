@@ -1,4 +1,4 @@
-"""From what the job knows to HTML; nothing here asks a broker."""
+"""Makes HTML of what the job knows; nothing here asks a broker."""
 
 from __future__ import annotations
 

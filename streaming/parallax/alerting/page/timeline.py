@@ -1,4 +1,4 @@
-"""Where the offsets of each replica of a partition stood over time, from the recorded progress."""
+"""The offsets of each replica of a partition over time, from the recorded progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the messages to each receiver stand, as metrics."""
+"""How many messages to each receiver were taken, failed, or wait, as metrics."""
 
 from __future__ import annotations
 
