@@ -1,7 +1,4 @@
-"""Which replicas are behind, and which partitions wait too long for verdicts. Pure.
-
-The verdicts meant are those that should come by themselves.
-"""
+"""Which replicas are behind, and which partitions wait too long for verdicts that should come by themselves. Pure."""
 
 from __future__ import annotations
 

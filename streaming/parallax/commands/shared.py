@@ -110,7 +110,7 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
 
 
 def storage_of(config: Path | None, data: str | None) -> str:
-    """The storage path that a command means.
+    """The storage path that a command's options name.
 
     Raises:
         ConfigError: neither option is given, or both are, or what is given cannot be used.

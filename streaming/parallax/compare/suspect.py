@@ -34,7 +34,7 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """The cause, which makes it the same divergence tomorrow (docs/contribute/theory.md)."""
+        """Its cause: what identifies the divergence, so that it is the same tomorrow (docs/contribute/theory.md)."""
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
@@ -83,7 +83,7 @@ class Suspect:
 
     @property
     def cause(self) -> str:
-        """The cause, which makes it the same divergence tomorrow."""
+        """Its cause: what identifies the divergence, so that it is the same tomorrow."""
         return self.accusation.cause
 
     @property

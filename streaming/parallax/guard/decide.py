@@ -50,8 +50,8 @@ class Rules:
 
     Attributes:
         may_act: True to act, False only to advise.
-        lead_ms: it acts when a bound is nearer than this. When half of it is left it pauses cleaning, unless nothing
-            that is lacking is known to be stamped with a near horizon. When a quarter is left it does so in any case.
+        lead_ms: it acts when a bound is nearer than this. When half of it is left it pauses cleaning, unless it is
+            known that nothing lacking is stamped with a near horizon. When a quarter is left it does so in any case.
         topics: the topics that it looks after; empty: all.
         may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
         mark: odd, below a million; identifies the guard.

@@ -219,7 +219,7 @@ class OffRounds:
         """Does nothing: there are no threads."""
 
     def round(self) -> GuardStatus:
-        """Look at the table.
+        """Read the table, and return the status.
 
         Raises:
             EventLogError: it cannot be read.

@@ -1,8 +1,8 @@
 """The state of each replica at a glance; pure functions of what the job knows.
 
 A replica has one state: the first that applies, in the order of `State`. A replica is never consistent if the job does
-not see it (`parallax.alerting.blind`), or has not compared all of it. It is unknown then. If no fault keeps it from
-being compared, it is not fully compared.
+not see it (`parallax.alerting.blind`), or has not compared all of it. Then it is unknown, or, if no fault keeps it from
+being compared, not fully compared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """I3: up to a common last stable offset, every replica shows the same latest committed value of each key.
 
 A tombstone equals no record at all. Replicas compact on their own, so the rule looks for absences that nothing
-explains. A record that some replicas showed and others passed without showing it is a *candidate*. It stays one until
-a later record of its key is seen. Otherwise it stays one until the replicas that lack it were read up to where such a
-record could lie.
+explains. A record that some replicas showed and others passed without showing it is a *candidate*. It stays one until a
+later record of its key is seen, or until the replicas that lack it were read up to where such a record could lie.
 """
 
 from __future__ import annotations
