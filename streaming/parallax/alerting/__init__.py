@@ -1,1 +1,1 @@
-"""Prometheus: one collector over committed state, served at ``/metrics``."""
+"""Metrics, alerts and the status page: served by one collector over committed state, at ``/metrics``."""

@@ -1,7 +1,7 @@
-"""What keeps the job from seeing, and how far that reaches: said here for all that tell of it. Pure.
+"""What keeps the job from seeing, and which partitions it cannot see: decided once. Pure.
 
-The status line and ``/readyz``, the page's map and lanes, the waits for verdicts with their metric and alert, and the
-conditions of the webhooks go by `blindness`.
+The status line and ``/readyz`` go by `blindness`. So do the page's map and lanes, the waits for verdicts with their
+metric and alert, and the conditions of the webhooks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from parallax.views.pause import in_words as paused_in_words
 STALE_S = 120.0
 """How old the end-to-end heartbeat may be."""
 STALLED_S = 300.0
-"""Seconds without progress of a query after which it counts as hanging; or without a comparison, after which that
-counts as held up: one batch may take long."""
+"""A query without progress for this many seconds counts as stalled; one batch may take long.
+
+A comparison that has produced nothing for as long counts as held up.
+"""
 
 
 class Cause(StrEnum):
-    """What keeps the job from seeing, in the order in which it is told: what brings others about comes first.
+    """What keeps the job from seeing, in the order in which it is reported: causes before their effects.
 
-    What a start ends comes last.
+    Causes that end with the start come last.
     """
 
     STORAGE_FULL = "storage_full"
@@ -55,17 +57,20 @@ class Cause(StrEnum):
 
     @property
     def is_of_the_job(self) -> bool:
-        """Whether the job does not do its work: it is not ready. What others keep it from, it says."""
+        """Whether the job itself does not do its work, so that it is not ready.
+
+        What others keep it from does not count: it reports that, and is ready.
+        """
         return self in _OF_THE_JOB
 
     @property
     def ends_with_the_start(self) -> bool:
-        """Whether a start that gets on ends it."""
+        """Whether it ends by itself when a start gets on."""
         return self in (Cause.NOT_BEGUN, Cause.FINDINGS_NOT_LOADED)
 
     @property
     def hides_all(self) -> bool:
-        """Whether it always keeps the job from seeing anything: nobody can rely on the job then."""
+        """Whether it always keeps the job from seeing anything, so that nobody can rely on the job."""
         return self.is_of_the_job or self in (Cause.STORAGE_FULL, Cause.OTHER_CLUSTER)
 
     @property
@@ -81,7 +86,7 @@ _OF_THE_JOB = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What of the cluster is not seen: the replicas for which any of these holds."""
+    """Which replicas are not seen: those for which any of these holds."""
 
     everything: bool = False
     brokers: frozenset[int] = frozenset()
@@ -111,7 +116,7 @@ class Blind:
     Attributes:
         since: since when, seconds since 1970 UTC; None where nobody has noted it.
         phrase: for people, with whom it concerns.
-        here: the same of one replica that it hides.
+        here: the phrase for one replica that it hides.
         shows_offsets: whether replicas report their offsets all the same, and the job takes them in.
     """
 
@@ -124,23 +129,29 @@ class Blind:
 
 
 def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
-    """All that keeps the job from seeing, in the order of `Cause`."""
+    """Everything that keeps the job from seeing, in the order of `Cause`."""
     return snapshot.once(_blindness)
 
 
 def hiding(snapshot: Snapshot, replica: Replica) -> Blind | None:
-    """What keeps the job from seeing a replica, the first of `Cause`; None where nothing does."""
+    """What keeps the job from seeing a replica, the first in the order of `Cause`.
+
+    None if nothing does.
+    """
     return next((one for one in blindness(snapshot) if replica in one.reach), None)
 
 
 def unseen(snapshot: Snapshot, replica: Replica) -> str:
-    """Why the job does not see which offsets a replica has now, one phrase; empty where it does."""
+    """Why the job does not see which offsets a replica has now, in one phrase.
+
+    Empty if it sees them.
+    """
     found = (one.here for one in blindness(snapshot) if replica in one.reach and not one.shows_offsets)
     return next(found, "")
 
 
 def is_read(snapshot: Snapshot, replica: Replica) -> bool:
-    """Whether nothing keeps a replica from being read: it answers, may be read, and is wanted read."""
+    """Whether nothing keeps a replica from being read: it answers, and reading it is allowed and wanted."""
     return not any(replica in one.reach for one in blindness(snapshot) if one.cause in _UNREAD)
 
 
@@ -149,7 +160,12 @@ _UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cau
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """The partitions for which no verdict can come by itself: one of their replicas is not read, or all are not."""
+    """The partitions that get no verdict by themselves, because a replica is not read.
+
+    Attributes:
+        everything: no partition is read.
+        places: the partitions of which a replica is not read.
+    """
 
     everything: bool
     places: Collection[TopicPartition]
@@ -222,7 +238,7 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
-    """The queries that do not look."""
+    """Yield what hides everything because a query is down or has stalled."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"

@@ -1,7 +1,7 @@
-"""Which partitions have been compared whole since something last held them up: pure, no clock.
+"""Which partitions have been compared whole since something last held them up. Pure, no clock.
 
-A job that was not running, a broker that was away, a pause: each leaves offsets that nobody has compared yet when it
-ends. That they are being read is no reason to say that all agree.
+A stopped job, a broker that was away, a pause: each leaves offsets that nobody has compared when it ends. While these
+are still being read, nobody can say that all replicas agree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _Ends = tuple[int, int]
 
 
 class CatchingUp:
-    """Remembers how far the logs of each partition went when what held it up ended, or when it was first seen."""
+    """Knows which partitions have been compared up to where their logs had ended.
+
+    It remembers these ends from when a partition was first seen, or from when what held it up ended.
+    """
 
     def __init__(self) -> None:
         self._brokers: dict[TopicPartition, frozenset[int]] = {}
@@ -30,11 +33,13 @@ class CatchingUp:
         self._done: set[TopicPartition] = set()
 
     def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
-        """Take in that a replica was reported on; one that joins its partition has everything still to be read.
+        """Take in that somebody reported on a replica.
+
+        If the replica is new to its partition, everything in it has still to be read.
 
         Args:
             replica: which.
-            brokers: that hold the partition; None where nobody has said.
+            brokers: the brokers that hold the partition; None if nobody has said.
         """
         place = TopicPartition(*replica[:2])
         before = self._brokers.get(place, frozenset())
@@ -52,7 +57,7 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether nothing that its logs held then waits for a first verdict.
+        """By partition, whether everything that its logs held then has had its first verdict.
 
         Args:
             replicas: with the offsets that they reported last.
@@ -77,17 +82,18 @@ class CatchingUp:
         return {place: place in self._done for place in self._brokers}
 
     def renew(self, topic: str, coverages: Iterable[Coverage]) -> None:
-        """Begin anew with a topic whose logs are others by now.
+        """Begin again with a topic whose logs are others by now.
 
         Args:
             topic: its name.
-            coverages: how far partitions, and its former logs among them, were compared: that says nothing of these.
+            coverages: how far partitions were compared, also in the former logs; that counts for nothing in the new
+                ones.
         """
         self.forget(lambda place: place.topic == topic)
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Let go of partitions that are gone."""
+        """Forget partitions that are gone."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:

@@ -1,8 +1,8 @@
 """The one Prometheus collector: a snapshot of the job's state, written as metrics at each scrape.
 
-Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key is ever a label. A
-producer id is one in the metric of hanging transactions alone, an offset in the one that says what alerts tell of a
-finding; all else lives in the findings table.
+Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key is ever a label. A producer
+id is a label only in the metric of hanging transactions, an offset only in the metric that alerts describe findings by.
+Everything else is in the findings table.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _OPEN = (*_FINDING, "status")
 
 
 class ParallaxCollector(Collector):
-    """Exposes a `MonitorState`; a scrape costs one copy of it and asks nobody anything.
+    """Exposes a `MonitorState` as metrics; a scrape costs one copy of it, and asks no broker and no table.
 
     Args:
         state: of the job.
-        series: of which partitions there are series.
+        series: which partitions have series.
         places: what alerts say of where things are.
     """
 
@@ -58,7 +58,7 @@ class ParallaxCollector(Collector):
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        """All metric families, also those that have no sample yet."""
+        """All metric families, including those without a sample yet."""
         snapshot = self._state.snapshot()
         shown, unknown, lags = snapshot, _unknown(snapshot), _lags(snapshot)
         if self._detail is not None:
@@ -83,7 +83,7 @@ class ParallaxCollector(Collector):
         yield from _job(snapshot)
 
     def of_the_job(self) -> list[Metric]:
-        """The families that say how the job itself fares; those of single partitions, of which there are many, not."""
+        """The metric families about the job itself, without those of single partitions, of which there are many."""
         snapshot = self._state.snapshot()
         each = partial(_each_finding, places=self._places)
         parts = (_findings, each, _brokers, _absences, _guard, _queries, _job)
@@ -91,14 +91,14 @@ class ParallaxCollector(Collector):
 
 
 class OfCluster(Collector):
-    """Gives every sample of a collector the label ``cluster``: several monitors write to one Prometheus."""
+    """Adds the label ``cluster`` to every sample of a collector, for several monitors may write to one Prometheus."""
 
     def __init__(self, inner: Collector, cluster: str) -> None:
         self._inner = inner
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
-        """The families of the inner collector."""
+        """The families of the inner collector, with the label."""
         for family in self._inner.collect():
             for sample in family.samples:
                 sample.labels["cluster"] = self._cluster

@@ -1,8 +1,7 @@
-"""What the job itself suffers, and when that is worth a message: the same conditions as the alert rules have.
+"""What the job itself suffers, and when that is worth a message: the same conditions as in the alert rules.
 
-Who runs no Prometheus hears of them by the webhooks. `CONDITIONS` says which there are; each goes by the metrics that
-its rule goes by, so that a condition is one metric, one rule and one entry here. What says how single partitions stand
-is left to the rules.
+Without Prometheus, the webhooks report them. `CONDITIONS` lists them all. Each uses the metrics of its rule, so a
+condition is one metric, one rule and one entry here. Conditions of single partitions are only in the rules.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ABSENT_SHARE = 0.5
 _NEAR_SHARE = 0.75
 _NEAR_S = 3600.0
 OVER_S = 60.0
-"""For how long a condition has to be gone before it is over: one that comes and goes is one message."""
+"""How long a condition must be gone before it is over, so that one that comes and goes is one message."""
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 _HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
@@ -54,7 +53,7 @@ class Samples:
                 self._values.setdefault(name, {})[tuple(sorted(sample.labels.items()))] = sample.value
 
     def of(self, metric: str) -> Mapping[Labels, float]:
-        """The values of a metric by their labels; none where it has no sample."""
+        """The values of a metric by their labels; empty if it has no sample."""
         return self._values.get(metric, {})
 
 
@@ -63,24 +62,24 @@ Found = Callable[[Samples], Iterable[Mapping[str, str]]]
 
 
 class Condition(NamedTuple):
-    """One thing that a job may suffer; its name is that of the alert rule, and of its section of the runbook.
+    """One thing that a job may suffer. Its name is that of the alert rule, and of its section of the runbook.
 
     Attributes:
-        metrics: what it goes by, without ``parallax_``.
+        metrics: the metrics that it goes by, without ``parallax_``.
         found: what is wrong at a moment.
-        wait_s: for how long it has to last.
+        wait_s: for how many seconds it has to last.
         headline: a format, of the labels.
-        was: the same in the past.
+        was: the headline in the past tense.
         description: what it means, and what to do; a format, of the labels and of commands (`commands`).
-        left: what its end means or leaves open, where nobody says more of it; a format as the description.
+        left: what its end means or leaves open, if nothing else says more; a format like the description.
         cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
-            others hide a part only.
-        about: the metric whose labels say more of what has the same labels: the formats name them, too. Its label
-            ``outcome`` is what came of it, once it is known.
-        ended: what came of something with some labels, by the samples after it; a format as the description, empty
-            where they do not say.
-        worsens: the condition whose story this one goes on with. Receivers hear of both as one alert, of the graver.
-        lasts: what does not make it begin, and keeps it from being over.
+            others hide only a part.
+        about: a metric with further labels for the formats. It belongs to what has the same labels as the condition.
+            Its label ``outcome`` says how the thing ended, once that is known.
+        ended: how something with given labels ended, by the samples after it; a format like the description, empty if
+            they do not say.
+        worsens: the condition that this one makes worse. Receivers get both as one alert, with the graver one's text.
+        lasts: what does not make it begin, but keeps it from being over.
     """
 
     metrics: tuple[str, ...]
@@ -338,7 +337,10 @@ _SAID_BY = {
     "ParallaxStalled": frozenset({"ParallaxStorageFull"}),
     "ParallaxFindingsNotWritable": frozenset({"ParallaxStorageFull"}),
 }
-"""What says no more than others: it is not told while one of them is. The rules' inhibitions are these, too."""
+"""Conditions that say no more than others: they are not reported while one of the others is.
+
+The rules inhibit the same ones.
+"""
 
 
 UNSAID = {
@@ -349,18 +351,18 @@ UNSAID = {
 
 
 def commands(shell: Shell) -> dict[str, str]:
-    """What the texts of conditions name, by its placeholder: commands, as they are pasted."""
+    """The commands that the texts of conditions name by placeholders, ready to be pasted."""
     return {name: shell.parallax(name) for name in ("resume", "check")}
 
 
 class Suffered(NamedTuple):
-    """One condition that holds.
+    """One condition that is true now.
 
     Attributes:
-        alertname: of `CONDITIONS`.
-        labels: of what.
+        alertname: its key in `CONDITIONS`.
+        labels: of the thing that is wrong.
         since: since when.
-        about: what else is known of it (`Condition.about`); it may change while it holds.
+        about: what else is known of it (`Condition.about`); it may change while the condition lasts.
     """
 
     alertname: str
@@ -370,17 +372,17 @@ class Suffered(NamedTuple):
 
     @property
     def story(self) -> str:
-        """The condition that it goes on with, or is."""
+        """The condition that it makes worse, or else itself."""
         return CONDITIONS[self.alertname].worsens or self.alertname
 
     @property
     def name(self) -> str:
-        """By what it is known; the same for all conditions of one story."""
+        """The name that it is known by; the same for all conditions of one story."""
         return name_of(self.story, self.labels)
 
 
 def name_of(alertname: str, labels: Mapping[str, str]) -> str:
-    """By what a condition of some labels is known: as PromQL would select it."""
+    """The name of a condition with some labels, in the form of a PromQL selector."""
     matchers = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
     return f"{alertname}{{{matchers}}}"
 
@@ -398,7 +400,7 @@ def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
 
 
 class Watch:
-    """Looks at the samples again and again, and remembers for how long what is wrong has been so."""
+    """Looks at the samples regularly, and remembers since when each thing has been wrong."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Suffered, float, float]] = {}
@@ -411,11 +413,11 @@ class Watch:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The names of what is wrong, or was a moment ago, be it only for a moment."""
+        """The names of what is wrong, or was a moment ago, even for a moment only."""
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
-        """What has been wrong for long enough, and not been gone for a minute."""
+        """What has been wrong for long enough, and was not gone for a minute."""
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
         for alertname, labels in wrong:
@@ -437,7 +439,7 @@ class Watch:
             for key, (one, since, last) in self._seen.items()
             if last - since >= CONDITIONS[one.alertname].wait_s
         }
-        # What did not last begins anew; what did is over after a while.
+        # What did not last begins again; what did is over after a while.
         self._seen = {
             key: seen for key, seen in self._seen.items() if now - seen[2] < (OVER_S if key in waited else 1e-9)
         }

@@ -1,8 +1,8 @@
-"""Bounds what clients of the job's HTTP server may hold: connections, and how long one may take over a request.
+"""Bounds how many connections clients of the job's HTTP server may hold, and how long one request may take.
 
-Each connection is a file descriptor of the job. A client needs no password to open one, and to send a request's first
-line and no more; without bounds a thousand of them keep the job from opening a file. uvicorn has a time for a
-connection that is idle between two requests, and none for a request that does not end.
+Each connection is a file descriptor of the job. A client needs no password to open one and send only a request's first
+line. Without bounds, a thousand such connections keep the job from opening a file. uvicorn has a timeout for a
+connection that is idle between two requests, but none for a request that does not end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BACKLOG = 32
 LOOK_S = 10.0
 """A connection that has begun no request for so long is closed."""
 ANSWER_LOOKS = 6
-"""After so many times that long, an answer is given up that its client does not take, or a body that does not end."""
+"""After this many looks the connection is closed: its client does not take the answer, or its body does not end."""
 
 
 class BoundedListener(socket.socket):
@@ -35,14 +35,14 @@ class BoundedListener(socket.socket):
 
     @classmethod
     def of(cls, listening: socket.socket) -> BoundedListener:
-        """Take over a socket that listens."""
+        """Take over a listening socket."""
         return cls(listening.family, listening.type, listening.proto, listening.detach())
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection.
 
         Raises:
-            BlockingIOError: there is none, or it was turned away.
+            BlockingIOError: no client has come, or it was turned away.
         """
         accepted, address = super().accept()
         if sum(one.fileno() >= 0 for one in self._accepted) >= MAX_SOCKETS:
@@ -53,7 +53,7 @@ class BoundedListener(socket.socket):
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's protocol for one connection, with an end to its patience."""
+    """uvicorn's protocol for one connection, with a limit to how long a request may take."""
 
     _looks = 0
     _seen: object = None
@@ -65,7 +65,7 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has come; where there are too many, one that waits has to go."""
+        """A client has come. If there are too many, one that has sent no request is disconnected."""
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             others = (one for one in self.connections if one is not self)
@@ -74,7 +74,7 @@ class BoundedProtocol(H11Protocol):
         self._look_again = self.loop.call_later(LOOK_S, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         if self._look_again is not None:
             self._look_again.cancel()
         super().connection_lost(exc)

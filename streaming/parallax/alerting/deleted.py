@@ -1,4 +1,4 @@
-"""Which topics were deleted, by what their brokers said last: nothing that comes later says so. Pure, no clock."""
+"""Which topics were deleted, by the last answers of their brokers: no later report says so. Pure, no clock."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from parallax.model import ReadEvent
 
 _DENIED = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED})
 _SILENT_S = 30.0
-"""What brokers go on denying is recorded again after half the time for which they have (`parallax.source.repeats`);
-and so much later it is here."""
+"""How long it may take until a repeated denial of the brokers arrives here.
+
+A denial that lasts is recorded again after half the time that it has lasted (`parallax.source.repeats`).
+"""
 
 
 class Deleted:
-    """Remembers the topics of which a broker said that it holds nothing. Times are seconds on any clock that runs."""
+    """Remembers the topics of which a broker reported that it holds nothing. Times are seconds on any running clock."""
 
     def __init__(self) -> None:
         self._denied: dict[str, dict[Replica, str]] = {}
@@ -23,7 +25,7 @@ class Deleted:
         self._told: dict[str, float] = {}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
-        """Take in rows of progress of one tick: a replica that answers shows that its topic is there."""
+        """Take in the rows of progress of one tick; a replica that answers shows that its topic exists."""
         denied: dict[str, dict[Replica, str]] = {}
         answered = set()
         for row in rows:
@@ -36,7 +38,7 @@ class Deleted:
             self._denied.setdefault(topic, {}).update(said)
             self._since.setdefault(topic, now)
             self._told[topic] = now
-        # A broker that holds nothing of it any more, beside one that does: its replica was taken off.
+        # If one broker holds nothing of it any more and another does, its replica was taken off.
         for topic in answered & self._denied.keys():
             del self._denied[topic]
         if len(self._since) > len(self._denied):
@@ -45,7 +47,7 @@ class Deleted:
     def topics(self, answering: Iterable[Replica], looked_at: float | None) -> frozenset[str]:
         """The topics that were deleted.
 
-        No broker that answers holds anything of such a topic, or nobody reports on it any more since one denied it.
+        No broker that answers holds anything of such a topic, or nobody has reported on it since a broker denied it.
 
         Args:
             answering: the replicas that answered when they were asked last.

@@ -1,9 +1,9 @@
 """Which partitions have series of their own, where there are too many for all of them (``alerting.series``).
 
-A job has some forty series for each partition. With ``differing`` only those partitions have them of which there is
-something to tell: at once where it is a fact, and once it has lasted where it comes and goes in a healthy job, such as
-offsets that are still to be read. They are shown on for an hour. Alerts that wait begin to when the series appears.
-Pure: no clock.
+A job has some forty series for each partition. With ``differing`` only partitions with something to report have them. A
+fact is reported immediately. What comes and goes in a healthy job, such as offsets still to be read, is reported once
+it has lasted. The series stay for another hour. An alert with a ``for`` begins to wait when the series appears. Pure:
+no clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN_S = 3600.0
 
 
 class Series(StrEnum):
-    """What partitions have series: the values of ``alerting.series``."""
+    """Which partitions have series: the values of ``alerting.series``."""
 
     ALL = "all"
     DIFFERING = "differing"
@@ -32,17 +32,17 @@ class Series(StrEnum):
 
 @dataclass
 class Lasting:
-    """Remembers since when each of many things has been the case at every look."""
+    """Remembers of many things since when each has been true at every look."""
 
     _since: dict[Hashable, float] = field(default_factory=dict)
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """Say what is shown.
+        """Which things are shown.
 
         Args:
-            now: seconds on any clock that runs.
-            present: what is the case now.
+            now: seconds on any running clock.
+            present: what is true now.
             at_once: what is shown without having lasted.
         """
         self._since = {key: self._since.get(key, now) for key in present}
@@ -53,17 +53,17 @@ class Lasting:
 
 
 class Detail:
-    """Leaves out of snapshots the partitions of which there is nothing to tell."""
+    """Leaves out of snapshots the partitions with nothing to report."""
 
     def __init__(self) -> None:
         self._places = Lasting()
 
     def of(self, snapshot: Snapshot, undecided: Collection[TopicPartition]) -> Snapshot:
-        """A snapshot with the partitions that are shown alone.
+        """A snapshot reduced to the partitions that are shown.
 
         Args:
-            snapshot: as it stands.
-            undecided: partitions of which offsets have no verdict, or are still to be read.
+            snapshot: of now.
+            undecided: partitions with offsets that have no verdict, or are still to be read.
         """
         unread = {place for place, is_read in snapshot.initially_read.items() if not is_read}
         stalled = {TopicPartition(*r[:2]) for r, s in snapshot.replicas.items() if s.stands_since is not None}
@@ -72,7 +72,7 @@ class Detail:
 
 
 def _told(snapshot: Snapshot) -> set[TopicPartition]:
-    """Partitions of which there is something to tell at once."""
+    """Partitions with something to report immediately."""
     findings = snapshot.findings.standing
     found = {TopicPartition(finding.topic, finding.partition) for finding in findings}
     found |= {place for place, n in snapshot.findings.pending.items() if n}

@@ -1,4 +1,7 @@
-"""What was there when the job started, and how much of it has still to be read: pure, no clock."""
+"""What was in the logs when the job started, and how much of it is still to be read.
+
+Pure, no clock.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from parallax.model import IsolationLevel, TopicPartition
 
 
 class InitialReading:
-    """Whether every replica has been read up to where it was when the job started."""
+    """Follows whether every replica has been read up to where its log ended when the job started."""
 
     def __init__(self) -> None:
         self._marks: dict[TopicPartition, dict[int, Mapping[IsolationLevel, int] | None]] = {}
@@ -19,10 +22,10 @@ class InitialReading:
         self._topic_ids: dict[str, str] = {}
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
-        """Take in a row of progress: the first one that a replica answers says where it was.
+        """Take in a row of progress. The first answer of a replica says where its log ended.
 
         Returns:
-            Whether the row shows that the topic was re-created: what was read before was of another log.
+            Whether the row shows that the topic was created again, so that what was read before was another log.
         """
         topic, partition, broker = replica
         recreated = self._is_recreated(topic, row.get("topic_id"))
@@ -56,7 +59,7 @@ class InitialReading:
             self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
-        """By partition; what was once read stays so."""
+        """By partition, whether it was read that far; once true, it stays so."""
         for place, marks in self._marks.items():
             if place not in self._done and all(
                 mark is not None
@@ -67,7 +70,10 @@ class InitialReading:
         return {place: place in self._done for place in self._marks}
 
     def left(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[Replica, int]:
-        """By replica, how many offsets of both views are still to be read; without those of which none are."""
+        """By replica, how many offsets of both views are still to be read.
+
+        Replicas with none left are not in it.
+        """
         found = {}
         for place, marks in self._marks.items():
             for broker, mark in marks.items() if place not in self._done else ():
@@ -80,7 +86,7 @@ class InitialReading:
         return found
 
     def forget(self, alive: Collection[TopicPartition]) -> None:
-        """Let go of partitions that are gone."""
+        """Forget partitions that are gone."""
         self._drop(place for place in self._marks if place not in alive)
         topics = {topic for topic, _ in alive}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}

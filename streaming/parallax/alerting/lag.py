@@ -1,4 +1,4 @@
-"""How far views are behind the replicas that they read, in time: since when replicas have shown what is unread."""
+"""How far views are behind their replicas in time: since when unread offsets can be read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ View = tuple[tuple[str, int, int], IsolationLevel]
 """Topic, partition and broker of a replica, and how it is read."""
 
 _FINE = 16
-"""An end is remembered where the last one is older than this part of the lag: a lag of days needs some hundred."""
+"""An end is remembered if the last one is older than this part of the lag. So a lag of days needs some hundred ends."""
 
 
 class Lags:
-    """Remembers the ends of replicas that have not been read up to there. Times are seconds on any clock that runs."""
+    """Remembers ends of replicas that have not been read up to yet. Times are seconds on any running clock."""
 
     def __init__(self) -> None:
         self._ends: dict[View, list[tuple[float, int]]] = {}
@@ -45,15 +45,18 @@ class Lags:
                 del self._ends[view]
 
     def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
-        """Take in which views are not to be read, or cannot be: what they have not read counts from when that ends."""
+        """Take in which views are not to be read, or cannot be.
+
+        What they have not read counts from when that ends.
+        """
         for view, ends in self._ends.items():
             if is_held_up(view):
                 self._ends[view] = [(now, ends[-1][1])]
 
     def since(self) -> dict[View, float]:
-        """Since when each view that is behind has been behind the replica as it was then."""
+        """By view that is behind, since when its replica has shown what the view has not read."""
         return {view: ends[0][0] for view, ends in self._ends.items()}
 
     def forget(self, is_gone: Callable[[View], bool]) -> None:
-        """Let go of views of logs that are gone."""
+        """Forget views of logs that are gone."""
         self._ends = {view: ends for view, ends in self._ends.items() if not is_gone(view)}

@@ -1,6 +1,7 @@
-"""The findings that stand one by one, as alerts know them: each has one state, and ends before it is left out.
+"""The open and acknowledged findings one by one, as alerts know them.
 
-An acknowledged finding stands: it keeps its state, so that no alert says that it is over.
+Each has one state, and is shown as ended before it is left out. An acknowledged finding keeps its state, so no alert
+says that it is over.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from parallax.kinds import KINDS
 from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 
 MOST = 500
-"""Findings that are listed; of more, the first by state are, and those that have been, and the others are counted."""
+"""How many findings are listed: those already listed, then the first by state. The others are only counted."""
 OVER_FOR_S = 3600.0
-"""For how long a finding that is over is listed in no state, so that each scrape that comes late sees it end."""
+"""For how long a finding that is over is listed without a state, so that even a late scrape sees it end."""
 
 
 class FindingState(StrEnum):
-    """What an alert makes of a finding that stands; it has exactly one. The first that applies counts."""
+    """What an alert says of a finding that is not over: exactly one state, the first that applies."""
 
     SPREAD = "spread"
     """All replicas share it."""
@@ -35,7 +36,7 @@ class FindingState(StrEnum):
 
 
 class Alarm(NamedTuple):
-    """What raises an alarm about a finding in a state.
+    """The alert about findings in one state.
 
     Attributes:
         name: of the alert; its section of docs/runbook.md has the same.
@@ -90,29 +91,32 @@ def over_in_words(place: str, kind: str) -> str:
 
 
 def what_it_was(said: str) -> str:
-    """Say of what is over what was said of it, where nobody knows how it ended."""
+    """Repeat in the past what was said of something that is over, if nobody knows how it ended."""
     return f"Over. It was: {said}"
 
 
 def is_worse(before: FindingState, now: FindingState) -> bool:
-    """Whether a change of a finding's state asks for somebody anew: it is critical, and graver than it was."""
+    """Whether a finding has got worse and is critical, so that somebody is asked again."""
     order = list(FindingState)
     return ALARMS[now].severity is Severity.CRITICAL and order.index(now) < order.index(before)
 
 
 def turn_of(before: FindingState, now: FindingState) -> str:
-    """Say before a headline what a change of a finding's state is; such a change ends one alert and begins another."""
+    """Words before a headline that say how a finding's state has changed.
+
+    Such a change ends one alert and begins another.
+    """
     return "It has become worse: " if is_worse(before, now) else "It has changed: "
 
 
 class Listed(NamedTuple):
-    """A finding as it is told of.
+    """A finding as alerts and messages report it.
 
     Attributes:
         finding: its last event that is known.
         state: None where it is over.
         turn: `turn_of` the last change of its state; empty before that.
-        is_ended: whether the event is the one that says how it ended.
+        is_ended: whether the event says how it ended.
     """
 
     finding: Finding
@@ -122,12 +126,12 @@ class Listed(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it does not stand any more."""
+        """Whether the finding is over."""
         return self.state is None
 
     @property
     def headline(self) -> str:
-        """What it is in one line, or was."""
+        """What the finding is or was, in one line."""
         finding = self.finding
         place = f"{finding.topic}-{finding.partition}"
         if self.state is None:
@@ -136,7 +140,7 @@ class Listed(NamedTuple):
 
 
 def state_of(finding: Finding) -> FindingState:
-    """The state of a finding that stands, acknowledged or not."""
+    """The state of a finding that is not over, acknowledged or not."""
     status = status_of(finding)
     if status is FindingStatus.SPREAD:
         return FindingState.SPREAD
@@ -157,14 +161,14 @@ class Listing:
         """Findings that stand and are not listed."""
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> None:
-        """Take in all findings that stand at a moment; those that nobody has acknowledged come first.
+        """Take in all findings that are not over at a moment; unacknowledged ones come first.
 
-        One that is listed stays so for as long as it stands: what is not listed any more is over for who reads it.
+        A listed finding stays listed until it is over: readers take a finding that has left the list to be over.
 
         Args:
             standing: these findings.
             now: the moment, in seconds.
-            ended: the last events of findings that are over: what is said of their end.
+            ended: the last events of findings that are over, which say how they ended.
         """
         order = list(FindingState)
         ranked = sorted(standing, key=lambda f: (not f.is_open, order.index(state_of(f)), f.decided_at, f.finding_id))
@@ -190,5 +194,5 @@ class Listing:
         return Listed(finding, state, known.turn if known.state is state else turn_of(known.state, state))
 
     def listed(self) -> tuple[Listed, ...]:
-        """The findings that stand, then those that are over."""
+        """The findings that are not over, then those that are."""
         return (*self._open.values(), *(one for one, _ in self._over.values()))

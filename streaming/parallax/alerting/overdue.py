@@ -1,4 +1,4 @@
-"""Which replicas are behind, and which partitions wait for verdicts that should come by themselves and do not. Pure."""
+"""Which replicas are behind, and which partitions wait too long for verdicts that should come by themselves. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from parallax.model import TopicPartition
 BEHIND = 10_000
 """Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
 LAGGING_S = 300.0
-"""For how long a replica may have shown what is unread, or an offset have no verdict that should come by itself, before
-that is said; ParallaxViewLagging and ParallaxVerdictOverdue wait for longer."""
+"""How long a delay that should pass by itself is not reported.
+
+A replica may have shown what is unread, or an offset may have no verdict. ParallaxViewLagging and
+ParallaxVerdictOverdue wait for longer.
+"""
 
 
 def behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets its replica has been read less far than another, in the view where it is more."""
+    """By broker, how many offsets its replica was read less far than the furthest.
+
+    The larger number of the two views.
+    """
     furthest = [0, 0]
     for b in coverage.brokers:
         furthest = [max(furthest[0], b.read_uncommitted), max(furthest[1], b.read_committed)]
@@ -25,9 +31,9 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """By partition, how many seconds it has waited at the same offset for verdicts that should come by themselves.
+    """By partition, for how many seconds it has waited at one offset for verdicts that should come by themselves.
 
-    What is held up (`parallax.alerting.blind`) has reasons and alerts of its own: such partitions are left out.
+    Partitions that are held up (`parallax.alerting.blind`) are left out: they have reasons and alerts of their own.
     """
     return snapshot.once(_overdue)
 

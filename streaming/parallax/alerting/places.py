@@ -1,4 +1,4 @@
-"""What every message and every alert says of where things are: the cluster, the runbook, the page, the commands."""
+"""Where things are, as every message and alert says it: cluster, runbook, page, commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What alerts say of where things are.
+    """Where things are, for alerts.
 
     Attributes:
         cluster: ``alerting.cluster``.
@@ -26,15 +26,15 @@ class Places:
     shell: Shell = ANYWHERE
 
     def named(self, what: str) -> str:
-        """What it is, and of which cluster."""
+        """A headline with the cluster's name."""
         return f"{what} (cluster {self.cluster})" if self.cluster else what
 
     def page_of(self, path: str = "") -> str:
-        """The address of a page; empty where nothing is known of it."""
+        """The address of a page; empty if the page's address is not set."""
         return f"{self.page.rstrip('/')}/{path}" if self.page else ""
 
     def page_of_finding(self, finding_id: str) -> str:
-        """The address of a finding's page; empty where nothing is known of it."""
+        """The address of a finding's page; empty if the page's address is not set."""
         return self.page_of(f"findings/{quote(finding_id, safe='')}")
 
     def explain(self, finding_id: str) -> str:

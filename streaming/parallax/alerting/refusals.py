@@ -1,4 +1,4 @@
-"""Replicas that Parallax is not authorized to read: who they are, since when, and when that begins and ends.
+"""Which replicas Parallax is not authorized to read, since when, and when that begins and ends.
 
 Not authorized is not unreachable: the broker answers, and says no. What such a replica holds is unknown.
 """
@@ -24,7 +24,7 @@ TopicRight = tuple[str, MissingRight]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A replica that may not be read.
+    """A replica that the job may not read.
 
     Attributes:
         right: what is missing.
@@ -65,19 +65,19 @@ class Refusals:
 
     @property
     def standing(self) -> Mapping[Replica, Refusal]:
-        """The replicas that may not be read now; a copy."""
+        """The replicas that the job may not read now; a copy."""
         return dict(self._standing)
 
     @property
     def counts(self) -> Mapping[TopicRight, int]:
-        """How many replicas may not be read, by topic and missing right; 0 where that is over."""
+        """How many replicas the job may not read, by topic and missing right; 0 where that is over."""
         counted = Counter((topic, refusal.right) for (topic, _, _), refusal in self._standing.items())
         return {place: counted[place] for place in self._seen}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> list[Change]:
         """Follow one tick.
 
-        A replica that is unreachable says nothing of rights: what it said before stands.
+        A replica that is unreachable says nothing of rights: what it said last still counts.
 
         Args:
             rows: of ``replica_progress``.
@@ -100,7 +100,7 @@ class Refusals:
         return [*self._began(errors, now), *self._ended(now)]
 
     def refused(self, replicas: Iterable[Replica], right: MissingRight, error: str, now: float) -> list[Change]:
-        """Take in what somebody else was refused: a reader, or the check at the start.
+        """Take in a refusal that another part of the job met: a reader, or the check at the start.
 
         Args:
             replicas: which; with `NOBODY` a topic whose partitions cannot be seen.
@@ -116,10 +116,10 @@ class Refusals:
         return list(self._began(errors, now))
 
     def forget(self, before: float) -> None:
-        """Let go of replicas that no row has named since a moment: they were reassigned, or their topic was deleted.
+        """Forget replicas that no row has named since a moment: they were reassigned, or their topic was deleted.
 
-        Nobody was authorized again there, so this is no `Change`. A topic whose partitions cannot be seen has no rows,
-        and stays.
+        No right came back there, so this is no `Change`. A topic whose partitions cannot be seen has no rows, and
+        stays.
 
         Args:
             before: seconds since 1970 UTC.

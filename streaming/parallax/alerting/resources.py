@@ -12,10 +12,10 @@ DRIVER, JVM, WORKER = "driver", "jvm", "python_worker"
 
 
 class ResourceCollector(Collector):
-    """Exposes the memory of this process and of all that it has started, by what they are."""
+    """Exposes the memory of this process and of all processes that it has started, by kind of process."""
 
     def collect(self) -> Iterator[Metric]:
-        """Both families; a process that ends meanwhile is left out."""
+        """Both metric families; a process that ends meanwhile is left out."""
         memory = GaugeMetricFamily(
             "parallax_memory_bytes",
             "Memory of the job's processes. What several share counts once (proportional set size), where the "

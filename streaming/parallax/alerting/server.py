@@ -1,7 +1,7 @@
-"""Serves the status page, ``/metrics`` for Prometheus, and ``/livez`` and ``/readyz`` for what keeps the process alive.
+"""Serves the status page, ``/metrics`` for Prometheus, and the probes ``/livez`` and ``/readyz``.
 
-Live is the process; ready is that offsets come out of the comparison. A probe that restarts what is merely not ready
-would keep it from ever getting there. A broker that is down makes neither false.
+The job is live while its process runs. It is ready while offsets come out of the comparison. A probe that restarts a
+job that is only not ready would keep it from ever getting ready. A broker that is down makes neither false.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class MetricsServer:
         state: what is served.
         settings: address, users, certificate and name of the cluster.
         storage: ``storage.path``.
-        more: collectors that are served beside it.
-        on_record: what else is on record beside a finding.
+        more: further collectors to serve.
+        on_record: what else is on record about a finding.
         shell: how commands that the page shows, and alerts, name the cluster and the job.
         asking: asks the brokers for the records of a finding; None where the page cannot.
 
@@ -142,7 +142,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that is being served."""
+        """The port that the server listens on."""
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:

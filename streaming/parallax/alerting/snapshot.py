@@ -1,4 +1,7 @@
-"""Everything that a job knows about itself at one moment: of it page, metrics and status are made. Pure."""
+"""Everything that a job knows about itself at one moment. Pure.
+
+Page, metrics and status are made from it.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,12 @@ class ReplicaState:
     """Offsets of one replica as it reported them; None for what is not known.
 
     Attributes:
-        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves
-            or has caught up. Seconds since 1970 UTC.
-        frozen_for_s: for how long the comparison has seen it stand behind the others.
+        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves or
+            has caught up. Seconds since 1970 UTC.
+        frozen_for_s: for how long the comparison has seen its last stable offset behind the others'.
         reported_at: when anything was last reported of it, by our clock.
         offsets_at: when it last reported these offsets itself, by our clock.
-        answers: whether it answered when it was last asked, if only to refuse.
+        answers: whether it answered when it was last asked, even if only to refuse.
     """
 
     high_watermark: int | None = None
@@ -73,10 +76,10 @@ class AuditState:
 
     Attributes:
         results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
-        runs: how many audits ended how (``success`` or ``failure``).
+        runs: by ending (``success`` or ``failure``), how many audits ended so.
         read_bytes: read from each broker since the job started.
         ended_at: when the last audit that did not fail ended.
-        spots: how many records of brokers that were back were found how (`parallax.audit.spot.Spot`).
+        spots: by outcome (`parallax.audit.spot.Spot`), how many records of returned brokers were checked.
     """
 
     results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
@@ -114,17 +117,17 @@ class Snapshot:
     """Everything at one moment; the mappings are copies.
 
     Attributes:
-        assigned: by partition, the brokers that hold it by what was reported last, and are to be read; not there where
-            nobody has said.
-        left_out_brokers: that hold partitions and are not to be read (``topics.brokers``).
-        nothing_since: since when nothing is there to watch, seconds since 1970 UTC; None where something is, or nobody
-            knows yet.
-        caught_up: by partition, whether all that its logs held when it was first seen, or when what last held up its
-            reading or comparison ended, has had its verdict since.
-        audits_at: when the job audits each partition that was not read, or copied, in time, seconds since 1970 UTC;
-            None where it audits none for that.
-        waiting_s: by view of a partition, for how long it has waited for verdicts that come by themselves at the same
-            offset, while nothing held it up.
+        assigned: by partition, the brokers that hold it by the last report and are to be read. Missing if nobody has
+            reported.
+        left_out_brokers: brokers that hold partitions and are not to be read (``topics.brokers``).
+        nothing_since: since when there is nothing to watch, seconds since 1970 UTC. None if there is something, or
+            nobody knows yet.
+        caught_up: by partition, whether everything its logs held at some moment has had its verdict since. The moment
+            is when it was first seen, or when something last ceased to hold up its reading or comparison.
+        audits_at: when the job audits each partition that was not read, or copied, in time, seconds since 1970 UTC.
+            None if it audits none for that reason.
+        waiting_s: by view of a partition, for how long it has waited at one offset for verdicts that come by
+            themselves. Only time in which nothing held it up counts.
     """
 
     replicas: Mapping[Replica, ReplicaState]
@@ -167,14 +170,14 @@ class Snapshot:
     _derived: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, derive: Callable[[Snapshot], Derived]) -> Derived:
-        """What a pure function makes of it, worked out when it is first asked for."""
+        """The result of a pure function of the snapshot, computed when it is first asked for."""
         if derive not in self._derived:
             self._derived[derive] = derive(self)
         found: Derived = self._derived[derive]
         return found
 
     def without(self, topics: Collection[str]) -> Snapshot:
-        """The same without what concerns some topics, which were deleted."""
+        """The snapshot without everything about some deleted topics."""
 
         def left(known: Mapping[Any, Any]) -> Mapping[Any, Any]:
             return {key: value for key, value in known.items() if _topic_of(key) not in topics}
@@ -186,7 +189,7 @@ class Snapshot:
         return replace(self, **rest, absences=self.absences.of(places))
 
     def holds(self, replica: Replica) -> bool:
-        """Whether a replica is one of its partition's, by what was reported last, and is to be read."""
+        """Whether a replica belongs to its partition by the last report, and is to be read."""
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
 
@@ -194,10 +197,10 @@ class Snapshot:
     def heartbeat(self) -> float | None:
         """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC.
 
-        Or when all queries were last seen to look for more, where all that was recorded has been compared. For no
-        longer than the brokers' reports may be held back (`parallax.source.repeats`): then something is recorded, be
-        it only that nothing has changed, and has to come through. Or, for as long as may be, where nothing is there to
-        watch.
+        If all that was recorded has been compared, it is when all queries were last seen to look for more. That counts
+        for no longer than the brokers' reports may be held back (`parallax.source.repeats`). By then something has to
+        be recorded and come through, even if only that nothing has changed. Where there is nothing to watch, it counts
+        without limit.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)

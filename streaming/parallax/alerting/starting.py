@@ -13,7 +13,10 @@ from parallax.moments import roughly
 
 
 class Stage(StrEnum):
-    """How far a part of the start is; each is told by its word and its sign, not by colour alone."""
+    """How far a part of the start is.
+
+    Each is shown by a word and a sign, not by colour alone.
+    """
 
     DONE = "done"
     UNDER_WAY = "under way"
@@ -25,8 +28,9 @@ class Step:
     """A part of the start.
 
     Attributes:
-        has_begun: whether something of it has been done; where that is not seen, it begins when those before it end.
-        detail: how far it is; empty where there is nothing to say.
+        has_begun: whether something of it has been done. If that cannot be seen, it begins when the steps before it
+            end.
+        detail: how far it is; empty if there is nothing to say.
     """
 
     name: str
@@ -44,7 +48,7 @@ class Past:
         since: since when the condition has been the same at every look, seconds since 1970 UTC; None before the first.
         first_left: when offsets were first known to be left to the initial reading, and how many.
         got_on_at: when the start last got on.
-        reasons: since when each reason why it cannot be told has been one at every look, by its name.
+        reasons: by name, since when each reason why the status is unknown has applied at every look.
     """
 
     has_started: bool = False
@@ -55,7 +59,7 @@ class Past:
 
 
 def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
-    """The parts of a start, in the order in which they end as a rule."""
+    """The parts of a start, in the order in which they usually end."""
     queries, initial = snapshot.queries, snapshot.initially_read
     left = left_to_read(snapshot)
     read = sum(initial.values())
@@ -81,7 +85,7 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
 
 
 def left_to_read(snapshot: Snapshot) -> int:
-    """Offsets of the initial reading that are still to be read, of replicas that can be."""
+    """How many offsets of the initial reading are still to be read, of replicas that can be read."""
     return sum(n for replica, n in snapshot.initially_left.items() if is_read(snapshot, replica))
 
 

@@ -1,7 +1,7 @@
 """What the job knows about itself, for the collector: committed state only, behind one lock.
 
-The job, the sinks, the comparison and the findings manager each hand in what they have committed; nothing here is
-computed from a socket or a table at the time of a scrape.
+The job, the sinks, the comparison and the findings manager hand in what they have committed. A scrape computes nothing
+from a socket or a table.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MonitorState:
 
     Args:
         clock: seconds since 1970 UTC, for tests.
-        brokers: that are read (``topics.brokers``); None for all.
+        brokers: the brokers that are read (``topics.brokers``); None for all.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time, brokers: Collection[int] | None = None) -> None:
@@ -121,17 +121,17 @@ class MonitorState:
         self._hanging: tuple[Hanging, ...] = ()
 
     def update_mismatches(self, mismatches: Mapping[str, str]) -> None:
-        """Take in the addresses (``host:port``) at which another cluster answers, and its id."""
+        """Take in the addresses (``host:port``) at which another cluster answers, with that cluster's id."""
         with self._lock:
             self._mismatches = dict(mismatches)
 
     def update_hanging(self, hanging: Sequence[Hanging]) -> None:
-        """Take in which transactions hang."""
+        """Take in which transactions hang: they are open, and nothing will end them."""
         with self._lock:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """The foremost last stable offset of each partition, and since when every replica that has come to it stays."""
+        """The foremost last stable offset of each partition, and since when no replica there has moved."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -151,7 +151,7 @@ class MonitorState:
         return stands
 
     def update_paused(self, paused: Paused) -> None:
-        """Take in which brokers an operator does not want read."""
+        """Take in which brokers an operator has paused."""
         with self._lock:
             self._paused = dict(paused)
 
@@ -159,7 +159,7 @@ class MonitorState:
         """Take in rows of ``replica_progress``, once their micro-batch is committed (docs/reference/tables.md).
 
         Returns:
-            Which rights went missing, or are there again, with this tick.
+            Which rights went missing, or came back, with this tick.
         """
         answered: dict[int, bool] = {}
         with self._lock:
@@ -189,12 +189,12 @@ class MonitorState:
             return self._refusals.take_in(rows, self._clock())
 
     def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
-        """Take in replicas that somebody was refused to read (`Refusals.refused`)."""
+        """Take in replicas that another part of the job may not read (`Refusals.refused`)."""
         with self._lock:
             return self._refusals.refused(replicas, right, error, self._clock())
 
     def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
-        """Take in how far a view has been recorded: the next offset to read, by replica."""
+        """Take in how far a view has been recorded: by replica, the next offset to read."""
         with self._lock:
             self._has_positions |= bool(positions)
             self._is_all_compared &= not positions
@@ -206,8 +206,8 @@ class MonitorState:
     def update_coverage(self, coverages: Iterable[Coverage]) -> None:
         """Take in how far the comparison has come, once its micro-batch is committed.
 
-        What it says of offsets and positions counts only where ``update_progress`` and ``update_positions``, which
-        are fresher, are not used.
+        Its offsets and positions count only if ``update_progress`` and ``update_positions``, which are fresher, are not
+        used.
         """
         now = self._clock()
         with self._lock:
@@ -222,10 +222,10 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Take what an audit has compared meanwhile off what is unknown: nobody compares an idle partition again.
+        """Remove from the unknown offsets what an audit has compared: nobody compares an idle partition again.
 
         Args:
-            settled: gives the coverage of a partition without that.
+            settled: returns the coverage of a partition without these offsets.
         """
         with self._lock:
             self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}
@@ -244,7 +244,7 @@ class MonitorState:
             self._queries[report.name] = state
 
     def update_findings(self, status: FindingsStatus) -> None:
-        """Take in what the findings manager has committed; fits its ``on_change``."""
+        """Take in what the findings manager has committed; can serve as its ``on_change``."""
         with self._lock:
             self._findings = status
             if status.error is None:
@@ -257,7 +257,7 @@ class MonitorState:
 
         Args:
             epoch: its number.
-            renewed_at: tells when it was last renewed, seconds since the epoch.
+            renewed_at: returns when it was last renewed, seconds since 1970 UTC.
         """
         with self._lock:
             self._lease = epoch, renewed_at
@@ -301,7 +301,7 @@ class MonitorState:
             self._guard = status
 
     def update_audit(self, report: AuditReport) -> None:
-        """Take in what an audit came to."""
+        """Take in the result of an audit."""
         with self._lock:
             known = self._audits
             read = dict(known.read_bytes)
@@ -314,7 +314,7 @@ class MonitorState:
             )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
-        """Take in how many records of brokers that were back were found how."""
+        """Take in the results of a spot check: by outcome, how many records of returned brokers."""
         with self._lock:
             spots = dict(self._audits.spots)
             for result, count in counts.items():
@@ -327,7 +327,7 @@ class MonitorState:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything as it stands, without that of which nothing was reported for a while."""
+        """Everything known at this moment, without what nobody has reported on for a while."""
         now = self._clock()
         with self._lock:
             self._forget(now)

@@ -1,7 +1,7 @@
-"""What stands about the cluster in one line: all replicas agree, in part, findings, starting, or it cannot be told.
+"""The cluster's status in one line: all replicas agree, agree in part, findings, starting, or unknown.
 
-The page, the browser's title and ``/readyz`` say the same, for all of them are told here. `status_of` is pure; `Watch`
-remembers between looks what no single one can tell.
+The page, the browser's title and ``/readyz`` all take it from here. `status_of` is pure. `Watch` remembers between
+looks what one look alone cannot show.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DI
 
 
 class Condition(StrEnum):
-    """What stands about the cluster; exactly one at a time."""
+    """The cluster's condition; exactly one at a time."""
 
     AGREE = "agree"
     AGREE_IN_PART = "agree_in_part"
@@ -53,17 +53,17 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What stands, for people.
+    """The cluster's status, for people.
 
     Attributes:
         condition: the one that counts.
         text: it in one line.
         is_known: with `Condition.FINDINGS`, that somebody has acknowledged all of them.
-        since: seconds since 1970 UTC; where it cannot be told, of the first reason. None where that is not known.
-        reasons: why it cannot be told, or, beside findings, of what it cannot be told; a phrase for each.
+        since: seconds since 1970 UTC; if the status is unknown, since when the first reason applies. None if not known.
+        reasons: why the status is unknown or, with findings, why the rest is; a phrase for each.
         notes: what else there is to know; a phrase for each.
         steps: of the start; empty once that is over.
-        problems: what keeps the job from doing its work: with any, it is not ready.
+        problems: what keeps the job from doing its work; with any, it is not ready.
     """
 
     condition: Condition
@@ -77,7 +77,10 @@ class Status:
 
     @property
     def stages(self) -> list[tuple[Step, Stage]]:
-        """The steps of the start, and how far each is: the first that is not done is always under way."""
+        """The steps of the start, and how far each is.
+
+        The first step that is not done is always under way.
+        """
         first = next((step for step in self.steps if not step.is_done), None)
         return [
             (
@@ -89,7 +92,7 @@ class Status:
 
 
 class Reason(NamedTuple):
-    """Why it cannot be told.
+    """Why the status is unknown.
 
     Attributes:
         phrase: for people; its numbers move.
@@ -103,7 +106,7 @@ class Reason(NamedTuple):
 
 
 class Watch:
-    """Looks at snapshots, from any thread, and says what stands."""
+    """Looks at snapshots, from any thread, and says the cluster's status."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -112,7 +115,7 @@ class Watch:
         self._got_on: tuple[int, int] | None = None
 
     def look(self, snapshot: Snapshot) -> Status:
-        """What stands at the moment of a snapshot."""
+        """The cluster's status at the moment of a snapshot."""
         with self._lock:
             past = self._past
             if not past.has_started:
@@ -141,15 +144,15 @@ class Watch:
 
 
 def status_of(snapshot: Snapshot, past: Past) -> Status:
-    """What stands.
+    """The cluster's status.
 
     Args:
-        snapshot: as it stands.
+        snapshot: of now.
         past: what earlier looks have shown.
 
     Returns:
-        Findings that nobody has acknowledged go first, then a start that gets on. Findings that somebody knows of are
-        told with what is not known of the rest. All replicas agree only where nothing speaks against it, and every
+        Findings that nobody has acknowledged go first, then a start that gets on. Acknowledged findings are reported
+        together with what is unknown of the rest. All replicas agree only if nothing speaks against it, and every
         partition is known to agree whole now.
     """
     problems = tuple(health(snapshot))
@@ -197,14 +200,14 @@ def _steps(snapshot: Snapshot, past: Past) -> tuple[Step, ...]:
 
 
 def reasons_of(snapshot: Snapshot, past: Past) -> tuple[Reason, ...]:
-    """Why it cannot be told, or of what; the first one is shown."""
+    """Why the status is unknown, wholly or in part; the first one is shown."""
     return tuple(_reasons(snapshot, past, is_starting=bool(_steps(snapshot, past))))
 
 
 def health(snapshot: Snapshot) -> list[str]:
     """What keeps the job from doing its work; empty when offsets come out of the comparison.
 
-    A broker that is down is not among it: the job is well, and says so of the broker.
+    A broker that is down does not count: the job works, and reports the broker.
     """
     return [one.phrase for one in blindness(snapshot) if one.cause.is_of_the_job]
 
@@ -230,7 +233,7 @@ def _findings_text(snapshot: Snapshot) -> str:
 
 
 def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[Reason]:
-    """Why it cannot be told; of a start that gets on, only what does not end with it."""
+    """Why the status is unknown; during a start that gets on, only what does not end with the start."""
     if is_starting and past.got_on_at is not None and snapshot.taken_at - past.got_on_at > STUCK_S:
         yield Reason(
             f"the start has not got on for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
@@ -254,7 +257,7 @@ def _uncompared(snapshot: Snapshot) -> Iterator[Reason]:
     lag = _lag(snapshot)
     if lag > LAGGING_S:
         yield Reason(f"reading is {roughly(lag)} behind the brokers", "lag", snapshot.taken_at - lag)
-    # Where a finding stands it is known that they differ.
+    # If a finding is open, the replicas are known to differ.
     differ = {finding.place for finding in snapshot.findings.standing}
     late_s = {place: s for place, s in overdue(snapshot).items() if s > LAGGING_S}
     if late_s:
@@ -324,10 +327,10 @@ def _but_starts(counts: Mapping[UnknownReason, int]) -> Mapping[UnknownReason, i
 
 
 def _starts(snapshot: Snapshot, reason: UnknownReason, *, apart: bool | None = None) -> set[str]:
-    """Partitions of which offsets before the beginning of a log have no verdict, by name.
+    """Names of partitions with unknown offsets before the beginning of a log.
 
     Args:
-        snapshot: as it stands.
+        snapshot: of now.
         reason: why.
         apart: only where the logs begin at different offsets now, or only where they do not; None for both.
     """

@@ -1,4 +1,4 @@
-"""What has no verdict, and how that is told: said here for the status line, the page's cells and their words. Pure."""
+"""What has no verdict, and how that is reported: decided once, for the status line and the page. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReaso
 
 
 class Part(StrEnum):
-    """Why a partition is not known to agree whole now, the one that lasts longest first."""
+    """Why a partition is not known to agree whole now; the reason that lasts longest comes first."""
 
     LACKING = "lacking"
     """Offsets of it have no verdict, and will have none by themselves."""
@@ -24,24 +24,31 @@ class Part(StrEnum):
 
 
 class Telling(StrEnum):
-    """How it is told that offsets have no verdict for some reason."""
+    """How offsets without verdict are reported, depending on the reason."""
 
     ON_ITS_WAY = "on_its_way"
-    """It passes by itself; only where it does not, that is told (`parallax.alerting.overdue`)."""
+    """It passes by itself; it is reported only if it does not (`parallax.alerting.overdue`)."""
     IN_PART = "in_part"
-    """Nobody was in time, or retention moves the beginning of logs, which is no fault of anybody: the rest agrees."""
+    """The rest agrees. Nobody was in time, or retention moved the beginning of logs; neither is anybody's fault."""
     CANNOT_TELL = "cannot_tell"
-    """The comparison should have come to it and did not, or a log may have lost it: nobody can say that all agree."""
+    """Nobody can say that all agree.
+
+    The comparison should have come to these offsets and did not, or a log may have lost them.
+    """
 
 
 _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, UnknownReason.UNAUTHORIZED})
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
-    """How it is told that offsets of a partition have no verdict for a reason.
+    """How offsets without verdict are reported.
 
-    Logs that begin at different offsets though nothing is known to delete records may lack what consumers of the
-    others still get. Where all begin alike the loss is complete, and no look brings it back.
+    Logs may begin at different offsets though nothing is known to delete records. Then one may lack what consumers of
+    the others still get. If all begin alike, the loss is complete, and no look brings it back.
+
+    Args:
+        reason: why they have no verdict.
+        coverage: of their partition.
     """
     if reason in PASSING:
         return Telling.ON_ITS_WAY
@@ -51,14 +58,14 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
 
 
 def begin_apart(coverage: Coverage) -> bool:
-    """Whether the logs of a partition begin at different offsets now; one that holds nothing begins nowhere."""
+    """Whether the logs of a partition begin at different offsets now; an empty log begins nowhere."""
     return len({b.log_start_offset for b in coverage.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
 
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
-    """By partition and reason, how many offsets have no verdict in the view in which more have none; only above 0.
+    """By partition and reason, how many offsets have no verdict; only numbers above 0.
 
-    Most are offsets of both views, and are counted once.
+    The number is the larger of the two views': most offsets lack it in both, and count once.
     """
     return snapshot.once(_unknown_offsets)
 
@@ -74,7 +81,13 @@ def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[Unkn
 def unknown_by(
     snapshot: Snapshot, how: Telling, places: Container[TopicPartition] | None = None
 ) -> Mapping[UnknownReason, int]:
-    """By reason, how many offsets have no verdict that is told in one way; of all partitions, or of some."""
+    """By reason, how many offsets without verdict are reported in one way.
+
+    Args:
+        snapshot: of now.
+        how: the way.
+        places: the partitions that count; None for all.
+    """
     found: Counter[UnknownReason] = Counter()
     for place, counts in unknown_offsets(snapshot).items():
         if places is None or place in places:
@@ -86,7 +99,7 @@ def unknown_by(
 def to_be_read(snapshot: Snapshot) -> int:
     """How many offsets have no verdict only because not every replica has been read yet: that ends by itself.
 
-    What an audit has to tell of is among the ranges of the coverage.
+    Offsets that need an audit are among the ranges of the coverage.
     """
     reason = UnknownReason.BEFORE_FIRST_READING
     return sum(
@@ -97,7 +110,10 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """The partitions that are not known to agree whole now, and why: the first of `Part`."""
+    """The partitions that are not known to agree whole now.
+
+    Each has the first reason of `Part` that applies.
+    """
     return snapshot.once(_in_part)
 
 
@@ -114,7 +130,10 @@ def _in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
 
 
 def parts_in_words(parts: Collection[Part]) -> str:
-    """How many partitions are not known to agree whole, by why: ``2 are catching up, 1 is known in part``."""
+    """How many partitions are not known to agree whole, by reason.
+
+    As in ``2 are catching up, 1 is known in part``.
+    """
     counts = Counter(parts)
     return ", ".join(
         f"{counts[part]:,} {agreed(counts[part], *words)}"
@@ -128,7 +147,10 @@ def parts_in_words(parts: Collection[Part]) -> str:
 
 
 def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
-    """The partitions that have not been compared to where their logs ended when nothing held them up any more."""
+    """The partitions that are not yet compared to where their logs ended when they were last freed.
+
+    Freed means that nothing held up their reading or comparison any more.
+    """
     return [place for place, is_done in snapshot.caught_up.items() if not is_done]
 
 
@@ -140,14 +162,14 @@ _WORDS = {
 
 
 def words(reason: UnknownReason) -> str:
-    """A reason as text, which follows a number of offsets."""
+    """A reason as text that follows a number of offsets."""
     return _WORDS.get(reason, reason.replace("_", " "))
 
 
 def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
-    """How many offsets of a partition have no verdict for some reasons; empty where none has.
+    """Words for how many offsets of a partition have no verdict for some reasons; empty if all have one.
 
-    What is so in one view alone names it: it says nothing of how far the other was read.
+    If they lack it in only one view, the text names that view. It does not say how far the other was read.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

@@ -1,6 +1,6 @@
-"""How long partitions have waited for verdicts that should come by themselves: since when they wait at the same offset.
+"""How long partitions have waited at one offset for verdicts that should come by themselves.
 
-Under traffic some offsets always wait; `Coverage.waits_from` moves on then. Pure, no clock.
+Under traffic some offsets always wait, but then `Coverage.waits_from` moves on. Pure, no clock.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _NOTHING_COMPARED = -2
 
 
 class Waiting:
-    """Remembers since when each partition has waited at the same offset. Times are seconds on any clock that runs."""
+    """Remembers since when each partition has waited at one offset. Times are seconds on any running clock."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[TopicPartition, IsolationLevel], tuple[int, float]] = {}
         self._reported_at: dict[TopicPartition, float] = {}
 
     def reported(self, place: TopicPartition, now: float) -> None:
-        """Take in that a replica of a partition was reported on.
+        """Take in that somebody reported on a replica of a partition.
 
-        A partition of which nothing has been compared waits from its first report.
+        A partition without anything compared waits from its first report.
         """
         if place not in self._reported_at:
             for view in IsolationLevel:
@@ -41,18 +41,18 @@ class Waiting:
                 self._since[key] = offset, now
 
     def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
-        """Take in for which partitions no verdict can come by itself now: they wait from when that ends."""
+        """Take in which partitions get no verdict by themselves now: they wait from when that ends."""
         self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}
 
     def seconds(self) -> dict[tuple[TopicPartition, IsolationLevel], float]:
-        """By view of a partition, how long it had waited when it was reported on last, while nothing held it up.
+        """By view of a partition, for how many seconds it had waited at its last report, while nothing held it up.
 
-        A topic that was deleted is not reported on, and waits for nothing.
+        Nobody reports on a deleted topic, so it waits for nothing.
         """
         return {key: max(0.0, self._reported_at[key[0]] - since) for key, (_, since) in self._since.items()}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Let go of partitions that are gone."""
+        """Forget partitions that are gone."""
         self._since = {key: one for key, one in self._since.items() if not is_gone(key[0])}
         self._reported_at = {place: at for place, at in self._reported_at.items() if not is_gone(place)}
 

@@ -75,7 +75,7 @@ def guard_release(
     if everything:
         storage = load(config).storage.path
         if not GuardTable.is_there(storage):
-            # Whoever removes Parallax runs this first, and most have never had a guard.
+            # This is the first command for removing Parallax, and most storages have never had a guard.
             typer.echo(
                 "[]" if output is Format.json else f"nothing is held: no guard has ever held anything in {storage}"
             )

@@ -128,7 +128,10 @@ def _where(found: Mapping[str, TopicMetadata], place: TopicPartition, brokers: S
 
 
 def document(found: Found) -> dict[str, Any]:
-    """What was found as JSON has it; bytes are ``{"text": ...}`` where they are UTF-8, else ``{"hex": ...}``."""
+    """The result of a look as JSON has it.
+
+    Bytes are ``{"text": ...}`` where they are UTF-8, else ``{"hex": ...}``.
+    """
     where = found.where
     return {
         "topic": found.place.topic,
@@ -188,7 +191,7 @@ def bytes_in_words(raw: bytes | None, size: int) -> str:
 
     Args:
         raw: the bytes; None where there are none, or they are too many to be read.
-        size: how many there are; -1 where it is null.
+        size: how many there are; -1 if the value is null.
     """
     if raw is None:
         return "null" if size < 0 else f"not shown: {size:,} bytes"
@@ -235,7 +238,10 @@ _PARTS: Mapping[str, Callable[[Record], str]] = {
 
 
 def write(found: Found, to: TextIO) -> None:
-    """Write what was found for people: a column for each broker, and below it what the records hold."""
+    """Write the result of a look for people.
+
+    A column for each broker, and below it what the records hold.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,7 @@
-"""``parallax repair``: plan what ends a divergence, run it step by step, and show, resume or undo what is on record."""
+"""``parallax repair``: plan what ends a divergence, and run the plan.
+
+It also shows, resumes or undoes what is on record.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
 
     Args:
         made: the plan.
-        file: that it was written to; None where it was not.
+        file: the file that it was written to; None where it was not.
         shell: how the command that runs it names the job.
     """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]

@@ -1,4 +1,4 @@
-"""What several commands share: their options, and how they say what is wrong."""
+"""What several commands share: their options, and how they report errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USAGE_ERROR = 2
 
 
 class Format(StrEnum):
-    """How a command prints what it has to say."""
+    """The form in which a command prints its result."""
 
     text = "text"
     json = "json"
@@ -55,7 +55,10 @@ def say(text: str) -> None:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn every error that a person can mend into one line on standard error (JSON if asked for) and exit code 2."""
+    """Turn every error that a person can mend into one line on standard error, and exit code 2.
+
+    The line is JSON if that was asked for.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -107,7 +110,7 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
 
 
 def storage_of(config: Path | None, data: str | None) -> str:
-    """The storage path that a command means.
+    """The storage path that a command's options name.
 
     Raises:
         ConfigError: neither option is given, or both are, or what is given cannot be used.
@@ -129,23 +132,23 @@ def storage_of(config: Path | None, data: str | None) -> str:
 
 
 def is_written(context: typer.Context, parameter: str) -> bool:
-    """Whether a parameter of a command stands on the command line."""
+    """Whether a parameter was given on the command line."""
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def format_of(context: typer.Context, output: Format) -> str:
-    """The format that a command under ``findings`` is to print: it may stand before its name."""
+    """The format that a command under ``findings`` prints in; the option may also come before the command's name."""
     before = context.parent.params.get("output") if context.parent is not None else None
     return str((output if is_written(context, "output") else before or output).value)
 
 
 @dataclass(frozen=True)
 class Target:
-    """The job that a command means.
+    """The job that a command is about.
 
     Attributes:
-        config: its settings file as it was given; None where its storage path was.
+        config: its settings file as it was given; None where its storage path was given.
         data: its storage path as it was given.
     """
 
@@ -154,7 +157,7 @@ class Target:
 
     @classmethod
     def of(cls, context: typer.Context, config: Path | None, data: str | None) -> Self:
-        """The job of a command under ``findings``, whose options may stand before its name."""
+        """The job of a command under ``findings``, whose options may also come before its name."""
         before = context.parent.params if context.parent is not None else {}
         return cls(config or before.get("config"), before.get("data") if data is None else data)
 
@@ -172,7 +175,7 @@ class Target:
 
     @property
     def shell(self) -> Shell:
-        """How commands that are printed name it and its cluster."""
+        """How printed commands name the job and its cluster."""
         return Shell.of(self.settings.kafka if self.settings else None, self.config, self.data)
 
     @property
@@ -184,7 +187,7 @@ class Target:
 
     @property
     def on_record(self) -> OnRecord:
-        """What is on record beside a finding, by its settings where they are known."""
+        """What else is on record about a finding, by the target's settings if they are known."""
         from parallax.config import GuardSettings, ReadSettings
         from parallax.repair.account import beside
 

@@ -1,4 +1,4 @@
-"""``parallax storage``: what a job keeps on record, and which cluster that is of."""
+"""``parallax storage``: bind a job's storage to a cluster."""
 
 from __future__ import annotations
 

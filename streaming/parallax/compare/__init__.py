@@ -1,1 +1,1 @@
-"""The judgement: rules as pure functions on arrays, the stateful stream over the tables."""
+"""The comparison: rules as pure functions on arrays, and the stateful stream over the tables."""

@@ -1,4 +1,4 @@
-"""What accusations have in common: brokers and outcomes by name, sides, what an end proves, and how far was judged."""
+"""What all accusations share: names of brokers and outcomes, sides, what an end marker proves, the judged offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parallax.model import UNKNOWN, UnknownReason, hash_text
 from parallax.sides import Side, Sides, as_document, in_order
 
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
-"""Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
+"""Bits of an interval's ``told``: what was raised about it, and that its replica showed a wrong outcome."""
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 EXAMPLES = 8
@@ -24,21 +24,21 @@ MAX_KEYS = 16
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
-    """The id of the broker in a slot."""
+    """The id of the broker whose replica has a slot of the state."""
     return int(state.brokers["broker"][slot])
 
 
 def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
-    """A value for each broker of a mask, by the id of the broker as text."""
+    """A value for each broker of a bit mask, by the broker's id as text."""
     return {str(broker_of(state, slot)): value for slot in slots_of(mask)}
 
 
 def without_direction(sides: Sides, pivot: Side | None = None) -> dict[str, Any]:
-    """The evidence of a difference that accuses nobody: who shows what, and who is to be asked last.
+    """The evidence of a difference without direction: what each side shows, and which replica a probe asks last.
 
     Args:
-        sides: by what they show, the ids of the brokers; one without brokers is left out.
-        pivot: the side of which one is asked last; the first one if not given.
+        sides: broker ids by what they show; a side without brokers is left out.
+        pivot: the side with the replica that is asked last; the first one if not given.
     """
     shown = in_order(sides)
     asked_last = shown[pivot] if pivot in shown else next(iter(shown.values()))
@@ -51,12 +51,15 @@ def brokers_of(state: PartitionState, mask: int) -> list[int]:
 
 
 def floor_of(state: PartitionState, view: int) -> int:
-    """The offset of a view below which rows are judged already or cannot be."""
+    """The offset of a view below which rows are judged already, or cannot be judged."""
     return int(state.partition["floor"][0, view])
 
 
 def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
-    """Return who showed the first of the rows how; how many rows, and some of their offsets."""
+    """Evidence about some rows.
+
+    It says which replica shows which outcome of the first one, how many rows there are, and some of their offsets.
+    """
     first = rows[0]
     return {
         "outcomes": {
@@ -69,7 +72,9 @@ def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
 
 
 def other_keys(rows: Array) -> dict[str, Any]:
-    """Return the keys of a transaction's rows but for the first one's: what differs about them has one cause with it.
+    """The keys of a transaction's rows, without the first row's key.
+
+    Whatever differs about them has the same cause as the first row.
 
     Args:
         rows: at least one; keys as records that are shown have them (`parallax.findings.claim.Claim.key_text`).
@@ -81,21 +86,23 @@ def other_keys(rows: Array) -> dict[str, Any]:
 
 
 def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
-    """The leader epoch in which an end marker was shown; -1 where it is not known any more."""
+    """The leader epoch in which an end marker was shown; -1 if it is not known any more."""
     here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
     return int(here["leader_epoch"].max(initial=UNKNOWN))
 
 
 def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Say so where the marker that a replica missed need not be the one that ended the transaction.
+    """Evidence that a missed marker need not be the one that ended the transaction; empty if it surely is.
 
-    What lies next to it may prove it yet, which a probe sees.
+    A probe may still prove the end, by what lies next to the marker.
     """
     return {"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}
 
 
 def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
-    """Whether records lie at each offset from a transaction's first up to an end marker: no other was ever between.
+    """Whether records lie at every offset between a transaction's first one and an end marker.
+
+    Then no other marker was ever there.
 
     Args:
         offsets: of records that were read, in any order.
@@ -106,7 +113,9 @@ def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
 
 
 def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
-    """The same of an accusation for outcomes: until an audit has proven the end, those of all records are unknown.
+    """Like `end_unproven`, for an accusation about outcomes.
+
+    Until an audit has proven the end, the outcomes of all these records are unknown, and the state says so.
 
     Args:
         state: written to.
@@ -121,9 +130,17 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
 
 
 def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """The same of a transaction of which the accused was not read to show a record: written to the state as well.
+    """Note in the state that an end is unproven: the accused was never read to show a record of the transaction.
 
-    Where its records lie is not known, so that all that it may have written below its end marker is unknown.
+    Nobody knows where the transaction's records lie. So every offset between the two becomes unknown in read_committed.
+
+    Args:
+        state: written to.
+        start: first offset of the transaction.
+        marker: offset of its end marker.
+
+    Returns:
+        Observations for the accusation.
     """
     unread.add(state, READ_COMMITTED, start, marker, UnknownReason.SKIPPED, replicas.read_at(state))
     return {"end_unproven": True}

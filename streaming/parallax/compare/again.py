@@ -1,4 +1,4 @@
-"""Rows that were withheld, read from the views once more: what `parallax.compare.withheld` is given them by."""
+"""Reads withheld rows from the views once more, for `parallax.compare.withheld`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parallax.views.tables import VIEWS
 
 
 class Again:
-    """The views of a storage path, at the end of a micro-batch; a table is looked at once something of it is needed.
+    """The views of a storage path, at the end of a micro-batch. A table is opened when its rows are first needed.
 
     Args:
         storage: ``storage.path``.
@@ -30,7 +30,7 @@ class Again:
         self._files: dict[tuple[str, Places], list[DataFile]] = {}
 
     def views(self, place: TopicPartition) -> Views:
-        """Those of a partition."""
+        """The views of one partition."""
         return Views(self._until_ms, partial(self._rows, place))
 
     def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:

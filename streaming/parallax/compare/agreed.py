@@ -1,7 +1,7 @@
-"""What has agreed by its sums, taken into a state: as if all of its rows had been taken in, and nothing were to judge.
+"""Takes a range that has agreed by its sums into a state, as if all of its rows had been taken in.
 
-Where anything else waits below, or what the state holds of a transaction is not what the sums tell of it, the rows are
-what is taken in.
+The rows themselves are taken in instead where something still waits below the range. The same holds where the state
+and the sums disagree about a transaction.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _REPORTED = ["over_by", "next_start"]
 
 
 def fits(state: PartitionState, agreed: Agreed, seen: Observations) -> bool:
-    """Whether a range that has agreed may stand for its rows.
+    """Whether a range that has agreed may replace its rows.
 
     Args:
         state: before the step.
         agreed: the range.
-        seen: what a micro-batch showed, all position rows among it.
+        seen: what a micro-batch showed, with all position rows.
     """
     at = (seen.rows.kind == POSITION) & (seen.rows.event != _OK)
     return bool(
@@ -100,7 +100,7 @@ def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
     """Whether the state holds of a replica's transactions what the sums tell of where its rows were taken in to."""
     broker, shown = int(state.brokers["broker"][slot]), state.brokers["shown"][slot]
     if shown[READ_COMMITTED] > shown[READ_UNCOMMITTED]:
-        return False  # What one view showed first is not told by the other's sums.
+        return False  # The sums of one view do not say what the other showed first.
     mine = state.intervals[state.intervals["slot"] == slot]
     is_reported = (mine["over_by"] != NEVER) | (mine["next_start"] != NEVER)
     if mine["told"].any() or (mine["missed"] != NEVER).any() or (is_reported & (mine["end"] != NEVER)).any():
@@ -120,12 +120,12 @@ def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
 
 
 def without_rows(rows: ViewRows, agreed: Agreed) -> ViewRows:
-    """The rows that the range does not stand for."""
+    """The rows that lie outside the range, and so are still compared one by one."""
     return rows.take((rows.kind == POSITION) | (rows.offset < agreed.start) | (rows.offset >= agreed.end))
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Take a range in that `fits`.
+    """Take a range into the state; call it only if the range `fits`.
 
     Args:
         state: written to.

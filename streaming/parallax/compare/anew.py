@@ -1,7 +1,7 @@
-"""A partition that could not be compared begins anew: an error is that partition's alone, and holds up no other.
+"""A partition that could not be compared begins again alone; the error holds up no other partition.
 
-What is left of it is how far it goes. All that lies below is unknown until an audit has compared it. Where its state
-cannot even be read, so is what comes before every replica has said again where it is read. Pure.
+Only how far it had been compared is kept. Everything below is unknown until an audit has compared it. If even its
+state cannot be read, rows also stay unknown until every replica has reported again where it is read. Pure.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _LONGEST = 300
 def begin_anew(
     known: PartitionState | None, observations: Observations, now_ms: int, grace_ms: int, error: Exception
 ) -> StepResult:
-    """The state of a partition, and what is said of it, once its step has failed.
+    """The new state and coverage of a partition whose step has failed.
 
-    No suspect comes of it; those that were raised before stand, and are not raised again.
+    It raises no suspect. Suspects that were raised before remain, and are not raised again.
 
     Args:
         known: its state before; None where that cannot be read.
@@ -65,7 +65,7 @@ def begin_anew(
         end = _goes_to(known, observations, view)
         state.partition["floor"][0, view] = end
         unread.add(state, view, 0, end, UnknownReason.SKIPPED, since)
-    # Nor is known which end markers were shown: the next one need not be that of a transaction.
+    # It is also unknown which end markers were shown: a transaction may not have ended by the next one.
     lost_to = NEVER if known is None else int(state.partition["floor"].max())
     state.partition["unmarked"], state.partition["hidden_to"] = (0, lost_to), lost_to
     if known is None:
@@ -112,7 +112,7 @@ def _read_at(seen: Observations, now_ms: int) -> int:
 
 
 def line_of(error: Exception) -> str:
-    """An error as one line, with the place where it was raised."""
+    """An error as one line of text, with the place in the code where it was raised."""
     frames = extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {one_line(error)[:_LONGEST]}{where}"

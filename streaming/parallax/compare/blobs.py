@@ -1,6 +1,6 @@
-"""Many pieces of bytes in one array: what states are as long as they stay packed.
+"""Many pieces of bytes in one array: the form of states while they stay packed.
 
-Apart from the kernels that take them in, for a process that only plans does not load those.
+It is apart from the kernels that take states in, so a process that only plans does not load those.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from parallax.compare.observations import Array
 
 
 class Blobs(NamedTuple):
-    """Many pieces of bytes.
+    """Many pieces of bytes in one array.
 
     Attributes:
         data: uint8[n].
@@ -28,13 +28,13 @@ class Blobs(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[bytes]) -> Self:
-        """Make them of Python's bytes."""
+        """Make an array of pieces from Python's bytes."""
         size = np.array([len(piece) for piece in pieces], np.int64)
         return cls(np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(size) - size, size)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Join several."""
+        """Join several arrays of pieces."""
         if len(parts) == 1:
             return parts[0]
         shifts = np.cumsum([0, *(len(part.data) for part in parts)])
@@ -42,5 +42,5 @@ class Blobs(NamedTuple):
         return cls(*(np.concatenate(one) for one in ([p.data for p in parts], start, [p.size for p in parts])))
 
     def piece(self, n: int) -> bytes:
-        """One of them."""
+        """One piece, by its index."""
         return bytes(self.data[self.start[n] : self.start[n] + self.size[n]])

@@ -1,12 +1,12 @@
-"""Up to where all replicas have shown the same, by what their rows add up to: pure, and no row is looked at.
+"""Up to which offset all replicas have shown the same, found by adding up their rows. Pure; it looks at no row.
 
 Each reader's sums go on from part to part. Two readers can be compared at a *cut*: an offset up to which the sums of
-both are known. That is every end of a block that they have passed, and where each of their ranges ended. So replicas
-that are read up to the same offset are compared there, and those of a busy partition at the last end of a block.
+both are known. Cuts are the ends of the blocks that both have passed, and the ends of their ranges. So replicas that
+are read up to the same offset are compared there. Replicas of a busy partition are compared at the last end of a block.
 
-What lies between two cuts has *agreed* if the sums of all replicas are equal at both isolation levels, and none of them
-shows anything that is judged by itself: what an aborted list tells, an end marker that was emptied, a record shown
-otherwise than its own end marker. What goes on over a cut is known from the parts as well (`carried`).
+The range between two cuts has *agreed* under two conditions. The sums of all replicas are equal at both isolation
+levels. No replica shows a row that is judged by itself: a listed transaction, an emptied marker, or a record shown
+otherwise than its own end marker. The parts also say which transactions go on over a cut (`carried`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Agreed:
         end: the offset behind its last one.
         brokers: whose replicas.
         opens: by view, the transactions that go on at the end.
-        before: by reader, those that went on where its rows had been taken in to, as far as that is known.
-        rows: how many rows of all readers it stands for.
+        before: by reader, the transactions that went on where its rows had been taken in to, as far as that is known.
+        rows: how many rows the range replaces, of all readers together.
     """
 
     start: int
@@ -128,10 +128,10 @@ class _Reading:
 
 
 class Sums:
-    """What the readers of one partition add up to, since they were last compared.
+    """The sums of the rows that each reader of one partition has shown since the last comparison.
 
     Args:
-        fresh: nothing has been compared of the partition so far; else it is not known which transactions go on.
+        fresh: nothing of the partition has been compared so far; else it is not known which transactions go on.
         block_bits: see `parallax.replica.digests`.
     """
 
@@ -140,7 +140,10 @@ class Sums:
         self._block_bits = block_bits
         self._readers: dict[Reader, _Reading] = {}
         self._start: int | None = None
-        """Where all were last compared; None where it is not known that the same goes on there on all of them."""
+        """The offset up to which all were last compared.
+
+        None if it is unknown whether the same transactions go on there on all of them.
+        """
 
     def take(self, reader: Reader, ranges: Array, topic_ids: Sequence[str], digests: Digests) -> None:
         """Take in what a reader has read.
@@ -158,11 +161,11 @@ class Sums:
             reading.take(span, topic_id, digests.parts[at], moves)
 
     def agreed(self, brokers: Collection[int], stood: Mapping[Reader, int]) -> Agreed | None:
-        """Compare up to the last cut that all have; the next comparison begins there.
+        """Compare the readers' sums up to their last common cut; the next comparison begins there.
 
         Args:
             brokers: the replica set.
-            stood: how far each reader's rows have been taken in otherwise.
+            stood: by reader, up to which offset its rows have been taken in one by one.
 
         Returns:
             What has agreed since the last comparison; None where nothing has, or it is not known whether it has.
@@ -199,7 +202,10 @@ class Sums:
         return begin if is_one and _opens_at(known, begin) is not None else None
 
     def begin_at(self, offset: int, brokers: Collection[int]) -> None:
-        """Begin at an offset at which all readers stand and nothing goes on, by what has been compared otherwise."""
+        """Begin at an offset up to which the rows were compared in another way.
+
+        Does nothing unless every reader of these brokers is exactly there. No transaction may go on at the offset.
+        """
         for view in VIEWS:
             for broker in brokers:
                 reading = self._readers.get((view, broker))

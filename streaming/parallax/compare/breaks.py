@@ -1,4 +1,4 @@
-"""Where the offsets of a reader do not go on: truncated logs, topics re-created or deleted, offsets passed over."""
+"""Breaks in the offsets of a reader: truncated logs, topics created again or deleted, offsets passed over."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 def of_the_topic(state: PartitionState, observations: Observations) -> Observations:
-    """What was observed of the topic as it is now; the state starts again where the topic became another one.
+    """The observations of the topic as it is now; the state starts again where another topic has taken the name.
 
-    Rows of a reader that could belong to either topic are left out, and the offsets that they lie at become unknown.
-    Progress names no topic. So what a replica said of itself counts from when its readers have come to this one.
+    Rows that could belong to either topic are left out, and their offsets become unknown. Progress names no topic. So
+    what a replica reports of itself counts only after its readers have come to this topic.
     """
     rows = observations.rows
     at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))
@@ -77,8 +77,8 @@ def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
     """Take in what breaks the order of offsets: a truncated log, a jump of the log start.
 
-    Nothing is compared across a break: rows that could belong to either side of it are left out, and the offsets that
-    they lie at become unknown.
+    Nothing is compared across a break. Rows that could belong to either side of it are left out, and their offsets
+    become unknown.
 
     Args:
         state: written to.
@@ -168,11 +168,12 @@ def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: A
 
 
 def _start_again(state: PartitionState, topic_id: int, at: int) -> None:
-    """Forget everything but who the replicas are: the offsets start again. What was said until then no longer counts.
+    """Forget everything except who the replicas are, for the offsets start again.
 
-    What survives says nothing of a log: of the partition, the replica set; of a replica, its slot, whether it is in
-    that set and answers, and which topic its readers told last, by which they are seen to go over to the new one. Its
-    offsets, and the policy of a topic that is gone, say nothing of another one.
+    What was said until then counts no more. What is kept says nothing of a log. Of the partition, that is the replica
+    set. Of a replica it is its slot, whether it is in that set and answers, and which topic its readers reported last.
+    By that the readers are seen to go over to the new topic. A replica's offsets, and the policy of a topic that is
+    gone, say nothing of another topic.
     """
     fresh = PartitionState()
     fresh.partition["topic_id"] = topic_id

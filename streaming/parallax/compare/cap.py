@@ -1,4 +1,4 @@
-"""The cap on unmatched state: what does not fit is left out, as a range that is counted and never judged."""
+"""The cap on unmatched state. What does not fit becomes a deferred range, which is counted and left to an audit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ CONTENT_SHARE, COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
 
 def stored(state: PartitionState, view: int, offsets: Array) -> Array:
-    """Mask of the offsets that the state still takes: not below the floor, not in a deferred range."""
+    """Mask of the offsets that the state still takes.
+
+    They are not below the floor, and not in a deferred range.
+    """
     kept: Array = offsets >= state.partition["floor"][0, view]
     for deferred in state.deferred[state.deferred["view"] == view]:
         kept &= (offsets < deferred["start"]) | (offsets >= deferred["end"])
@@ -23,14 +26,14 @@ def stored(state: PartitionState, view: int, offsets: Array) -> Array:
 
 
 def is_deferring(state: PartitionState, view: int) -> bool:
-    """Whether rows of a view are being left out."""
+    """Whether rows of a view are being left out because of the cap."""
     return bool((state.deferred["view"] == view).any())
 
 
 def close_ranges(state: PartitionState) -> None:
-    """End a deferred range once the slowest replica has reached its start, and drop those that all have passed.
+    """End a deferred range once the slowest replica has reached its start; drop ranges that all have passed.
 
-    The comparison resumes at the furthest position: the replica that was behind is then behind by one range only.
+    The comparison resumes at the furthest position. So the replica that was behind is behind by one range only.
     """
     if not len(state.deferred):
         return
@@ -47,30 +50,30 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Remember where end markers were shown that the state does not hold.
+    """Remember a range in which end markers were shown that the state does not hold.
 
-    The first one that it holds after a record need not be the one that ended the transaction there.
+    Then the first marker that the state holds after a record may not be the one that ended the record's transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the offsets at which an end marker may have been shown that the state does not hold."""
+    """Mask of the offsets where someone may have shown an end marker that the state does not hold."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
     return mask
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """Mask of the ranges within which an end marker may have been shown that the state does not hold."""
+    """Mask of the ranges in which an end marker may have been shown that the state lacks."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask
 
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
-    """Bring the state under its cap: the newest entries are dropped, and their range becomes deferred."""
+    """Bring the state under its cap: drop the newest entries, and make their range a deferred one."""
     _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)
     _cap_committed(state, int(cap_bytes * COMMITTED_SHARE) // state.candidates.itemsize)
     _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + 2 * INTERVAL.itemsize))
@@ -102,10 +105,10 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
 
 
 def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
-    """Drop what a later record of the same key makes irrelevant: only the latest value of a key is compared.
+    """Drop the records that a later record of their key makes irrelevant: only a key's latest value is compared.
 
-    Transactional records stay, because their outcome is compared record by record, and so do those from ``strict_from``
-    on, where every record is compared.
+    Two sorts of records stay. Of transactional records the outcome is compared, one by one. From ``strict_from`` on
+    every record is compared.
     """
     plain = (pending["producer_id"] == UNKNOWN) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
     visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)

@@ -1,4 +1,4 @@
-"""How far a partition has been compared, and what of it has no verdict, by reason; pure functions of a state."""
+"""How far a partition has been compared, and which offsets have no verdict for which reason. Pure, from its state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPAN = ["view", "start", "end", "reason", "since"]
 
 
 def coverage(state: PartitionState, observations: Observations, now_ms: int, grace_ms: int) -> Coverage:
-    """Return what a state says of its partition.
+    """How far a partition has been compared, by its state.
 
     Args:
         state: after a step.
@@ -91,7 +91,7 @@ def _begun(state: PartitionState, view: int) -> int:
 
 
 def _compared(state: PartitionState, view: int) -> int:
-    """Up to where every replica was read and compared, be it by what its withheld rows add up to."""
+    """Up to where every replica was read and compared, also by the sums of its withheld rows."""
     common = replicas.common_position(state, view)
     return max(common, sums.agreed_to(state, view)) if len(state.recent_sums) or len(state.sums) else common
 

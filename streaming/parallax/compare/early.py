@@ -1,11 +1,11 @@
 """Tombstones judged while a replica is away or frozen, between those that go on being read (I3).
 
-An absence counts once every replica has passed the record, so one that is away would keep all others from being
-compared for as long as it is. A surely committed tombstone need not wait: a replica that has passed it, and all that
-may have superseded it, and still shows an older value is wrong, whatever the one that is away may show.
+An absence counts once every replica has passed the record. So an absent replica would keep all others from being
+compared. A surely committed tombstone need not wait. A replica is wrong if it still shows an older value, and has
+passed the tombstone and everything that may have superseded it. That holds whatever the absent replica may show.
 
-What may have superseded it lies below the last stable offset of the log that was copied. So the leader has to be one of
-those that say where theirs is.
+What may have superseded it lies below the last stable offset of the log that was copied. So the leader has to be among
+the replicas that report theirs.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from parallax.model import UNKNOWN
 
 
 def at_hand(state: PartitionState) -> int:
-    """Mask of the replicas of the set that go on being read: reachable, and their last stable offsets do not trail."""
+    """Bit mask of the replicas that go on being read.
+
+    They are of the set and reachable, and their last stable offset moves.
+    """
     able = state.brokers["reachable"] & (state.brokers["stalled_since"] == UNKNOWN)
     return replicas.members(state) & sum(1 << slot for slot, is_able in enumerate(able.tolist()) if is_able)
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """Return what is to be judged early from now on: `CANDIDATE` rows, which are marked in what is pending.
+    """The records to judge early from now on, as `CANDIDATE` rows; they are also marked in the pending ones.
 
     Args:
         state: written to.
-        leader: broker id, -1 where there is none; None where no progress has said so since the last step.
+        leader: broker id, -1 where there is none; None where no progress has named one since the last step.
         common: the position that every replica has come to.
     """
     none = state.candidates[:0]
@@ -64,18 +67,21 @@ def _give_up(state: PartitionState) -> None:
 
 
 def is_early(rows: Array) -> Array:
-    """Mask of the rows that are judged early."""
+    """Mask of the rows that are judged early, without the replicas that are away."""
     mask: Array = rows["flags"] & EARLY != 0
     return mask
 
 
 def waiting(state: PartitionState, common: int) -> Array:
-    """The candidates that wait; without those that every replica has come to pass: they are judged like all others."""
+    """The candidates that still wait, without early ones below ``common``.
+
+    Every replica has passed those by now, so they are judged like all others.
+    """
     return kept(state.candidates, ~is_early(state.candidates) | (state.candidates["offset"] >= common))
 
 
 def concerned(state: PartitionState, candidates: Array) -> Array:
-    """Mask of the replicas that each candidate is judged between."""
+    """For each candidate, a bit mask of the replicas between which it is judged."""
     held = replicas.holding(state, candidates["offset"])
     early = is_early(candidates)
     if not early.any():

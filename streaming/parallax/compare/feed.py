@@ -1,10 +1,11 @@
-"""``format("parallax-comparison")``: what is appended to the tables, compared where it is read.
+"""``format("parallax-comparison")``: compares what is appended to the tables in the tasks that read it.
 
-No row enters the JVM, and none is shuffled: a task takes some buckets of partitions, reads what the micro-batch's files
-hold of these with pyarrow, compares, and writes the buckets' states as new segments (`parallax.compare.segments`).
-Spark sees a row for each bucket. A micro-batch takes whole commits, of all three tables in the order in which they were
-made, so that no replica runs ahead of the others; and no more rows than asked for, so that a backlog costs time and not
-memory.
+No row enters the JVM, and there is no shuffle. A task takes some buckets of partitions and reads their rows from the
+micro-batch's files with pyarrow. It compares them and writes the buckets' states as new segments
+(`parallax.compare.segments`). Spark sees one row for each bucket.
+
+A micro-batch takes whole commits of all three tables, in the order in which they were made. So no replica runs ahead
+of the others. It takes no more rows than asked for, so a backlog costs time and not memory.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ RESULT_DDL = (
 
 @dataclass(frozen=True)
 class Options:
-    """Of the data source, as ``option("settings", ...)`` carries them.
+    """The data source's options, as ``option("settings", ...)`` carries them.
 
     Attributes:
         storage: ``storage.path``.
@@ -50,7 +51,7 @@ class Options:
         compare: settings of the comparison.
         from_log_start: see `parallax.compare.step.step`.
         checkpoint: folder or URI of the query's checkpoint, where the state lies.
-        brokers: that are read (``topics.brokers``): their replicas are compared among each other. None for all.
+        brokers: the brokers that are read (``topics.brokers``); only their replicas are compared. None for all.
     """
 
     storage: str
@@ -61,20 +62,20 @@ class Options:
     brokers: Sequence[int] | None = None
 
     def to_json(self) -> str:
-        """Write them."""
+        """The options as JSON text."""
         document = {"storage": self.storage, "parallelism": self.parallelism, "from_log_start": self.from_log_start}
         document |= {"checkpoint": self.checkpoint, "brokers": self.brokers}
         return json.dumps(document | {"compare": self.compare.model_dump()})
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        """Read what `to_json` wrote."""
+        """The options from the text that `to_json` wrote."""
         document = json.loads(text)
         return cls(**document | {"compare": CompareSettings(**document["compare"])})
 
 
 class ComparisonSource(DataSource):
-    """The data source. Option: ``settings``, of `Options.to_json`."""
+    """The Spark data source of the comparison. Its one option is ``settings``, of `Options.to_json`."""
 
     @classmethod
     def name(cls) -> str:
@@ -82,7 +83,7 @@ class ComparisonSource(DataSource):
         return "parallax-comparison"
 
     def schema(self) -> str:
-        """One row for each bucket that something was observed of."""
+        """The schema of the rows: one row for each bucket in which something was observed."""
         return RESULT_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -101,7 +102,7 @@ class Work:
         until: names the offset at which it ends.
         manifest: the state at its start.
         until_ms: the place of the last commit in it (`parallax.views.order`).
-        now_ms: when it was planned, milliseconds since the epoch.
+        now_ms: when it was planned, milliseconds since 1970 UTC.
     """
 
     files: tuple[tuple[str, DataFile], ...]
@@ -117,7 +118,7 @@ class Share(InputPartition):
 
     Attributes:
         work: the micro-batch.
-        buckets: of which it takes the partitions.
+        buckets: the buckets whose partitions the task takes.
     """
 
     def __init__(self, work: Work, buckets: frozenset[int]) -> None:
@@ -126,18 +127,21 @@ class Share(InputPartition):
 
 
 class ComparisonReader(DataSourceStreamReader):
-    """Plans micro-batches in the driver-side process, compares in Spark's tasks."""
+    """Plans micro-batches in the driver-side process, and compares them in Spark's tasks."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._followers: dict[str, Follower] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Before the first commit of each table; or before all that it holds, where its log was shortened."""
+        """The offset before the first commit of each table.
+
+        If a table's log was shortened, it is the offset before all files that the table holds.
+        """
         return {name: follower.beginning().to_json() for name, follower in self._follow().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """``maxRows``."""
+        """The limit of a micro-batch: at most ``maxRows`` rows."""
         return ReadMaxRows(self._options.compare.max_rows_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -145,7 +149,7 @@ class ComparisonReader(DataSourceStreamReader):
 
         Raises:
             LogGoneError: the comparison is further behind than the tables' logs go back.
-            OtherTableError: a table is not the one that it has followed.
+            OtherTableError: a table has another history than the one that was followed.
         """
         places = _places(start)
         for name, follower in self._follow().items():
@@ -173,7 +177,7 @@ class ComparisonReader(DataSourceStreamReader):
         return [Share(work, frozenset(everything[n::count])) for n in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Compare one task's share; one row for each bucket."""
+        """Compare one task's share; yields one row for each bucket."""
         if isinstance(partition, Share):
             yield compared(self._options, partition)
 

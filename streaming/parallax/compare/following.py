@@ -1,4 +1,4 @@
-"""Where the comparison stands in the tables' transaction logs, and what it takes in next.
+"""How far the comparison has come in the tables' transaction logs, and what it takes in next.
 
 Knows commits and files, neither Spark nor rows.
 """
@@ -21,9 +21,10 @@ class Place:
     """A point in a table's history.
 
     Attributes:
-        version: all commits up to this one have been taken; -1 for none. Or, with ``files``:
-        files: so many files of the table as it stood at ``version`` have been taken, the oldest first, or parts of
-            those that compaction has joined; None where it is followed from its first commit on.
+        version: all commits up to this one have been taken; -1 for none.
+        files: None if the table is followed from its first commit on. Otherwise the follower takes the files that the
+            table had at ``version``, oldest first, and has taken this many. A file that compaction has joined counts as
+            its parts.
         mark: names the commit of that version (`parallax.views.commits.Appended`); empty where it is not known.
     """
 
@@ -33,12 +34,12 @@ class Place:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_json` made."""
+        """The place from the text that `to_json` made."""
         return cls(document["version"], document.get("files"), document.get("mark", ""))
 
     @property
     def followed(self) -> Followed:
-        """What upkeep has to know of it."""
+        """The same place as the tables' upkeep needs it, to know which files to keep."""
         return Followed(self.version, is_standing=self.files is not None)
 
     @property
@@ -47,20 +48,20 @@ class Place:
         return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
+        """The place as text, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
         place = {"version": self.version, "files": self.files, "mark": self.mark or None}
         return {name: value for name, value in place.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The files that are taken as a whole.
+    """Files that are taken in together or not at all.
 
     Attributes:
         table: name of the table.
-        place: where the table stands when it was taken.
-        at_ms: when it was appended, milliseconds since the epoch.
-        files: with its rows.
+        place: the place in the table's log behind these files.
+        at_ms: when they were appended, milliseconds since the epoch.
+        files: those with the rows.
     """
 
     table: str
@@ -75,23 +76,23 @@ class Part:
 
 
 class Log(Protocol):
-    """A table's log as `parallax.views.commits.TableLog` reads it."""
+    """The interface to a table's log; `parallax.views.commits.TableLog` implements it."""
 
     def is_whole(self) -> bool:
         """Whether it holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
-        """Return what a commit added."""
+        """The files that a commit added."""
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """The files of the table."""
+        """The files that the table consists of."""
 
     def mark_of(self, version: int) -> str:
-        """Name a commit that was taken in."""
+        """The mark of a commit that was taken in."""
 
 
 class Follower:
-    """Follows one table; what it has read of the log it keeps until `forget` says that it is done with.
+    """Follows one table. It keeps what it has read of the log until `forget` is called.
 
     Args:
         table: name of the table.
@@ -105,14 +106,17 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """Before the table's first commit, or before the first file that it holds, where its log was shortened."""
+        """The place before the table's first commit.
+
+        If the log was shortened, it is the place before the first file that the table holds.
+        """
         if self._log.is_whole():
             return Place(-1)
         self._stood = self._log.standing()
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Let go of commits before a place."""
+        """Forget the commits before a place."""
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
@@ -120,12 +124,12 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield what lies behind a place, in order; read from the log as it is asked for.
+        """Yield what lies behind a place, in order; the log is read as the parts are asked for.
 
         Raises:
-            LogGoneError: it has been cleaned from the log.
-            OtherTableError: the table is not the one of which this is a place.
-            deltalake.exceptions.DeltaError: so has the table as it stood.
+            LogGoneError: the table's log was cleaned of the commits that follow the place.
+            OtherTableError: the place belongs to another table.
+            deltalake.exceptions.DeltaError: the version of the table at the place was cleaned away.
         """
         self._check(place)
         if place.files is not None:
@@ -136,7 +140,7 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """Yield what lies behind ``start`` and not behind ``end``.
+        """Yield what lies behind ``start``, up to and with ``end``.
 
         Raises:
             LogGoneError: see `appended`; also where the log ends before ``end``.
@@ -178,14 +182,14 @@ class Follower:
 
 
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
-    """Choose what a micro-batch takes: parts of all tables in the order of their time, up to a number of rows.
+    """Choose what a micro-batch takes: parts of all tables in the order of their time.
 
     Args:
-        tables: of each table what it has to give, in order.
-        max_rows: what the parts may hold together; the first one with rows is taken however large.
+        tables: for each table its parts, in order.
+        max_rows: rows that the parts may hold together; the first part with rows is taken however large it is.
 
     Returns:
-        Where each table stands then, by name; none where there are no rows to take.
+        By name, the place of each table behind what was taken; empty where there are no rows to take.
     """
     taken: dict[str, Place] = {}
     rows = 0
@@ -198,7 +202,10 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
 
 
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
-    """Files, of which rows that lie behind each other in one are read together; the order of each broker's stays."""
+    """Join files whose rows follow each other, to read them together.
+
+    Each broker's files keep their order.
+    """
     found: list[DataFile] = []
     last: dict[int | None, int] = {}
     for file in files:
@@ -217,10 +224,10 @@ def _goes_on(before: DataFile, file: DataFile) -> bool:
 
 
 def tasks_for(rows: int, parallelism: int) -> int:
-    """How many tasks rows are worth; at least one, be it without rows.
+    """How many tasks a number of rows is worth; at least one.
 
     Args:
-        rows: of a micro-batch.
+        rows: of a micro-batch; may be 0.
         parallelism: tasks at most.
     """
     return max(1, min(parallelism, rows // SHARE))

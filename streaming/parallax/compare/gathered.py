@@ -1,7 +1,7 @@
-"""What a micro-batch showed of many partitions, as columns that carry an index of the partition.
+"""What a micro-batch showed of many partitions, as columns with an index of the partition.
 
-Partitions by the thousand have a few rows each: an object and a set of arrays for each would cost more than comparing
-them does. So rows stay together, in the order in which they were recorded, until somebody wants those of one partition.
+There may be thousands of partitions with a few rows each. An object and its arrays for each would cost more than
+comparing them. So rows stay together, in the order in which they were recorded, until a caller asks for one partition.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Gathered:
 
     Attributes:
         places: the partitions.
-        tables: of `KINDS`, with the rows of all of them; those of one partition in the order of `Observations`.
-        of: for each table the index of each row's partition.
+        tables: of `KINDS`, with the rows of all partitions; each partition's rows in the order of `Observations`.
+        of: for each table, the index of each row's partition.
     """
 
     places: Sequence[TopicPartition]
@@ -43,7 +43,7 @@ class Gathered:
 
     @classmethod
     def one(cls, observations: Observations) -> Self:
-        """Those of a single partition."""
+        """Make it from the observations of a single partition."""
         o = observations
         tables = o.rows, o.progress, o.open_transactions, o.replica_sets
         indexes = tuple(np.zeros(len(rows), np.int64) for rows in tables)
@@ -54,8 +54,8 @@ class Gathered:
         """Join parts, in their order.
 
         Args:
-            parts: of some of the places.
-            places: what the result's index is of.
+            parts: observations of some of the places.
+            places: the partitions that the result's index refers to.
         """
         number = {place: n for n, place in enumerate(places)}
         tables: list[list[Any]] = [[] for _ in KINDS]
@@ -76,7 +76,7 @@ class Gathered:
         )
 
     def only(self, chosen: Array) -> Self:
-        """What is of chosen partitions; itself where that is all.
+        """The observations of chosen partitions; the object itself if all are chosen.
 
         Args:
             chosen: mask of the partitions.
@@ -90,7 +90,7 @@ class Gathered:
         return type(self)(places, tables, tuple(number[of[i]] for of, i in zip(self.of, at, strict=True)))
 
     def ordered(self) -> Ordered:
-        """The same with the rows of each partition side by side."""
+        """The same observations, sorted so that each partition's rows are next to each other."""
         tables, bounds = [], []
         for rows, of in zip(self.tables, self.of, strict=True):
             is_sorted = bool((of[1:] >= of[:-1]).all())
@@ -100,7 +100,7 @@ class Gathered:
         return Ordered(self.places, tuple(tables), tuple(bounds))
 
     def each(self) -> Iterator[Observations]:
-        """Observations of each partition that any row is of, in the order of the places."""
+        """Yield the observations of each partition that has any row, in the order of the places."""
         ordered, counts = self.ordered(), self.counts
         yield from (ordered.observations(n) for n in np.flatnonzero(counts).tolist())
 
@@ -120,7 +120,7 @@ class Ordered:
     at: tuple[Array, ...]
 
     def observations(self, n: int) -> Observations:
-        """Those of one partition, by its index."""
+        """The observations of one partition, by its index."""
         made = [
             rows.take(slice(at[n], at[n + 1])) if at[n] < at[n + 1] else type(rows).none()
             for rows, at in zip(self.tables, self.at, strict=True)

@@ -1,9 +1,9 @@
-"""Which transactions go on at the ends of blocks by withheld rows: followed of readers that others wait for. Pure.
+"""Which transactions go on at the ends of blocks, by withheld rows, for readers that others wait for. Pure.
 
-Where all replicas have shown the same the state goes on behind it without its rows, and has to hold what goes on there
-(`parallax.compare.agreed`). Sums do not tell; moves do (`parallax.replica.digests`). As rows that are equal leave the
-same going on, it is enough to know it of one reader of read_committed: one that all others have passed. A reader of
-which much is ahead of these is not followed any more.
+If all replicas have shown the same, the state skips those rows, and must still know which transactions go on behind
+them (`parallax.compare.agreed`). Sums do not say that; moves do (`parallax.replica.digests`). Equal rows leave the same
+transactions open. So it is enough to follow one reader of read_committed that all others have passed. A reader with
+many rows ahead of these is not followed any more.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ MOST = 64
 
 
 def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
-    """What goes on by a replica where its rows have been taken in to, by producer id."""
+    """The transactions that go on where a replica's rows have been taken in to, by producer id."""
     return _opens(state.unended[state.unended["slot"] == slot])
 
 
 def starts_of_state(state: PartitionState, slot: int) -> dict[int, int]:
-    """The same by what the replica shows in read_uncommitted: where each transaction began."""
+    """Where each open transaction began, by producer id, as a replica shows it in read_uncommitted."""
     mine = state.intervals[(state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)]
     return {int(row["producer_id"]): int(row["start"]) for row in mine}
 
 
 def at(table: Array, end: int) -> Opens | None:
-    """What goes on at an offset; None where that is not known of any reader."""
+    """The transactions that go on at an offset; None if no reader is known to have been there."""
     here = table[table["end"] == end]
     if not len(here):
         return None
@@ -43,18 +43,21 @@ def at(table: Array, end: int) -> Opens | None:
 
 
 def last(table: Array, slot: int) -> Opens | None:
-    """What goes on where a reader has come to; None where it is not followed."""
+    """The transactions that go on where a reader has come to.
+
+    None if the state does not follow this reader.
+    """
     mine = table[table["slot"] == slot]
     return _opens(mine[mine["end"] == mine["end"].max()]) if len(mine) else None
 
 
 def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
-    """What goes on at more offsets of a reader: at each end of a block, and where it has come to.
+    """Add the transactions that go on at further offsets of a reader: each end of a block, and where it has come to.
 
     Args:
         table: `GOING`, of all readers.
         slot: of the replica.
-        before: what goes on where the rows begin.
+        before: the transactions that go on where the rows begin.
         digests: of the rows.
         reached: how far the reader was read.
         grain: of the sums.
@@ -78,7 +81,7 @@ def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: 
 
 
 def behind(table: Array, cut: int, slots: set[int]) -> Array:
-    """What is known from a cut on of those readers that have gone on."""
+    """The rows of `GOING` at and above a cut, of the replicas in some slots."""
     return table[(table["end"] >= cut) & np.isin(table["slot"], sorted(slots))]
 
 

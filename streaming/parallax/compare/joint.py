@@ -1,7 +1,7 @@
-"""The quiet ones among many partitions, taken in at once: their states are bytes before and after.
+"""Takes in the quiet ones among many partitions together; their states are bytes before and after.
 
-The states stay packed: the tables of all partitions are gathered from the bytes into columns, the kernel takes in what
-it knows (`parallax.compare.quiet`), and what it took is packed again. The format is that of `PartitionState`, so that a
+The states stay packed. The tables of all partitions are gathered from the bytes into columns. The kernel takes in what
+it knows (`parallax.compare.quiet`), and the result is packed again. The format is that of `PartitionState`, so a
 partition may be quiet in one micro-batch and not in the next. Knows neither files nor Spark.
 """
 
@@ -38,7 +38,7 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN
 
 MANY_ROWS = 256
-"""A partition that has more rows in a micro-batch is stepped by itself: its arrays are worth their cost."""
+"""A partition with more rows in a micro-batch is stepped by itself: then its arrays are worth their cost."""
 
 MANY_WAITING = 1024
 """So is one of whose records more wait to be matched."""
@@ -53,15 +53,15 @@ _FOREIGN = np.array([n not in _AT.values() for n in range(len(_NAMES))])
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """What has become of the partitions that were quiet.
+    """The new states of the partitions that were quiet.
 
     Attributes:
         at: their index among the places.
         heads: their states' heads, one behind the other.
-        unmatched: the same of what is unmatched.
+        unmatched: their unmatched parts, one behind the other.
         covered: `COVERED` of each.
         brokers: `BROKER` of each, one behind the other; ``broker_at``: where each one's begin, and the last one's end.
-        spans: `UNREAD`, what an audit is needed for; ``span_at``: the same.
+        spans: `UNREAD`, what an audit is needed for; ``span_at``: the bounds, as in ``broker_at``.
     """
 
     at: Array
@@ -84,7 +84,7 @@ def step_quiet(
     compacted: bool | None = None,
     from_log_start: bool = True,
 ) -> Quiet:
-    """Take in what a micro-batch showed of those partitions that are quiet; of the others nothing is changed.
+    """Take in what a micro-batch showed of the partitions that are quiet; the other partitions stay unchanged.
 
     Args:
         heads: `PartitionState.head_bytes` of each place; empty for a state that is fresh.
@@ -93,7 +93,7 @@ def step_quiet(
         seen: what was observed of each place.
         settings: grace period and cap.
         compacted: see `parallax.compare.step.step`.
-        from_log_start: the same.
+        from_log_start: see there, too.
     """
     counts, fresh = _counted(heads, unmatched, may)
     known = _Brokers(heads, counts, fresh, seen)

@@ -1,4 +1,4 @@
-"""From matched arrays to accusations: runs the rules over a state, and lets go of what is settled."""
+"""Makes accusations of a state: runs the rules over it, and removes what is settled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from parallax.model import UnknownReason
 
 
 def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> list[Accusation]:
-    """Apply I1 to I3 to a state whose rows and positions have been taken in.
+    """Apply I1 to I3 to a state whose rows and positions have been taken in; returns the accusations.
 
     Args:
-        state: written to: what is settled leaves it.
+        state: written to: what is settled is removed from it.
         left_out: `PENDING` rows that were shown and not stored.
         leader: broker id, -1 where there is none; None where no progress was reported.
     """

@@ -16,7 +16,10 @@ from parallax.sides import Shows, Side
 
 
 def judge_content(state: PartitionState) -> list[Accusation]:
-    """Accusations for offsets at which replicas hold different records, for the first offset of each run."""
+    """Accusations for offsets at which replicas hold different records.
+
+    Each run of such offsets is reported once, at its first one.
+    """
     differs = content.contradictions(state.content)
     ripe = differs & (state.content["offset"] < replicas.asked_position(state, READ_UNCOMMITTED))
     tracked = state.brokers["mismatch_last"] != UNKNOWN

@@ -1,4 +1,4 @@
-"""I2: records whose outcome is not the same everywhere, although no replica is known to have missed an end marker."""
+"""I2: records with unlike outcomes, where no replica is known to have missed an end marker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parallax.sides import Shows, Side
 
 
 def judge_disputes(state: PartitionState) -> list[Accusation]:
-    """Outcomes that differ although no interval is known to hold a missed marker."""
+    """Accusations for unlike outcomes where no transaction is known to hold a missed marker."""
     disputed = np.flatnonzero(outcome.open_disputes(state.pending))
     if not len(disputed):
         state.disputes = state.disputes[:0]
@@ -138,7 +138,8 @@ def _by_transaction(
         state: for what may have been cleaned.
         verdict: on the rows.
         offsets: of the rows, in order.
-        which: of which interval of the accused each is; -1 where it is of none, and end markers alone separate them.
+        which: for each row, the interval of the accused that it lies in; -1 for none, then only end markers separate
+            rows.
         starts: where the transaction of each begins.
     """
     is_direct = verdict.markers == offsets + 1

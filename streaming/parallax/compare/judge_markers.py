@@ -1,4 +1,4 @@
-"""I2: end markers that a replica was read to have missed, and records shown otherwise than their end marker says."""
+"""I2: end markers that a replica has missed, and records shown otherwise than their end marker says."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from parallax.model import UNKNOWN, FindingKind, Rule, UnknownReason
 
 
 def judge_markers(state: PartitionState) -> list[Accusation]:
-    """Accusations for end markers that a replica was read to have missed, or whose outcome it then turned round."""
+    """Accusations of replicas that missed an end marker, or show the opposite outcome because they missed it."""
     positions = replicas.positions(state, READ_UNCOMMITTED)
     state.intervals = markers.close_ended(state.intervals, positions)
     state.intervals = markers.end_at_own(state.intervals, state.markers, positions)
@@ -210,8 +210,8 @@ def _markers_shown(state: PartitionState, interval: Array) -> dict[str, str]:
 def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     """A transaction that another type of marker ended on the accused than on the others.
 
-    Where the accused was not read to show any of its records (``rows`` is empty), no key is given, and the outcome is
-    unknown until an audit: the markers alone do not distinguish a wrong outcome from records that were cleaned, with
+    If the accused was not read to show any of its records, ``rows`` is empty. Then no key is given, and the outcome is
+    unknown until an audit. The markers alone do not distinguish a wrong outcome from records that were cleaned, with
     their marker, before they were read.
     """
     slot, ended = int(interval["slot"]), int(interval["end_type"])
@@ -249,10 +249,10 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
 
 
 def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
-    """Accusations for outcomes that their replica's own end marker contradicts, which read_committed has yet to reach.
+    """Accusations for outcomes that the replica's own end marker contradicts, if only read_uncommitted has read it.
 
-    Behind a transaction that stays open it does not. To be called after `judge_markers`, which finds those that a
-    replica missed.
+    While an earlier transaction stays open, read_committed never gets to the marker. Call this after `judge_markers`,
+    which finds the markers that a replica missed.
     """
     if not len(state.unended):
         return []
@@ -265,7 +265,7 @@ def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
 
 
 def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:
-    """Accuse each replica that shows a record otherwise than the end marker that it shows behind it.
+    """Accuse each replica that contradicts itself: it shows a record otherwise than its own end marker behind it says.
 
     Args:
         state: for the brokers' ids, and the leader epochs of the end markers.

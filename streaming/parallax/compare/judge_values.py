@@ -1,4 +1,4 @@
-"""I3: records that some replicas have passed and lack, once nothing can explain it any more."""
+"""I3: records that some replicas have passed and lack, once nothing more can explain the absence."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
 from parallax.sides import Shows, Side
 
 MAX_KEY_VERDICTS = 256
-"""Absences judged in one step, oldest first; the rest wait, so that a flood is neither lost nor drowns the probe."""
+"""Absences judged in one step, oldest first. The rest wait, so a flood is neither lost nor drowns the probe."""
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
-    """Accusations for absences that nothing explains; ``left_out``: `PENDING` rows that were shown and not stored."""
+    """Accusations for absences that nothing explains.
+
+    Args:
+        state: written to.
+        left_out: `PENDING` rows that were shown and not stored.
+        leader: broker id, -1 where there is none; None where no progress was reported.
+    """
     strict_from = int(state.partition["strict_from"][0])
     common = replicas.common_position(state, READ_COMMITTED)
     below = state.pending["offset"] < common

@@ -59,12 +59,12 @@ class Columns:
     @classmethod
     @cache
     def none(cls) -> Self:
-        """The set without rows."""
+        """A set without rows."""
         return cls()
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], length: int | None = None) -> Self:
-        """Make a set from arrays by name; columns that are not given hold their default."""
+        """Make a set from arrays by name; columns that are not given are filled with their default."""
         if length is None:
             length = len(next(iter(columns.values()))) if columns else 0
         made = {}
@@ -76,7 +76,7 @@ class Columns:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """Make a set from mappings, one a row; for tests and small inputs."""
+        """Make a set from mappings, one for each row; for tests and small inputs."""
         if not rows:
             return cls.none()
         defaults = {f.name: f.metadata["default"] for f in fields(cls)}
@@ -97,7 +97,7 @@ class Columns:
         return type(self)(**{name: getattr(self, name)[index] for name in self.dtypes()})
 
     def to_bytes(self) -> bytes:
-        """The columns one after another, without a header; ``from_bytes`` needs the number of rows."""
+        """The columns as bytes, one after another, without a header; ``from_bytes`` needs the number of rows."""
         return b"".join(getattr(self, name).tobytes() for name in self.dtypes())
 
     @classmethod
@@ -121,8 +121,8 @@ class ViewRows(Columns):
     """Rows of the two views; within a (view, broker) in the order in which they were recorded.
 
     ``view`` is an `IsolationLevel`, ``kind`` a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`.
-    ``timestamp`` is in milliseconds. The last six columns are of position rows only;
-    ``leader_epoch`` is there that of the last batch read.
+    ``timestamp`` is in milliseconds. Only position rows use the last six columns. In them ``leader_epoch`` is the one
+    of the last batch read.
     """
 
     view: Array = _column("i1")
@@ -174,7 +174,10 @@ class ProgressRows(Columns):
 
 @dataclass(frozen=True, slots=True)
 class OpenTransactions(Columns):
-    """The open transactions that replicas listed: one row each, of the progress row (broker, observed_at)."""
+    """The open transactions that replicas listed, one row for each.
+
+    A row names its progress row by broker and ``observed_at``.
+    """
 
     broker: Array = _column("i4", UNKNOWN)
     observed_at: Array = _column("i8")
@@ -184,7 +187,7 @@ class OpenTransactions(Columns):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSets(Columns):
-    """The assigned replicas: one row for each broker in the ``replicas`` of the progress rows of one time."""
+    """The assigned replicas: a row for each broker in the ``replicas`` of the progress rows of one time."""
 
     observed_at: Array = _column("i8")
     broker: Array = _column("i4", UNKNOWN)
@@ -210,14 +213,14 @@ class Observations:
 
     @classmethod
     def of(cls, topic: str, partition: int, rows: Iterable[Mapping[str, Any]]) -> Observations:
-        """Make observations from mappings, one a row, for tests and simulations.
+        """Make observations from mappings, one for each row, for tests and simulations.
 
         Args:
             topic: the topic's name.
             partition: the partition's number.
-            rows: a mapping with ``observed_at`` is a row of progress (with lists ``replicas`` of broker ids and
-                ``open_transactions`` of (producer id, start offset)); any other is a row of a view, with the names of
-                `ViewRows`; ``event`` may be a `ReadEvent`.
+            rows: a mapping with ``observed_at`` is a row of progress. It may have the lists ``replicas``, of broker
+                ids, and ``open_transactions``, of (producer id, start offset). Any other mapping is a row of a view
+                with the names of `ViewRows`. Its ``event`` may be a `ReadEvent`.
         """
         views: list[dict[str, Any]] = []
         progress: list[Mapping[str, Any]] = []
@@ -263,7 +266,10 @@ class Observations:
         )
 
     def cut(self, moments: Sequence[int], read_at: Array) -> Iterator[Observations]:
-        """Cut into parts, in the order of time: what was observed before the first moment, from it on, and so forth.
+        """Cut the observations into parts, in the order of time.
+
+        The first part holds what was observed before the first moment, the second what was observed from it on, and so
+        forth.
 
         Args:
             moments: in order.

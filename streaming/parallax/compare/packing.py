@@ -1,4 +1,4 @@
-"""From Arrow batches of the tables' columns to observations, by partition; and to blobs for a shuffle, and back.
+"""Turns Arrow batches of the tables into observations by partition, and these into blobs for a shuffle and back.
 
 Knows Arrow and numpy, no Spark.
 """
@@ -91,7 +91,7 @@ _COUNTS = struct.Struct("<4Q")
 
 
 def pack(observations: Observations) -> bytes:
-    """Write the rows of observations as they lie in memory; topic and partition are left to the caller."""
+    """The rows of observations as bytes, as they lie in memory, without topic and partition."""
     parts = (
         observations.rows,
         observations.progress,
@@ -104,7 +104,7 @@ def pack(observations: Observations) -> bytes:
 
 
 def unpack(topic: str, partition: int, packed: bytes) -> Observations:
-    """Read what `pack` wrote.
+    """The observations from bytes that `pack` wrote.
 
     Raises:
         ValueError: the bytes are not of `pack`.
@@ -132,9 +132,9 @@ def view_observations(batch: Any) -> Gathered:
 
 
 def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of the views by reader, with the offset that each blob begins at; a function for ``mapInArrow``.
+    """Pack rows of the views by reader, for ``mapInArrow``; each blob comes with its first offset.
 
-    A reader's rows come in offset order, so that blobs sorted by ``at`` give them back in that order.
+    A reader's rows come in offset order. So sorting its blobs by ``at`` gives them back in that order.
     """
     for batch in batches:
         if not batch.num_rows:
@@ -156,7 +156,7 @@ def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of progress by partition, each ``at`` 0; a function for ``mapInArrow``."""
+    """Pack rows of progress by partition, for ``mapInArrow``; ``at`` is always 0."""
     for batch in batches:
         made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]
         if made:
@@ -207,7 +207,8 @@ def progress_observations(batch: Any, read: Collection[int] | None = None) -> Ga
 
     Args:
         batch: the rows.
-        read: the brokers that are read (``topics.brokers``): nothing waits for replicas on others. None for all.
+        read: the brokers that are read (``topics.brokers``); replicas on other brokers are not waited for. None for
+            all.
     """
     places, of = _places(batch)
     progress, (opened, opened_by), (sets, told_by) = _progress(batch)

@@ -28,7 +28,7 @@ from parallax.views.sink import short_errors
 from parallax.views.tables import create_tables
 
 _HOPELESS_AFTER = 3
-"""Failures in a row after which the state is held to be broken and is rebuilt from the tables."""
+"""After this many failures in a row the state counts as broken, and is rebuilt from the tables."""
 
 OnBatch = Callable[[Sequence[Suspect], Sequence[Coverage]], None]
 
@@ -70,15 +70,15 @@ def _lacks_state(checkpoint: Path) -> str | None:
 
 
 def followed(storage: str) -> dict[str, Followed]:
-    """Where the comparison would go on in each table if it were started now, by the table's name.
+    """By table name, where the comparison would go on in each table if it were started now.
 
-    That is where the last micro-batch ended that Spark knows to be done: one that was planned since may be run again.
+    That is the end of the last micro-batch that Spark knows to be done; one that was planned later may be run again.
 
     Args:
         storage: ``storage.path``.
 
     Returns:
-        Nothing where none is done yet.
+        The places; empty if no micro-batch is done yet.
 
     Raises:
         FencedError: the storage is another job's by now.
@@ -96,7 +96,7 @@ def followed(storage: str) -> dict[str, Followed]:
 
 
 def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
-    """The streaming DataFrame of `RESULT_DDL`: one row for each bucket that something was observed of.
+    """The streaming DataFrame of `RESULT_DDL`: one row for each bucket in which something was observed.
 
     Args:
         session: of Spark.
@@ -116,7 +116,7 @@ def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
 
 
 class ComparisonSink:
-    """A ``foreachBatch`` function: suspects into their table, then the callback, then the state.
+    """A ``foreachBatch`` function: appends suspects to their table, calls back, then commits the state.
 
     Args:
         storage: ``storage.path``.
@@ -132,7 +132,7 @@ class ComparisonSink:
         self._trouble = Trouble()
 
     def prepare(self, checkpoint: str) -> None:
-        """Look at the state, which lies in the query's checkpoint; to be called before each start of the query."""
+        """Open the state, which lies in the query's checkpoint. Call it before each start of the query."""
         self._known = None
         self._state = Store(checkpoint)
         # What the file names from before stays until the partition has been compared: a report too many does no harm.

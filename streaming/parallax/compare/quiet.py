@@ -1,13 +1,13 @@
-"""The step of a partition of which nothing needs to be judged, compiled: for all partitions of a task in one call.
+"""The compiled step of partitions where nothing needs a verdict: all partitions of a task in one call.
 
-A partition is *quiet* in a micro-batch where its replicas show plain records that agree, or nothing but how far they
-go: then a step moves numbers, lets records go that all have shown, raises nothing and leaves nothing unread. The kernel
-takes such a partition in exactly as `parallax.compare.step.step` would; as soon as it meets anything else, be it only
-something that it does not know, it leaves the partition to that step. It decides nothing: whatever could lead to a
-verdict is something else. A property test holds it against the step.
+A partition is *quiet* in a micro-batch if its replicas show plain records that agree, or only how far they have come.
+Then a step moves numbers and forgets records that all have shown. It raises no suspect and leaves nothing unread. The
+kernel takes such a partition in exactly as `parallax.compare.step.step` would. When it meets anything else, or
+anything that it does not know, it leaves the partition to that step. So it decides nothing: whatever could lead to a
+verdict goes to the step. A property test holds the two against each other.
 
-Each function below says which one it stands for. Those that return a boolean return whether the partition is quiet so
-far; of one that is not, what was written to its arrays is of no use.
+Each function below names the one that it replaces. Functions that return a boolean return whether the partition is
+quiet so far. If it is not, what they wrote to its arrays has no meaning.
 """
 
 from __future__ import annotations
@@ -78,24 +78,27 @@ COVERED = np.dtype(
         ("spans", "<i8"),
     ]
 )
-"""What `parallax.compare.coverage` says of a quiet partition. ``open``: offsets beyond what has been compared, by view,
-and ``why_open`` an index into `REASONS`; ``gone`` and ``why_gone`` the same of what a log held no more; ``spans``: how
-many rows of `UNREAD` say what an audit is needed for."""
+"""What `parallax.compare.coverage` says of a quiet partition.
+
+``open``: by view, offsets beyond what has been compared; ``why_open``: the reason, an index into `REASONS`.
+``gone``, ``why_gone``: the same for offsets that a log no longer held. ``spans``: how many rows of `UNREAD` say what an
+audit is needed for.
+"""
 
 
 _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""What only the kernel calls: that Python could call it as well would take as long to compile as the kernel itself."""
+"""Marks functions that only the kernel calls. Being callable from Python as well would double the time to compile."""
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that numba reads the same bytes as: it knows no array of booleans within a row."""
+    """The type as which numba reads the same bytes; numba knows no array of booleans within a row."""
     names = dtype.names or ()
     bases = {name: "u1" if dtype[name].base == np.bool_ else dtype[name].base.str for name in names}
     return np.dtype([(name, bases[name], dtype[name].shape) for name in names])
 
 
 class Rows(NamedTuple):
-    """Rows of the views, those of one partition together; see `ViewRows`. ``level`` is its ``view``."""
+    """Rows of the views, sorted by partition; see `ViewRows`. ``level`` is its ``view``."""
 
     level: Array
     broker: Array
@@ -117,7 +120,7 @@ class Rows(NamedTuple):
 
 
 class Ticks(NamedTuple):
-    """Rows of progress in the same way; see `ProgressRows`."""
+    """Rows of progress, sorted by partition; see `ProgressRows`."""
 
     broker: Array
     observed_at: Array
@@ -134,17 +137,18 @@ class Ticks(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The assigned replicas in the same way; see `ReplicaSets`."""
+    """The assigned replicas, sorted by partition; see `ReplicaSets`."""
 
     observed_at: Array
     broker: Array
 
 
 class Tables(NamedTuple):
-    """The states of partitions, table by table. ``*_at``: where each one's rows begin, and where the last one's end.
+    """The states of partitions, table by table.
 
-    ``content`` and ``pending`` have room for what is new behind each one's rows; ``*_rows`` is how many rows of these
-    it has. All but ``unread`` are written to.
+    ``*_at``: where each partition's rows begin, and where the last one's end. ``content`` and ``pending`` have room for
+    new rows behind those of each partition; ``*_rows`` is how many rows it has in them. All tables except ``unread``
+    are written to.
     """
 
     partition: Array
@@ -161,13 +165,13 @@ class Tables(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What goes for all partitions alike.
+    """Settings that are the same for all partitions.
 
     Attributes:
         grace_ms: see `CompareSettings`.
         content: rows of `CONTENT` that the cap lets in.
-        pending: the same of `PENDING`.
-        compacted: 1 or 0 where it is said by the caller, -1 where progress says it.
+        pending: rows of `PENDING` that the cap lets in.
+        compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress says it.
         from_log_start: see `parallax.compare.step.step`.
     """
 
@@ -293,7 +297,7 @@ def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any
 
 @_part
 def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) -> bool:
-    """Nor was it another one in between."""
+    """Whether the replica set is still the known one, and no other was reported in between."""
     for slot in range(len(brokers)):
         is_member = False
         for i in range(among[0], among[1]):
@@ -1169,14 +1173,14 @@ take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogi
 
 Args:
     states: of the partitions; written to.
-    rows: of the views; ``row_at``: where each partition's begin, and where the last one's end. So with ``tick_at`` and
-        ``set_at``.
+    rows: of the views. ``row_at``: where each partition's rows begin, and where the last one's end. ``tick_at`` and
+        ``set_at`` are the same for the next two.
     ticks: rows of progress.
     sets: the assigned replicas in these.
-    limits: what goes for all of them.
-    is_quiet: which partitions to look at; then, which have been taken in.
+    limits: settings that are the same for all of them.
+    is_quiet: on entry, which partitions to look at; on return, which have been taken in.
     covered: `COVERED` of each; written to.
-    spans: what of each an audit is needed for; written to; ``span_at``: where each one's room begins.
+    spans: what an audit of each is needed for; written to. ``span_at``: where each one's room begins.
 """
 
 __all__ = ["COVERED", "REASONS", "Limits", "Rows", "Sets", "Tables", "Ticks", "plain", "take_in"]

@@ -1,4 +1,4 @@
-"""Rows of the tables' Parquet files as observations, without ever being Spark's rows.
+"""Observations from the tables' Parquet files, which never become rows of Spark.
 
 Knows Arrow, no Spark.
 """
@@ -64,8 +64,8 @@ def observed(
         span: of a view, the offsets that are wanted; row groups that hold none of these are left out. None for all.
 
     Yields:
-        Observations of partitions that are wanted, piece by piece; those of one partition have each reader's rows in
-        the order in which they were recorded.
+        Observations of partitions that are wanted, piece by piece. Within a partition each reader's rows are in the
+        order in which they were recorded.
 
     Raises:
         FileNotFoundError: upkeep has removed it since.

@@ -1,9 +1,9 @@
-"""Records of transactions that are remembered when their value is judged, for how each replica showed them.
+"""Records of transactions that stay remembered after their value is judged, for how each replica showed them.
 
-What a replica shows in read_committed may come to be compared before what it shows in read_uncommitted. Only that tells
-which end markers it has missed, and so whether it showed a record rightly. By then the others may have cleaned the
-record, and its key may have a newer value, so that nothing else would hold it. It is remembered until all readers of
-read_uncommitted have passed the end of its transaction, as the replicas show it that showed the record.
+What a replica shows in read_committed may be compared before what it shows in read_uncommitted. Only the latter shows
+which end markers it missed, and so whether it showed a record rightly. By then the others may have cleaned the record,
+and its key may have a newer value. Nothing else would keep it. So it is remembered until all readers of
+read_uncommitted have passed the end of its transaction, as the replicas that showed it show that end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parallax.model import UNKNOWN
 
 
 def is_judged(candidates: Array) -> Array:
-    """Mask of the `CANDIDATE` rows that are remembered: no absence waits there for an explanation."""
+    """Mask of the `CANDIDATE` rows that are only remembered: no absence waits there for an explanation."""
     mask: Array = candidates["flags"] & FOR_OUTCOME != 0
     return mask
 
@@ -30,15 +30,16 @@ def waiting(candidates: Array) -> int:
 
 
 def still(state: PartitionState) -> Array:
-    """Return those that are remembered by now, and have to be still, as `CANDIDATE` rows."""
+    """The `CANDIDATE` rows that are remembered, and must stay so."""
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]
 
 
 def passed(state: PartitionState, rows: Array, members: Array) -> Array:
-    """Return what is to be remembered of records that all readers of read_committed have passed, as `CANDIDATE` rows.
+    """What to remember of records that all readers of read_committed have passed, as `CANDIDATE` rows.
 
-    Where all show one, only if an end marker within its transaction is known that one of them has not shown.
+    A record that all replicas show is remembered under one condition: an end marker within its transaction is known
+    that one of them has not shown.
 
     Args:
         state: for the transactions.
@@ -57,12 +58,12 @@ def passed(state: PartitionState, rows: Array, members: Array) -> Array:
 
 
 def judged(state: PartitionState, before: Array, after: Array) -> Array:
-    """Return what is to be remembered of absences that a step has judged, or explained.
+    """What to remember of absences that a step has judged, or explained, as `CANDIDATE` rows.
 
     Args:
         state: for the transactions.
-        before: `CANDIDATE` rows.
-        after: those of them that wait still.
+        before: `CANDIDATE` rows before the step.
+        after: the rows of these that still wait.
     """
     # What is judged early is pending as well.
     gone = (before["flags"] & EARLY == 0) & (before["producer_id"] != UNKNOWN)

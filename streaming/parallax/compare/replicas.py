@@ -1,4 +1,4 @@
-"""Who the replicas are, how far each was read, where its log begins, and what may still be compared."""
+"""Who the replicas are, how far each was read, where its log begins, and what can be compared."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LAST = np.iinfo(np.int64).max
 
 
 def register(state: PartitionState, observations: Observations) -> None:
-    """Give every broker that is named anywhere a slot, and take in the newest replica set.
+    """Give a slot to every broker that is named anywhere, and take in the newest replica set.
 
-    A broker beyond `MAX_BROKERS` takes the slot of one that has left the replica set.
+    A broker beyond `MAX_BROKERS` gets the slot of one that has left the replica set.
     """
     known = set(state.brokers["broker"].tolist())
     # Rows may be many; progress has a few, for which a set costs less than numpy.
@@ -46,10 +46,10 @@ def register(state: PartitionState, observations: Observations) -> None:
 
 
 def by_replica_set(state: PartitionState, seen: Observations) -> Iterable[Observations]:
-    """Cut a micro-batch, in the order of time, where a replica was taken off the partition and given back within it.
+    """Cut a micro-batch, in the order of time, where a replica left the partition and came back within it.
 
-    The newest replica set alone would not show it, and its log is another one since. What else changes the set, the
-    newest one tells.
+    The newest replica set alone would not show that, although the replica's log is another one since. Any other change
+    of the set shows in the newest one.
     """
     cuts = _comings_and_goings(state, seen.replica_sets)
     return seen.cut(cuts, _rows_read_at(seen.rows)) if cuts else [seen]
@@ -146,22 +146,25 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Note what a replica will be read over after it was judged without it."""
+    """Note that a replica lags behind the floor.
+
+    It will still be read over offsets that were judged without it.
+    """
     begun, end = max(position, retained_from(state)), int(state.partition["floor"][0, view])
     unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Note that some log was another one from an offset on: what its cleaner took below is not known.
+    """Note that a log was replaced from an offset on, so what its cleaner took below is unknown.
 
-    It may have taken it for the sake of what was truncated, and no reader goes back there.
+    It may have cleaned records because of what was truncated. Readers never go back there.
     """
     for view in VIEWS:
         unread.add(state, view, retained_from(state), offset, UnknownReason.BEFORE_FIRST_READING, at)
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
-    """The slot of each broker id; -1 for one that has none."""
+    """The slot of each broker id; -1 for a broker without one."""
     if not len(state.brokers):
         return np.full(len(brokers), UNKNOWN)
     order = np.argsort(state.brokers["broker"])
@@ -171,33 +174,36 @@ def slots(state: PartitionState, brokers: Array) -> Array:
 
 
 def members(state: PartitionState) -> int:
-    """Mask of the replica set; empty while it is not known."""
+    """Bit mask of the replica set; 0 while it is not known."""
     if not state.partition["members_known"][0]:
         return 0
     return sum(1 << slot for slot, member in enumerate(state.brokers["member"].tolist()) if member)
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """Next offset to read, by slot; padded to `MAX_BROKERS` with -1."""
+    """The next offset to read, by slot; padded to `MAX_BROKERS` with -1."""
     padded = np.full(MAX_BROKERS, UNKNOWN, np.int64)
     padded[: len(state.brokers)] = state.brokers["position"][:, view]
     return padded
 
 
 def common_position(state: PartitionState, view: int) -> int:
-    """The offset below which every replica of the set has been read; -1 while the set or one of them is not known."""
+    """The offset below which every replica of the set was read.
+
+    -1 if the set is unknown, or how far one of its replicas was read.
+    """
     if not members(state):
         return UNKNOWN
     return int(state.brokers["position"][state.brokers["member"], view].min())
 
 
 def furthest_position(state: PartitionState, view: int) -> int:
-    """The highest position among the replicas; -1 where none was read."""
+    """The highest position among the replicas; -1 if none was read."""
     return int(state.brokers["position"][:, view].max(initial=UNKNOWN))
 
 
 def read_to(state: PartitionState) -> Array:
-    """How far each replica was read, withheld rows among it: int64 by slot and view."""
+    """How far each replica was read, withheld rows included: int64 by slot and view."""
     reached: Array = state.brokers["position"].copy()
     for table in (state.sums, state.recent_sums):
         np.maximum.at(reached, (table["slot"], table["view"]), table["end"])
@@ -205,9 +211,9 @@ def read_to(state: PartitionState) -> Array:
 
 
 def asked_position(state: PartitionState, view: int) -> int:
-    """Like `common_position`, but without the replicas that cannot be reached or were never read.
+    """Like `common_position`, but ignores replicas that cannot be reached or were never read.
 
-    A replica that was read in the other view only is waited for: what it shows in this one is on its way.
+    It waits for a replica that was read in the other view only: its rows of this view are on their way.
     """
     asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) != UNKNOWN)
     if state.partition["members_known"][0]:
@@ -216,38 +222,52 @@ def asked_position(state: PartitionState, view: int) -> int:
 
 
 def read_at(state: PartitionState) -> int:
-    """When a replica last said how far it goes, in milliseconds."""
+    """When a replica last reported its position, milliseconds since 1970 UTC."""
     return int(state.brokers["reported_at"].max(initial=UNKNOWN))
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Leave a range without verdict, as far as it has none yet; ``at`` is when it was read, in milliseconds."""
+    """Leave a range without verdict, as far as it has none yet.
+
+    Args:
+        state: written to.
+        view: of which view.
+        start: first offset of the range.
+        end: the offset behind its last one.
+        at: when it was read, milliseconds since 1970 UTC.
+    """
     unread.add(state, view, max(start, int(state.partition["floor"][0, view])), end, UnknownReason.SKIPPED, at)
     if end > start:
         raise_floor(state, view, end)
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """As `skip`, with what lies below and has no verdict yet: the floor passes it as well."""
+    """Like `skip`, and the same for everything below the range that has no verdict yet.
+
+    The floor rises past the range.
+    """
     if end > start:
         skip(state, view, min(start, int(state.partition["floor"][0, view])), end, at)
 
 
 def raise_floor(state: PartitionState, view: int, offset: int) -> None:
-    """Judge nothing of a view any more below an offset."""
+    """Judge nothing more of a view below an offset."""
     state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Remember a range in which end markers may lie that the state does not hold: nobody was shown them, or the cap."""
+    """Remember a range where the state may lack end markers.
+
+    Either nobody was shown them, or the cap kept them out.
+    """
     first, last = state.partition["unmarked"][0]
     state.partition["unmarked"] = min(first, start), max(last, end)
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """Where readers start at the log end: compare from where the last of them started.
+    """For readers that start at the log end: compare only from where the last of them started.
 
-    Each replica's log end is another, so what one shows below the start of another cannot be compared.
+    Replicas have different log ends. What one shows below another's start cannot be compared.
     """
     for view in VIEWS:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
@@ -262,7 +282,10 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
-    """Move the replicas' positions to what the position rows say, never back; not beyond where rows are withheld."""
+    """Move the replicas' positions to what the position rows report.
+
+    They never move back, and not beyond the offset from which rows are withheld.
+    """
     limit = int(state.partition["withheld"][0])
     is_position = rows.kind == POSITION
     for view in VIEWS:
@@ -287,11 +310,11 @@ def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -
 
 
 def _take_in_ended(state: PartitionState, rows: ViewRows) -> None:
-    """Remember up to where all transactions were seen to have ended, the furthest place.
+    """Remember the furthest offset up to which all transactions were seen to have ended.
 
-    One answer tells a reader of read_uncommitted the last stable offset and the high watermark. Every transaction that
-    begins below the first has its end marker below the second. Where the reader stands there, the leader epoch of what
-    it read last says of which log that is.
+    One answer gives a reader of read_uncommitted the last stable offset and the high watermark. Every transaction that
+    begins below the first has its end marker below the second. If the reader has come to the second, the leader epoch
+    of what it read last identifies the log.
     """
     partition = state.partition
     at = (rows.kind == POSITION) & (rows.view == READ_UNCOMMITTED) & (rows.event == _OK) & (rows.leader_epoch >= 0)
@@ -312,42 +335,45 @@ def _take_in_offsets(broker: Array, rows: ViewRows, i: int) -> None:
 
 
 def only_compacts(state: PartitionState) -> bool:
-    """Whether nothing of the topic is ever deleted but by compaction, as far as is known."""
+    """Whether only compaction ever removes records of the topic, as far as is known."""
     return int(state.partition["deletes"][0]) == 0 and int(state.partition["strict_from"][0]) == NEVER
 
 
 def why_gone(state: PartitionState) -> UnknownReason:
-    """Why there is no verdict on what a log held no more when it was to be read."""
+    """Why offsets are unknown that a log no longer held when they were to be read."""
     return UnknownReason.DELETED_UNREAD if int(state.partition["deletes"][0]) > 0 else UnknownReason.SKIPPED
 
 
 def log_starts(state: PartitionState) -> list[int]:
-    """The log start offsets of the replica set, lowest first, so far as they are known."""
+    """The known log start offsets of the replica set, lowest first."""
     # A few numbers, asked for many times in a step: lists are several times as fast as numpy here.
     starts = zip(state.brokers["member"].tolist(), state.brokers["log_start_offset"].tolist(), strict=True)
     return sorted(start for member, start in starts if member and start != UNKNOWN)
 
 
 def held_from(state: PartitionState) -> int:
-    """The lowest log start of the replica set among the logs that hold anything; `NEVER` where none is known to."""
+    """The lowest log start in the replica set, of logs that hold anything.
+
+    `NEVER` if no log is known to hold any.
+    """
     held = state.brokers["member"] & holds_any(state.brokers)
     return int(state.brokers["log_start_offset"][held].min(initial=NEVER))
 
 
 def ended_up_to(state: PartitionState) -> int:
-    """Up to where read_committed records had their end markers read as well; `NEVER` where none waits for its own.
+    """The offset below which no read_committed record waits for its own end marker to be read; `NEVER` if none waits.
 
-    Below the last stable offset every transaction has ended, some of them behind it: where another one is still open.
-    What a replica's own end marker would say against it is not known of these.
+    Below the last stable offset every transaction has ended. While another transaction is open, some of their end
+    markers lie above that offset. Until such a marker is read, nobody knows whether the replica contradicts itself.
     """
     return int(state.unended["offset"].min(initial=NEVER))
 
 
 def retained_from(state: PartitionState) -> int:
-    """From where on something can be judged; -1 where nothing is known.
+    """The offset from which on anything can be judged; -1 if it is unknown.
 
-    The largest log start offset of the replica set, for retention deletes at different times. Where a topic is only
-    compacted, no log ought to begin above another: the others are compared as far down as two of them go.
+    It is the largest log start offset of the replica set, for retention deletes at different times. If a topic is only
+    compacted, no log should begin above another. Then replicas are compared as far down as two of their logs reach.
     """
     starts = log_starts(state)
     if not starts:
@@ -360,7 +386,10 @@ def retained_from(state: PartitionState) -> int:
 
 
 def holding(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the replica set for each offset: without those whose log begins above it, where that matters."""
+    """For each offset, a bit mask of the replica set without the replicas whose log begins above it.
+
+    That concerns only logs that begin above `retained_from`.
+    """
     held = np.full(len(offsets), members(state), np.uint32)
     if not len(offsets):
         return held
@@ -371,10 +400,10 @@ def holding(state: PartitionState, offsets: Array) -> Array:
 
 
 def undecided(state: PartitionState) -> Array:
-    """Mask of what replicas showed from the highest last stable offset on, and others have passed without showing.
+    """Mask of the records at or above every last stable offset that some replicas showed and others lack.
 
-    No cleaner goes that far, so that one of them lost it, or kept what the cluster has lost. Which record of a key is
-    the latest nobody knows before the transactions there have ended.
+    No cleaner goes that far. So a replica has lost such a record, or has kept one that the cluster has lost. Which
+    record of a key is the latest is unknown until the transactions there have ended.
     """
     everyone = np.uint32(members(state))
     stable = int(state.brokers["stable_told"][state.brokers["member"]].max(initial=UNKNOWN))
@@ -387,7 +416,7 @@ def undecided(state: PartitionState) -> Array:
 
 
 def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
-    """Remember where the logs that held anything began while nothing but compaction could move that.
+    """Remember where logs that held records began, while only compaction could have moved the log start.
 
     Args:
         state: after the log starts and the cleanup policy were taken in; written to.

@@ -1,4 +1,4 @@
-"""What a step makes, as it goes from the tasks of the comparison to its driver: text, or columns of many partitions."""
+"""The results of a step on their way to the driver: text, or columns of many partitions."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _NOW = b"now_ms"
 
 
 def to_json(suspects: list[Suspect], coverage: Coverage) -> str:
-    """Write the suspects and the coverage of one partition."""
+    """The suspects and the coverage of one partition as text."""
     return _RESULT.dump_json(_Result(suspects, coverage)).decode()
 
 
 def from_json(text: str) -> tuple[list[Suspect], Coverage]:
-    """Read what `to_json` wrote."""
+    """The suspects and the coverage from the text that `to_json` wrote."""
     result = _RESULT.validate_json(text)
     return result.suspects, result.coverage
 
 
 def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Coverage]]:
-    """The suspects and the coverages that tasks tell of.
+    """The suspects and the coverages that tasks report.
 
     Args:
         rows: of the columns ``results`` (texts of `to_json`) and ``quiet`` (of `to_columns`); each may be None.
@@ -67,12 +67,12 @@ def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Cove
 
 
 def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> bytes:
-    """Write the coverage of the partitions that were quiet.
+    """The coverage of the partitions that were quiet, as bytes.
 
     Args:
-        places: of these alone.
-        quiet: what has become of them.
-        now_ms: when the micro-batch was planned, milliseconds since the epoch.
+        places: the partitions that were quiet.
+        quiet: their new states.
+        now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
     """
     sizes = np.arange(len(places) + 1) * COVERED.itemsize
     columns = [
@@ -90,14 +90,19 @@ def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> b
 
 
 def pieces(table: Array, bounds: Array) -> Any:
-    """An Arrow array of bytes over a table; ``bounds``: where each piece begins, and where the last one ends."""
+    """An Arrow array of the bytes of a table, cut into pieces.
+
+    Args:
+        table: the rows of all pieces.
+        bounds: where each piece begins, in bytes, and where the last one ends.
+    """
     data = np.ascontiguousarray(table).view(np.uint8)
     buffers: list[Any] = [None, *map(pa.py_buffer, (bounds.astype(np.int32), data))]  # type: ignore[arg-type]
     return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
 
 
 def from_columns(packed: bytes) -> Iterator[Coverage]:
-    """Read what `to_columns` wrote."""
+    """The coverages from the bytes that `to_columns` wrote."""
     table: Any = pa.ipc.open_stream(packed).read_all()
     now_ms = int((table.schema.metadata or {})[_NOW])
     told: list[list[Any]] = [column.to_pylist() for column in table.columns]

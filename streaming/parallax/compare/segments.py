@@ -1,11 +1,12 @@
-"""The comparison's state between two micro-batches: immutable files beside its checkpoint, whose names are the state.
+"""The comparison's state between two micro-batches: files next to its checkpoint, which are never changed.
 
-A *segment* holds the states of the partitions that a task has compared, by their bucket. What of one is large lies in a
-file of its own, which is written again only when it has changed: while a replica is away it may be tens of megabytes,
-and the same for days. A *manifest* names the segments as they stand at one offset of the source. A task writes new
-segments and touches no old one; the driver writes the manifest of the micro-batch's end when all else of it is done. So
-a micro-batch that is run again, whatever died, begins with the manifest of its start. Files are named by their content,
-which is checked when they are read, and a manifest has a checksum.
+A *segment* holds the states of the partitions that a task has compared, by their bucket. A large part of a state lies
+in a file of its own, which is written again only when it has changed. While a replica is away, that may be tens of
+megabytes that stay the same for days. A *manifest* names the segments of one offset of the source.
+
+A task writes new segments and touches no old one. The driver writes the manifest of the micro-batch's end as the very
+last thing. So a micro-batch that is run again begins with the manifest of its start, whatever died. Files are named by
+their content, which is checked when they are read. A manifest has a checksum.
 
 Knows files, no Spark.
 """
@@ -53,11 +54,11 @@ _SEGMENT = pa.schema(_FIELDS)
 
 
 class StateGoneError(RuntimeError):
-    """There is no state for where the source stands; the comparison has to be rebuilt from the tables."""
+    """There is no state for the source's offset; the comparison has to be rebuilt from the tables."""
 
 
 class BrokenFileError(ValueError):
-    """A file of the state is not what was written; the comparison has to be rebuilt from the tables."""
+    """A state file does not hold what was written; the comparison has to be rebuilt from the tables."""
 
 
 def bucket_of(topic: str, partition: int, buckets: int) -> int:
@@ -66,7 +67,7 @@ def bucket_of(topic: str, partition: int, buckets: int) -> int:
 
 
 def offset_mark(offset: Mapping[str, Any]) -> str:
-    """Names an offset of the source."""
+    """The name of an offset of the source, which a manifest is filed under."""
     return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -84,7 +85,10 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A bucket's segment by its name, which may be that of others, and the files that it names of this bucket."""
+    """A bucket's segment by its name, and the files that it names for this bucket.
+
+    Several buckets may share a segment.
+    """
 
     name: str
     files: tuple[str, ...] = ()
@@ -96,8 +100,8 @@ class Manifest:
 
     Attributes:
         buckets: how many there are.
-        segments: by bucket; one that has none holds no partition yet.
-        number: how many micro-batches have led to it: says which of two is the older one.
+        segments: by bucket; a bucket without a segment holds no partition yet.
+        number: how many micro-batches have led to it; of two manifests, the one with the lower number is older.
     """
 
     buckets: int = BUCKETS
@@ -105,25 +109,25 @@ class Manifest:
     number: int = 0
 
     def with_segments(self, new: Mapping[int, Segment]) -> Manifest:
-        """The next one, with some buckets' segments replaced."""
+        """The next manifest, with the segments of some buckets replaced."""
         return Manifest(self.buckets, {**self.segments, **new}, self.number + 1)
 
     def files(self) -> set[str]:
-        """The names of all files that it needs."""
+        """The names of all files that the manifest needs."""
         return {name for segment in self.segments.values() for name in (segment.name, *segment.files)}
 
     def to_json(self) -> str:
-        """Write it."""
+        """The manifest as text, with a checksum."""
         segments = {str(bucket): [segment.name, *segment.files] for bucket, segment in self.segments.items()}
         document = {"buckets": self.buckets, "segments": segments, "number": self.number}
         return _compact({**document, _CHECKSUM: _checksum(document)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote; one of an earlier version has no checksum.
+        """The manifest from the text that `to_json` wrote; one of an earlier version has no checksum.
 
         Raises:
-            ValueError: it is not that.
+            ValueError: the text is no manifest, or is damaged.
         """
         try:
             document = json.loads(text)
@@ -138,10 +142,10 @@ class Manifest:
 
 
 class States:
-    """The states of a bucket's partitions; each is unpacked when it is asked for, what has not changed stays packed.
+    """The states of a bucket's partitions. Each is unpacked when it is asked for; unchanged ones stay packed.
 
     Args:
-        files: where large ones have files of their own.
+        files: where large states have files of their own.
         bucket: its number.
         packed: its rows of a segment; None where it has none yet.
     """
@@ -158,7 +162,7 @@ class States:
         self._stays = np.ones(self._packed.num_rows, np.bool_)
 
     def get(self, place: TopicPartition) -> PartitionState:
-        """The state of a partition; a fresh one where nothing was observed of it yet.
+        """The state of a partition; a fresh one if nothing was observed of it yet.
 
         Raises:
             OSError: its file cannot be read.
@@ -175,7 +179,7 @@ class States:
         return PartitionState.from_bytes(row["head"], load)
 
     def put(self, place: TopicPartition, before: PartitionState | None, after: PartitionState) -> None:
-        """Replace a partition's state; a file of its own is written only where it is large and has changed.
+        """Replace a partition's state; it gets a file of its own only if it is large and has changed.
 
         Args:
             place: the partition.
@@ -201,7 +205,11 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The heads and what is unmatched of many partitions, and which of these have the latter in no other file."""
+        """The heads and the unmatched parts of many partitions.
+
+        Returns:
+            The heads; the unmatched parts; a mask of the partitions whose unmatched part lies in no other file.
+        """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0
         whole = np.ones(len(at), np.bool_)
@@ -212,9 +220,9 @@ class States:
         """Replace the states of many partitions, none of them large.
 
         Args:
-            places: that were not put before.
+            places: partitions that were not put before.
             heads: Arrow array of bytes.
-            unmatched: the same.
+            unmatched: Arrow array of bytes.
         """
         self._stays[[self._at[place] for place in places if place in self._at]] = False
         n = len(places)
@@ -229,7 +237,7 @@ class States:
         self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
 
     def rows(self) -> pa.Table:
-        """All of them, as a segment has them."""
+        """All states of the bucket, as rows of a segment."""
         stays = self._stays.copy()
         stays[[self._at[place] for place in self._changed if place in self._at]] = False
         changed = pa.Table.from_pylist([dict(row) for row in self._changed.values()], _SEGMENT)
@@ -264,7 +272,9 @@ def _blobs(column: Any, at: Array) -> Blobs:
 
 
 class Store:
-    """The segments and manifests of one comparison; may be used by several processes, of which one writes manifests.
+    """The segments and manifests of one comparison.
+
+    Several processes may use it, but only one may write manifests.
 
     Args:
         checkpoint: folder or URI of the checkpoint that they lie in.
@@ -276,10 +286,10 @@ class Store:
         self._order: list[str] = []
 
     def prepare(self) -> None:
-        """Make the folder, and remove what no manifest names; to be called while no task runs.
+        """Make the folder, and remove files that no manifest names. Call it only while no task runs.
 
         Raises:
-            OSError: it cannot be.
+            OSError: the folder cannot be made, or a file cannot be removed.
         """
         if not is_remote(self._uri):
             fs.LocalFileSystem().create_dir(self._uri, recursive=True)
@@ -292,7 +302,7 @@ class Store:
             try:
                 manifest = self.manifest(mark)
             except (StateGoneError, ValueError):
-                continue  # a broken one names nothing; whoever needs it says so
+                continue  # a broken one names nothing; its reader raises an error
             numbers[mark] = manifest.number
             needed |= manifest.files()
         # The times tell of those that an earlier version wrote; a copy has a time of its own.
@@ -306,7 +316,7 @@ class Store:
 
         Raises:
             StateGoneError: there is none.
-            ValueError: it is not one.
+            ValueError: the file is no manifest.
         """
         try:
             return Manifest.from_json(_read(self._files, f"at-{mark}").decode())
@@ -314,7 +324,7 @@ class Store:
             raise StateGoneError("the comparison's state is not there; it is rebuilt from the tables") from error
 
     def commit(self, mark: str, manifest: Manifest) -> None:
-        """Write the manifest of an offset, and remove what only manifests further back name.
+        """Write the manifest of an offset, and remove files that only older manifests name.
 
         Raises:
             OSError: it cannot be written.
@@ -343,7 +353,7 @@ class Store:
                     self._files.delete_file(name)
 
     def load(self, segments: Mapping[int, Segment | None]) -> dict[int, States]:
-        """Read the states of some buckets; a segment that several share is read once.
+        """Read the states of some buckets; a segment that several buckets share is read once.
 
         Raises:
             OSError: a segment cannot be read.
@@ -361,7 +371,7 @@ class Store:
         return found
 
     def save(self, buckets: Sequence[States]) -> dict[int, Segment]:
-        """Write the states of some buckets as one new segment; returns it for each.
+        """Write the states of some buckets as one new segment; returns that segment by bucket.
 
         Raises:
             OSError: it cannot be written.

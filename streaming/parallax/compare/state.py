@@ -1,6 +1,6 @@
 """The unmatched rest of one topic partition between two micro-batches: packed arrays, two blobs.
 
-Whatever every replica has shown, or has passed with a good reason not to show, is not in here.
+It holds nothing that every replica has shown, or has passed with a good reason not to show.
 """
 
 # ruff: noqa: RUF009 - the calls make dataclass fields
@@ -20,7 +20,7 @@ MAX_BROKERS = 32
 """Replicas of one partition that the bit masks (``<u4``) have room for."""
 
 NEVER = np.iinfo(np.int64).max
-"""An offset above all others: the end of a transaction that is still open, a marker that is not missed."""
+"""An offset above all others. The end of a transaction that is open has it, and a marker that is not missed."""
 
 PARTITION = np.dtype(
     [
@@ -55,25 +55,32 @@ PARTITION = np.dtype(
         ("differed", "?"),
     ]
 )
-"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``begun_from`` by
-view: where the first reader began, where they begin at the log end. ``skipped`` by view: offsets that a log held no
-more when they were to be read; what else was left without verdict is in `UNREAD`.
-``passed_at``: when the last position of read_committed was read, in milliseconds.
-``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
-its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
-``unmarked``: the range of offsets, its end left out, in which end markers may lie that the state does not hold: the cap
-kept them out, or a reader of read_uncommitted began behind them.
-``hidden_to``: below it an end marker may have been cleaned everywhere before any replica was read to show it.
-``retention_ms``: the topic's ``delete.retention.ms``, as reported last. ``read_to`` by view: where any replica has been
-read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
-(compare/unread.py). ``deletes``: whether the cleanup policy held ``delete`` when last seen. ``head``: while it does
-not, or is not known, the lowest start of a log that held anything; ``deleted_to``: the highest start while it did.
-``ended_*``: the furthest that all transactions were seen to have ended: those that begin from ``ended_from`` on and
-below ``ended_to`` had their end markers below ``ended_below``, in the log of broker ``ended_on``, of whose last batch
-below that the leader epoch was ``ended_epoch``.
-``withheld``: rows from there on are left in the views until they are needed (compare/withheld.py), `NEVER` where none
-are; ``withheld_since``, ``withheld_until``: all of them were recorded behind the one place and up to the other
-(`parallax.views.order`). ``differed``: while a replica was away the others have not shown the same.
+"""The columns of a partition's one row.
+
+- ``floor`` by view: rows below it are judged already or cannot be.
+- ``begun_from`` by view: where the first reader began, if readers begin at the log end.
+- ``skipped`` by view: offsets that a log no longer held when they were to be read. Other offsets without verdict are in
+  `UNREAD`.
+- ``passed_at``: when the last position of read_committed was read, in milliseconds.
+- ``strict_from``: from here on nothing was ever compacted, so every record is compared and not only the latest of its
+  key. `NEVER` while the topic is compacted, or its policy is not known. ``policy_at``: when that was last seen.
+- ``unmarked``: the range of offsets, its end left out, where the state may lack end markers. The cap kept them out, or
+  a reader of read_uncommitted began behind them.
+- ``hidden_to``: below it an end marker may have been cleaned everywhere before any replica was read to show it.
+- ``retention_ms``: the topic's ``delete.retention.ms``, as reported last.
+- ``read_to`` by view: the furthest that any replica has been read.
+- ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
+  (compare/unread.py).
+- ``deletes``: whether the cleanup policy held ``delete`` when last seen.
+- ``head``: the lowest start of a log that held anything while the policy did not delete, or was not known;
+  ``deleted_to``: the highest start while it did.
+- ``ended_*``: the furthest that all transactions were seen to have ended. Those that begin from ``ended_from`` on and
+  below ``ended_to`` had their end markers below ``ended_below``, in the log of broker ``ended_on``. Its last batch
+  below that had the leader epoch ``ended_epoch``.
+- ``withheld``: rows from there on are left in the views until they are needed (compare/withheld.py); `NEVER` if none
+  are. All of them were recorded behind the place ``withheld_since``, and up to ``withheld_until``
+  (`parallax.views.order`).
+- ``differed``: while a replica was away the others have shown unlike rows.
 """
 
 ENDED = ("ended_to", "ended_below", "ended_from", "ended_epoch", "ended_on")
@@ -103,21 +110,25 @@ BROKER = np.dtype(
         ("mismatch_side", "<i8"),
     ]
 )
-"""One row a replica; its index is the replica's bit in the masks.
+"""The columns of a replica's row; the row's index is the replica's bit in the masks.
 
-``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in; ``begun``:
-`NOT_BEGUN`, `FOLLOWED` or `WHOLE_SO_FAR`. ``topic_id`` by view: as its reader told it
-last; ``topic_at``: what it had said of itself by then was of a topic that had the name before; -1 where there was none.
-``stable_told``: its last stable offset as reported last, by progress or by a position row, at ``reported_at``; beside
-it, ``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
-``head_since``: since when its log has begun above another's (rules/log_start.py). ``mismatch_last``: where the run of
-differing records that is under way has come to (rules/content.py), and ``mismatch_side``: the mask of the replicas that
-showed the same there.
+- ``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in.
+- ``begun`` by view: `NOT_BEGUN`, `FOLLOWED` or `WHOLE_SO_FAR`.
+- ``topic_id`` by view: as its reader reported it last.
+- ``topic_at``: what it had reported by then was about an earlier topic of the name; -1 where there was none.
+- ``stable_told``: its last stable offset as reported last, at ``reported_at``, by progress or by a position row.
+- ``last_stable_offset``: as of the last tick of progress, at ``observed_at``.
+- ``stalled_*``: see rules/progress.py.
+- ``head_since``: since when its log has begun above another's (rules/log_start.py).
+- ``mismatch_last``: how far the present run of differing records has come (rules/content.py); ``mismatch_side``: the
+  mask of the replicas that showed the same there.
 """
 
 NOT_BEGUN, FOLLOWED, WHOLE_SO_FAR = 0, 1, 2
-"""How far a view of a replica has come with what the replica held before it was first read (compare/unread.py): not
-read yet; through, and noted if it was not shown whole; under way, and every offset has been shown so far."""
+"""How far a view has come with what its replica held before the first reading (compare/unread.py).
+
+Not read yet. Through, and noted if not every offset was shown. Under way, with every offset shown so far.
+"""
 
 CONTENT = np.dtype([("offset", "<i8"), ("fingerprint", "<i8"), ("shown", "<u4")])
 """read_uncommitted: who showed which record at an offset that not every replica has passed."""
@@ -140,10 +151,17 @@ PENDING = np.dtype(
 """
 
 TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE, FOR_OUTCOME = 1, 2, 4, 8, 16, 32, 64, 128
-"""Bits of ``flags``: the value is null; the key is; no record was shown, only that one would be aborted (`LISTED`), so
-that the key is not known; replicas show unlike outcomes; that was reported; it is judged without
-those that are away; replicas show unlike records there, so that the outcome of one says nothing of another's; in
-`CANDIDATE`, its value is judged, and it is remembered for how it was shown alone (compare/remembered.py)."""
+"""Bits of ``flags``, in this order:
+
+- The value is null.
+- The key is null.
+- No record was shown, only that one would be aborted (`LISTED`), so the key is not known.
+- Replicas show unlike outcomes.
+- That was reported.
+- The record is judged without the replicas that are away.
+- Replicas show unlike records there, so the outcome of one says nothing of another's.
+- In `CANDIDATE`: its value is judged, and it is remembered only for how it was shown (compare/remembered.py).
+"""
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
 """read_committed: a record that every replica has passed and not all have shown; waits for an explanation.
@@ -191,11 +209,13 @@ UNENDED = np.dtype(
         ("aborted", "?"),
     ]
 )
-"""read_committed: the first record of a transaction as a replica showed it, while it has yet to show its end."""
+"""read_committed: the first record of a transaction on a replica that has not shown the transaction's end yet."""
 
 DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
-"""A range that the cap kept out of the state, or what comes after it was lost until all readers are known again
-(compare/anew.py); ``end`` is `NEVER` while it is still growing."""
+"""A range that the cap kept out of the state; ``end`` is `NEVER` while it grows.
+
+Or the range behind a failed step, until all readers are known again (compare/anew.py).
+"""
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
 """A range that no replica was read to show in time, or that was left behind without verdict: an audit settles it.
@@ -221,10 +241,12 @@ SUM = np.dtype(
         ("shape", "<u8"),
     ]
 )
-"""What the rows of a reader that were withheld add up to, below ``end``: how many there are, and the sum of their
-fingerprints (`parallax.replica.digests`). ``transactional``: those that are no plain records. ``odd``: those that are
-judged by themselves, not only beside another replica's. ``shape``: a sum of what the rows of transactions are of, by
-which the two views of a replica can be compared: offset, producer, and of which kind a row is."""
+"""The sums of a reader's withheld rows below ``end``: their number, and the sum of their fingerprints.
+
+``transactional``: how many are no plain records. ``odd``: how many are judged by themselves, and not only against
+another replica's. ``shape``: a sum over the rows of transactions, of offset, producer and kind, by which the two views
+of a replica can be compared. Fingerprints: `parallax.replica.digests`.
+"""
 
 GOING = np.dtype(
     [
@@ -257,7 +279,7 @@ NOWHERE = (NEVER, UNKNOWN)
 
 
 class VersionError(ValueError):
-    """A state that another version has written."""
+    """The state was written by another version of Parallax."""
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
@@ -266,7 +288,10 @@ def empty(dtype: np.dtype[Any]) -> Array:
 
 
 def kept(table: Array, mask: Array) -> Array:
-    """The rows of a table that a mask selects; the table itself where that is all, for copying it is what costs."""
+    """The rows of a table that a mask selects; if it selects all, the table itself.
+
+    A copy is what costs.
+    """
     return table if mask.all() else table[mask]
 
 
@@ -289,10 +314,11 @@ def _table(dtype: np.dtype[Any]) -> Any:
 
 @dataclass(slots=True)
 class PartitionState:
-    """The state of one topic partition. A step replaces its arrays; it never writes into those of its input.
+    """The state of one topic partition. A step replaces its arrays, and never writes into those of its input.
 
-    The first tables are its *head*: small, and another one after each step. The rest, `UNMATCHED`, may be large, and
-    stays the same for as long as nothing is matched and the cap lets nothing in. So each has bytes of its own.
+    The first tables are its *head*: small, and different after each step. The others, `UNMATCHED`, may be large. They
+    stay the same as long as nothing is matched and the cap lets nothing in. So head and unmatched tables are packed
+    separately.
     """
 
     partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
@@ -313,7 +339,7 @@ class PartitionState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables, without the header."""
+        """The size of all tables in bytes, without the header."""
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
     @property
@@ -322,34 +348,37 @@ class PartitionState:
         return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
 
     def has_unmatched_of(self, other: PartitionState) -> bool:
-        """Whether the unmatched tables are those of another state."""
+        """Whether the unmatched tables are the very ones of another state."""
         return all(_same(getattr(self, name), getattr(other, name)) for name in UNMATCHED)
 
     def copy(self) -> PartitionState:
-        """A state whose two small tables may be written to; the large ones are replaced, never written to."""
+        """A copy whose two small tables may be written to; its large ones may only be replaced."""
         return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
 
     def to_bytes(self) -> bytes:
-        """Pack the whole state: its head, then what is unmatched."""
+        """Pack the whole state: its head, then the unmatched tables."""
         return self.head_bytes() + self.unmatched_bytes()
 
     def head_bytes(self) -> bytes:
-        """Pack the head: a version, the number of rows of every table, then its tables as they lie in memory."""
+        """Pack the head: a version, the number of rows of every table, then the head's tables.
+
+        The tables are packed as they lie in memory.
+        """
         names = [f.name for f in fields(self)]
         counts = struct.pack(f"<B{len(names)}Q", _VERSION, *(len(getattr(self, name)) for name in names))
         return b"".join([_MAGIC, counts, *(_raw(getattr(self, name)) for name in names if name not in UNMATCHED)])
 
     def unmatched_bytes(self) -> bytes:
-        """Pack the unmatched tables as they lie in memory; empty where there is nothing unmatched."""
+        """Pack the unmatched tables as they lie in memory; empty if nothing is unmatched."""
         return b"".join(_raw(getattr(self, name)) for name in UNMATCHED)
 
     @classmethod
     def from_bytes(cls, data: bytes, unmatched: Callable[[], bytes] | None = None) -> PartitionState:
-        """Unpack a state; empty bytes are a fresh one.
+        """Unpack a state; empty bytes give a fresh one.
 
         Args:
             data: of ``to_bytes``; with ``unmatched``, of ``head_bytes``.
-            unmatched: gives the bytes of ``unmatched_bytes``; is asked only where the head announces rows there.
+            unmatched: returns the bytes of ``unmatched_bytes``; called only if the head announces rows there.
 
         Raises:
             VersionError: the state is of another version.
@@ -381,14 +410,14 @@ TABLES = tuple((f.name, f.metadata["dtype"]) for f in fields(PartitionState))
 """The tables of a state and their types, in the order in which they are packed."""
 
 HEADER = np.dtype([("magic", f"S{len(_MAGIC)}"), ("version", "u1"), ("rows", "<u8", (len(TABLES),))])
-"""What a head begins with, for those that read many at once; ``rows`` of each of `TABLES`."""
+"""The beginning of a head, for readers of many heads; ``rows`` of each of `TABLES`."""
 
 NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
 """That of a state of this version."""
 
 
 _SINCE = {12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed"))}
-"""By version, the tables and the columns of `PARTITION` that came with it; the version before is read as well."""
+"""By version, the tables and the columns of `PARTITION` that came with it. The version before can be read, too."""
 
 
 def _announced(data: bytes) -> tuple[int, list[tuple[str, np.dtype[Any], int]]]:
@@ -432,7 +461,7 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def new_broker(broker: int) -> Array:
-    """The row of a replica that nothing is known of yet."""
+    """The row of a replica of which nothing is known yet."""
     row = np.zeros(1, BROKER)
     for name in BROKER.names or ():
         if name not in ("broker", "member", "reachable", "topic_id", "begun"):

@@ -1,4 +1,4 @@
-"""One step of the comparison: a partition's state and what a micro-batch showed, in; state, suspects and coverage, out.
+"""One step of the comparison. In: a partition's state and a micro-batch. Out: state, suspects and coverage.
 
 A pure function: no clock, no Spark, no input or output. docs/contribute/theory.md says why its verdicts are right.
 """
@@ -53,8 +53,8 @@ class StepResult:
         state: for the next step.
         suspects: those not raised before.
         coverage: how far the partition has been compared.
-        unlike: offsets that all replicas have passed in read_uncommitted by this step, that some of them hold and
-            others do not; of a topic that is not compacted now, below where that is known to have been so always.
+        unlike: offsets that all replicas have passed in read_uncommitted by this step, and that only some of them hold.
+            If the topic is not compacted now, only those below where it is known to have been so always.
     """
 
     state: PartitionState
@@ -75,16 +75,16 @@ def step(
 ) -> StepResult:
     """Compare what a micro-batch showed of one topic partition with what is unmatched.
 
-    Deterministic; rows that were taken in before change nothing; how rows are cut into batches, and in which order
-    those of different brokers and views arrive, changes when a suspect is raised, not which causes are found
-    (docs/contribute/theory.md, "Order and clocks").
+    Deterministic. Rows that were taken in before change nothing. Two things change when a suspect is raised, but not
+    which causes are found: how rows are cut into batches, and in which order those of different brokers and views
+    arrive (docs/contribute/theory.md, "Order and clocks").
 
     Args:
         state: of the step before; not written to.
         observations: rows of the views, and of progress.
         settings: grace period and cap.
         now_ms: milliseconds since 1970 UTC; only a date for what is raised or left behind, no verdict depends on it.
-        agreed: a range that stands for the rows that it holds (`parallax.compare.agreed`), which the observations lack.
+        agreed: a range that replaces the rows that it holds (`parallax.compare.agreed`); the observations lack them.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key; None
             goes by the cleanup policy in the progress rows.
         from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.

@@ -1,8 +1,8 @@
-"""What rows that were withheld add up to, reader by reader: readers whose sums are equal showed the same rows.
+"""Sums of withheld rows, reader by reader: readers with equal sums showed the same rows.
 
-A reader's sums are marks in the order of their offsets, each of all its withheld rows below one. They are close to each
-other where some reader has yet to come (`RECENT_BITS`), and one for each block (`BLOCK_BITS`) below that: so that two
-that stand near each other can be compared nearly up to there, and a day costs little. Pure.
+A reader's sums are marks in offset order, each of all its withheld rows below one offset. Near the readers that have
+yet to come, the marks are close to each other (`RECENT_BITS`). Below that there is one for each block (`BLOCK_BITS`).
+So two readers near each other can be compared nearly up to their ends, and a day of rows costs little. Pure.
 """
 
 from __future__ import annotations
@@ -32,23 +32,26 @@ _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """How close marks lie, as powers of two; others than these are for tests of short histories.
+    """How close marks lie, as powers of two; only tests of short histories use other values than the defaults.
 
     Attributes:
-        block: where all readers have passed.
-        recent: behind that.
+        block: distance of marks where all readers have passed.
+        recent: distance of marks behind that.
     """
 
     block: int = BLOCK_BITS
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The first end of a block from an offset on."""
+        """The first end of a block at or behind an offset."""
         return -(-offset >> self.block) << self.block
 
 
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
-    """The marks of each reader that has withheld rows, or was read to where others have, in order."""
+    """The marks of each reader, in order.
+
+    Readers with withheld rows have them, and readers that were read to where others have such rows.
+    """
     table = np.concatenate([state.sums, state.recent_sums])
     table = table[np.lexsort((table["end"], table["view"], table["slot"]))]
     if not len(table):
@@ -63,7 +66,10 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 
 
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
-    """Put marks back: those at the end of a block, which stay, apart from those that change all the time."""
+    """Put marks back into the state.
+
+    Those at the end of a block stay as they are; they are kept apart from those that change all the time.
+    """
     table = np.concatenate([empty(SUM), *marks.values()])
     is_block = table["end"] & ((1 << grain.block) - 1) == 0
     blocks = table[is_block]
@@ -73,13 +79,13 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
 
 def digested(rows: ViewRows, grain: Grain) -> Digests:
-    """What rows of one reader, in offset order and without position rows, add up to."""
+    """The digests of one reader's rows, in offset order and without position rows."""
     columns = {name: getattr(rows, name) for name in COLUMNS}
     return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
-    """A reader's marks with more rows.
+    """A reader's marks after more rows.
 
     Args:
         marks: so far.
@@ -87,7 +93,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
         rows: behind these, in offset order; none of them a position row.
         digests: of the rows.
         reached: how far the reader was read.
-        grain: see there.
+        grain: see `Grain`.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
     found = _parts(rows, digests)
@@ -104,7 +110,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
 
 
 def totals(rows: ViewRows) -> Array:
-    """What rows of one reader, in offset order, add up to: one row of `SUM`."""
+    """The sums of one reader's rows, in offset order: one row of `SUM`."""
     made, parts = np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))
     for name in _COUNTS:
         made[name] = parts[name].sum(dtype=SUM[name])
@@ -142,7 +148,7 @@ def _digester(bits: int) -> Digester:
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """Marks of which one a block is kept where all readers have passed that have come so far."""
+    """Marks with only one for each block, below what all readers have passed."""
     if not marks:
         return {}
     passed = min(int(its["end"][-1]) for its in marks.values())
@@ -162,7 +168,15 @@ def _thinned(marks: Array, passed: int, grain: Grain) -> Array:
 
 
 def at(marks: Array, cuts: Array) -> Array:
-    """What a reader's rows below some cuts add up to, rows of `SUM`; where it was read no further, all of them."""
+    """What a reader's rows below each cut add up to.
+
+    Args:
+        marks: the reader's marks, rows of `SUM` in offset order.
+        cuts: offsets.
+
+    Returns:
+        A row of `SUM` for each cut. Above where the reader was read to, the sums are of all its rows.
+    """
     number = np.searchsorted(marks["end"], cuts, side="right") - 1
     found = marks[np.maximum(number, 0)]
     for name in _COUNTS:
@@ -171,7 +185,7 @@ def at(marks: Array, cuts: Array) -> Array:
 
 
 def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
-    """Offsets behind ``start`` up to which the sums of all of some readers are known, in order."""
+    """Offsets above ``start`` up to which the sums of all given readers are known, in order."""
     several = list(marks)
     lowest = min(int(its["end"][-1]) for its in several)
     block = np.int64(1 << grain.block)
@@ -194,7 +208,7 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """Mask of the cuts up to which both views of each replica have shown rows of the same transactions."""
+    """Mask of the cuts below which both views of every replica have shown rows of the same transactions."""
     mask = np.ones(len(cuts), np.bool_)
     for (slot, view), its in marks.items():
         other = marks.get((slot, 1 - view))
@@ -203,7 +217,10 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreed_to(state: PartitionState, view: int) -> int:
-    """Up to where all replicas of the set have shown the same of a view, by what was withheld; -1 where nothing was."""
+    """Up to which offset the withheld rows of all replicas of the set agree, in a view.
+
+    -1 if no rows are withheld.
+    """
     marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
     if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
         return UNKNOWN
@@ -213,7 +230,7 @@ def agreed_to(state: PartitionState, view: int) -> int:
 
 
 def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
-    """What the readers count together below some cuts: a count of `SUM`."""
+    """One count of `SUM` below some cuts, of all readers together."""
     found: Array = np.zeros(len(cuts), np.int64)
     for its in marks.values():
         found += at(its, cuts)[name].astype(np.int64)
@@ -221,7 +238,7 @@ def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
 
 
 def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
-    """The marks of what lies behind a cut; none of a reader that was read no further."""
+    """The marks of the rows behind a cut; none if the reader was read no further."""
     found = {}
     for reader, its in marks.items():
         left = its[its["end"] > cut].copy()

@@ -13,7 +13,7 @@ from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownRe
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """The finding of a rule, before it has a name that lasts.
+    """What a rule found, before it has a lasting id.
 
     Attributes:
         broker: the accused replica.
@@ -34,7 +34,7 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """Return what makes it the same divergence tomorrow (docs/contribute/theory.md)."""
+        """Its cause: what identifies the divergence, so that it is the same tomorrow (docs/contribute/theory.md)."""
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
@@ -73,7 +73,7 @@ class Suspect:
 
     @property
     def kind(self) -> FindingKind:
-        """Return what it says of the accused."""
+        """The kind of divergence, as in ``deleted_record_resurrected``."""
         return self.accusation.kind
 
     @property
@@ -83,16 +83,16 @@ class Suspect:
 
     @property
     def cause(self) -> str:
-        """Return what makes it the same divergence tomorrow."""
+        """Its cause: what identifies the divergence, so that it is the same tomorrow."""
         return self.accusation.cause
 
     @property
     def suspect_id(self) -> str:
-        """32 hexadecimal digits: see the function of this name."""
+        """Its id, 32 hexadecimal digits: see the function of this name."""
         return suspect_id(self.topic, self.partition, self.accusation)
 
     def as_row(self) -> dict[str, Any]:
-        """The columns of the table ``suspects``, but for ``batch_id``; ``raised_at`` in milliseconds."""
+        """The columns of the table ``suspects``, without ``batch_id``; ``raised_at`` in milliseconds."""
         a = self.accusation
         return {
             "suspect_id": self.suspect_id,
@@ -114,9 +114,9 @@ class Suspect:
 
 
 def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
-    """The id that the same accusation of the same replica has in every run.
+    """The id that the same accusation of the same replica gets in every run.
 
-    A topic that was re-created under the name is another one, where its id is known.
+    A topic that was created again under the name gets other ids, if its topic id is known.
     """
     topic_id = accusation.observations.get("topic_id")
     more = () if topic_id is None else (topic_id,)
@@ -140,7 +140,7 @@ class DeferredRange:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRange:
-    """Offsets that every replica has been read past, and none at a time when all that was written was still there.
+    """Offsets that every replica was read past, but none in time: something may have been cleaned before.
 
     Attributes:
         view: an `IsolationLevel`.
@@ -148,7 +148,7 @@ class UnreadRange:
         end: one past the last.
         reason: why, one of those that an audit of the partition settles.
         since: when the replicas were read past it, in milliseconds since 1970 UTC.
-        unjudged: how many of its offsets wait for a verdict of the stream, and count as that.
+        unjudged: how many of its offsets still wait for a verdict of the stream, and count under that reason.
     """
 
     view: int
@@ -160,24 +160,24 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many offsets count for its reason."""
+        """How many of its offsets count under its reason."""
         return self.end - self.start - self.unjudged
 
 
 UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]
-"""How many offsets have no verdict, by reason and then by view (`IsolationLevel`); no offset counts twice in a view."""
+"""How many offsets have no verdict, by reason and then by view (`IsolationLevel`). None counts twice in a view."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerCoverage:
-    """How far one replica has been read; -1 stands for what is not known.
+    """How far one replica has been read; -1 if unknown.
 
     Attributes:
         read_uncommitted: next offset to read in that view.
         read_committed: next offset to read in that view.
-        frozen_for_s: seconds that its last stable offset has stood behind that of the others, or where none is ahead
-            behind where one has stood before, although it has replicated past the place where it should have moved; 0
-            where it does not.
+        frozen_for_s: for how many seconds its last stable offset has not moved, although the replica has replicated
+            past where it should have. It is behind the others' then, or, if none is ahead, behind where one was before.
+            0 if it is not frozen.
     """
 
     broker: int
@@ -196,19 +196,18 @@ class Coverage:
     """How far one topic partition has been compared.
 
     Attributes:
-        compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the set has been read, and
-            all is judged that does not count in ``unknown``; -1 where the set is not known or one of its replicas has
-            never been read.
+        compared_up_to: by view (`IsolationLevel`), an offset below which every replica of the set has been read, and
+            everything is judged except ``unknown``. -1 if the set is not known or one replica was never read.
         unknown: how many offsets below the furthest position have no verdict, and why.
         deferred: ranges left to a later comparison of the tables.
         candidates: absences that wait for an explanation; those below ``compared_up_to`` are counted in ``unknown``.
         state_bytes: size of the state when packed.
         unread: what an audit is needed for, in order; counted in ``unknown``.
-        awaits_report: a verdict waits for what the replicas report next, be it what they have reported before.
-        waits_from: by view, the lowest offset at which something counts for one of `parallax.model.PASSING`, or, where
-            that has only to be read, up to where all replicas have been; -1 where nothing does. It moves as long as
-            the comparison gets on.
-        error: why the partition could not be compared and has begun anew, in one line; empty where it was.
+        awaits_report: a verdict waits for the replicas' next report, even if it repeats the last one.
+        waits_from: by view, the lowest offset that counts for one of `parallax.model.PASSING`. If it only has to be
+            read, up to where all replicas have been read. -1 if nothing waits. It moves as long as the comparison gets
+            on.
+        error: why the partition could not be compared and has begun again, in one line; empty where it was compared.
     """
 
     topic: str
@@ -235,7 +234,11 @@ class Coverage:
         return self.unknown.get(reason, (0, 0))
 
     def settled(self, ended: Callable[[UnreadRange], bool]) -> Coverage:
-        """The coverage without the ranges that audits have ended."""
+        """The coverage without the unread ranges that an audit has settled.
+
+        Args:
+            ended: whether an audit has settled a range.
+        """
         left = tuple(span for span in self.unread if not ended(span))
         if len(left) == len(self.unread):
             return self

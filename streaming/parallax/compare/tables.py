@@ -47,14 +47,14 @@ _SCHEMA = TABLE.schema
 
 
 def create_suspects(storage: str) -> None:
-    """Create the table where it is not there yet."""
+    """Create the table of suspects if it does not exist."""
     DeltaTable.create(rust_uri(storage, SUSPECTS), schema=_SCHEMA, mode="ignore")
 
 
 def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, batch_id: int) -> None:
-    """Append the suspects of one micro-batch, once: a batch that the table's log knows is left alone.
+    """Append the suspects of one micro-batch, unless the table's log knows the batch already.
 
-    Written by delta-rs: a few rows on the way to a page at night should not wait for a Spark job.
+    delta-rs writes them: a few rows on the way to a page at night should not wait for a Spark job.
     """
 
     def is_there(table: DeltaTable) -> bool:

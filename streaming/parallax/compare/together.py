@@ -1,4 +1,4 @@
-"""What a task of the comparison makes of its buckets: the quiet partitions of all of them together, the others in turn.
+"""Compares a task's buckets: the quiet partitions of all of them together, the others in turn.
 
 Knows the buckets' states and what was observed, neither Spark nor the tables.
 """
@@ -28,9 +28,9 @@ class Seen:
     """What a micro-batch showed of a task's partitions.
 
     Attributes:
-        few: of those with few rows, side by side, by bucket.
+        few: by bucket, the partitions with few rows, side by side.
         buckets: of the places of ``few``.
-        many: of those with many rows, each by itself, by bucket.
+        many: by bucket, the partitions with many rows, each by itself.
     """
 
     few: Ordered
@@ -39,7 +39,7 @@ class Seen:
 
     @property
     def touched(self) -> list[int]:
-        """The buckets that something was observed of."""
+        """The buckets in which something was observed."""
         return sorted({*self.buckets, *self.many})
 
 
@@ -47,8 +47,8 @@ class Gathering:
     """Gathers what the files hold of some buckets.
 
     Args:
-        buckets: how many there are.
-        wanted: those of the task.
+        buckets: how many buckets there are.
+        wanted: the buckets of the task.
     """
 
     def __init__(self, buckets: int, wanted: frozenset[int]) -> None:
@@ -57,15 +57,15 @@ class Gathering:
         self._parts: list[Gathered] = []
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition is of the task."""
+        """Whether a partition belongs to the task."""
         return self._bucket(topic, partition) in self._wanted
 
     def take(self, part: Gathered) -> None:
-        """Take in what a piece of a file holds, in the order in which it was recorded."""
+        """Take in a piece of a file; call it in the order in which the pieces were recorded."""
         self._parts.append(part)
 
     def seen(self) -> Seen:
-        """All that was taken; to be called once."""
+        """Everything that was taken in; call it once."""
         rows: dict[TopicPartition, int] = {}
         for part in self._parts:
             for place, count in zip(part.places, part.counts.tolist(), strict=True):
@@ -92,7 +92,7 @@ class Gathering:
 
 @dataclass(slots=True)
 class Told:
-    """What the driver is told of a task.
+    """What a task reports to the driver.
 
     Attributes:
         results: by bucket, of each partition that was stepped by itself (`parallax.compare.results.to_json`).
@@ -116,14 +116,14 @@ def step_buckets(
 ) -> Told:
     """Compare what a micro-batch showed of the partitions of some buckets.
 
-    An error is the partition's in which it is raised (`parallax.compare.anew`), and not the task's.
+    An error concerns only the partition in which it is raised (`parallax.compare.anew`), not the task.
 
     Args:
-        before: the states of the buckets that something was observed of; written to.
+        before: the states of the buckets in which something was observed; written to.
         seen: what was observed.
         settings: grace period and cap.
         now_ms: milliseconds since 1970 UTC.
-        views: where rows of a partition are that were withheld.
+        views: gives the rows of a partition that were withheld.
         from_log_start: see `parallax.compare.step.step`.
 
     Raises:
@@ -172,7 +172,7 @@ def _quiet(
         return step_quiet(heads, unmatched, may, seen.few, settings, from_log_start=from_log_start)
     except NOT_OF_ONE_PARTITION:
         raise
-    except Exception as error:  # noqa: BLE001 - one of thousands may be to blame, and it cannot be told which
+    except Exception as error:  # noqa: BLE001 - one of thousands may be to blame, and nobody knows which
         told.problem = line_of(error)
         return None
 

@@ -1,4 +1,7 @@
-"""What went wrong with partitions, said in the job's log: once, and again after a while, or when something else did."""
+"""Logs what went wrong with partitions: once, then again after a while.
+
+Another error is logged immediately.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,11 @@ class Trouble:
         self._said: dict[TopicPartition | None, tuple[str, float]] = {}
 
     def observe(self, coverages: Iterable[Coverage], problems: Sequence[str]) -> None:
-        """Take in what a micro-batch has told.
+        """Take in what a micro-batch reported, and log what is new.
 
         Args:
             coverages: of the partitions.
-            problems: of tasks that could take in nothing together.
+            problems: why tasks could take in nothing together.
         """
         now = self._clock()
         self._said = {place: (error, at) for place, (error, at) in self._said.items() if now - at < AGAIN_S}

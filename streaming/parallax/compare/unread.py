@@ -1,14 +1,14 @@
-"""Which offsets no replica was read to show in time, so that what was cleaned there meanwhile nobody knows.
+"""Which offsets nobody was read to show in time, so that nobody knows what was cleaned there.
 
-And which were left behind without verdict: an audit that reads them settles both.
+It also keeps which offsets were left without verdict. An audit that reads them settles both.
 
-The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, and touches nothing at or above a
-replica's last stable offset. So what a reader passes within that time after it was written has been shown to it, or is
-explained by something that was. A *bound* (time, offset) says that no replica showed the offset, or a later one, at
-that time: what lies from there on was written after it.
+The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least. It touches nothing at or above a
+replica's last stable offset. So a reader that passes an offset within that time after the writing has been shown what
+was written there, or what explains its absence. A *bound* (time, offset) says that at that time no replica showed this
+offset or a later one. What lies from there on was written after it.
 
-At the first reading of a replica it is known, however late, if the replica shows every offset: no cleaner was there.
-See docs/contribute/theory.md, "What is unknown".
+The first reading of a replica may come late. It still leaves nothing unknown if the replica shows every offset, for no
+cleaner was there. See docs/contribute/theory.md, "What is unknown".
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ MAX_RANGES = 64
 """Ranges of a view that are kept apart; beyond that the oldest neighbours become one."""
 
 LATELY = 4
-"""A last stable offset that was reported within this part of the retention says where it is now, nearly."""
+"""A last stable offset reported within this part of the retention is nearly the present one."""
 
 APART_MS = 600_000
-"""So much later than a reading a bound may be that was taken in before it, or a fourth of the retention: a table gets
-its rows once all of a micro-batch was read. One that is later still was dated by a clock that was ahead."""
+"""How much later than a reading a bound may be that was taken in before it; at most a fourth of the retention.
+
+A table gets its rows once all of a micro-batch was read. A bound that is later still was dated by a clock that was
+ahead.
+"""
 
 
 @dataclass(slots=True)
@@ -138,16 +141,14 @@ class _Tick:
 def take_in(
     state: PartitionState, rows: ViewRows, row_slots: Array, progress: ProgressRows, *, from_log_start: bool
 ) -> None:
-    """Follow how far the replicas are read, and when, in the order of time.
-
-    To be called before the positions are taken in.
+    """Follow how far the replicas are read, and when, in the order of time. Call it before the positions are taken in.
 
     Args:
         state: written to.
         rows: of the views.
         row_slots: slot of each row's replica; -1 for none.
         progress: rows of progress.
-        from_log_start: readers begin at the log start; else what lies below where they begin is not asked for.
+        from_log_start: readers begin at the log start; else what lies below where they begin does not count.
     """
     events: list[tuple[int, _Tick | _Position]] = [*_ticks(state, progress), *_positions(rows, row_slots)]
     if not events:
@@ -163,9 +164,9 @@ def take_in(
 
 
 def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
-    """Whether an end marker between two offsets may have been cleaned everywhere before anybody was read to show it.
+    """Whether an end marker between two offsets may have been cleaned before anybody read it.
 
-    The one at ``end`` is then an upper bound of where a transaction ended that has a record at ``start``, and no more.
+    If so, the marker at ``end`` is only an upper bound of where a transaction with a record at ``start`` ended.
     """
     # Where nothing was ever compacted, every end marker is there still.
     cleaned_to = min(int(state.partition[name][0]) for name in ("hidden_to", "strict_from"))
@@ -369,7 +370,7 @@ def _shows_all(rows: ViewRows, at: int, start: int, end: int) -> bool:
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
-    """Note a range; what overlaps with one of the same reason becomes one with it."""
+    """Note a range without verdict; ranges of the same reason that overlap become one."""
     if start >= end:
         return
     table, code = state.unread, UNREAD_REASONS.index(reason)
@@ -386,7 +387,7 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
 
 
 def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
-    """Note the range in which some offsets lie."""
+    """Note a range without verdict that spans the given offsets."""
     if len(offsets):
         add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
 

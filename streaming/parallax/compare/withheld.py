@@ -1,16 +1,17 @@
-"""Rows that wait for a replica that is away stay in the views: the state keeps what they add up to.
+"""Rows that wait for an absent replica stay in the views; the state keeps what they add up to.
 
-While a replica of the set stands still, rows of the others that it has yet to show would pile up in the state. So once
-they are many, those from some offset on are *withheld*: the step is not given them, as if they had not been read yet,
-and of each reader the state keeps sums by blocks (`parallax.compare.sums`). They are taken up again, oldest first,
+While a replica of the set stands still, rows of the others would pile up in the state. So once they are many, those
+from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums
+by blocks of each reader's rows (`parallax.compare.sums`). Withheld rows are taken up again, oldest first, in these
+cases:
 
-- where those that are there turn out not to show the same: what is wrong among them is found while one is away;
-- where all replicas have come to pass them. Where the sums of all are equal no row is looked at
-  (`parallax.compare.agreed`); else rows are read from the views, and are compared as if they had been read now;
-- before anything that breaks the order of offsets, or changes who the replicas are.
+- The replicas that are there show unlike rows. So what is wrong among them is found while one is away.
+- All replicas have passed them. If the sums of all are equal, no row is looked at (`parallax.compare.agreed`).
+  Otherwise the rows are read from the views and compared as if they had been read now.
+- Something is about to break the order of offsets, or to change who the replicas are.
 
-What is read from the views has to add up to what was withheld. Where it does not, retention has dropped some of it, and
-nobody knows what it was.
+Rows that are read from the views must add up to what was withheld. If they do not, retention has dropped some of them,
+and nobody knows what these were.
 """
 
 from __future__ import annotations
@@ -42,24 +43,26 @@ from parallax.replica.digests import Digests
 
 
 class RowsGoneError(LookupError):
-    """Rows that were withheld are not in the views any more."""
+    """Rows that were withheld are no longer in the views."""
 
 
 Places = tuple[int, int]
 """Behind the one, and up to the other (`parallax.views.order`)."""
 
 Rows = Callable[[Places, int, int], ViewRows]
-"""Gives the rows of the partition, but position rows, that were recorded there, from a first offset up to another; of
-each reader in the order of their offsets."""
+"""Returns the partition's rows, without position rows, that were recorded in the places, from an offset up to another.
+
+Each reader's rows are in the order of their offsets.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The views as they stand at the end of a micro-batch.
+    """The views at the end of a micro-batch.
 
     Attributes:
         until: the last place that is in it (`parallax.views.order`).
-        rows: of the partition.
+        rows: reads the rows of the partition.
     """
 
     until: int
@@ -76,7 +79,7 @@ def compare(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult:
-    """As `parallax.compare.step.step`, of a state from which rows may be withheld.
+    """Like `parallax.compare.step.step`, for a state from which rows may be withheld.
 
     Args:
         state: of the micro-batch before; not written to.
@@ -88,7 +91,7 @@ def compare(
         options: further ones of the step.
 
     Raises:
-        RowsGoneError: rows that were withheld and are needed are not in the views any more.
+        RowsGoneError: rows that were withheld and are needed are no longer in the views.
         OSError: the views cannot be read.
     """
     limits = limits or Limits()
@@ -128,7 +131,7 @@ class _Run:
     suspects: list[Suspect] = field(default_factory=list)
     unlike: list[Array] = field(default_factory=list)
     moved: dict[int, tuple[Digests, int, bool]] = field(default_factory=dict)
-    """Of readers of read_committed, by slot: what was added up, how far each has come, and whether it is the first."""
+    """By slot, for readers of read_committed: the sums, how far each has come, and whether it is the first."""
 
     def step(self, seen: Observations, agreed: Agreed | None = None) -> None:
         self.result = step(self.state, seen, self.settings, self.now_ms, agreed=agreed, **self.options)

@@ -1,4 +1,4 @@
-"""When rows are withheld of a partition, and what ends that at once: decided of its state. See `withheld`. Pure."""
+"""When rows of a partition are withheld, and what ends that immediately, decided by its state. See `withheld`. Pure."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Limits:
     """When rows are withheld, and how many are taken up again at a time.
 
     Attributes:
-        worth: bytes of a state that wait for a replica that stands still.
-        few: so many rows are taken up in one piece once all replicas have passed the first of them.
-        at_a_time: rows that are read from the views for one step, about.
+        worth: bytes of a state that must wait for a replica that stands still before rows are withheld.
+        few: up to this many rows are taken up in one piece once all replicas have passed the first of them.
+        at_a_time: about how many rows are read from the views for one step.
         grain: of the sums.
     """
 
@@ -46,7 +46,10 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """Begin to withhold where much waits for a replica that has stood still: from what nobody has shown yet on."""
+    """Begin to withhold rows if many wait for a replica that stands still.
+
+    They are withheld from the first offset that nobody has shown.
+    """
     brokers = after.brokers
     if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
         return after
@@ -63,9 +66,10 @@ def begun(
 
 
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
-    """Bytes beyond which rows are withheld: many where something is judged without the replica that is away.
+    """How many bytes must wait before rows are withheld; more if something is judged without the absent replica.
 
-    What is wrong among the others shows by what they show later: they are compared row by row as far as there is room.
+    What is wrong among the others appears in their later rows. So these are compared row by row as far as there is
+    room.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
     return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
@@ -84,7 +88,7 @@ def _stands(before: PartitionState, after: PartitionState) -> bool:
 
 
 def waiting(state: PartitionState) -> int:
-    """Bytes of what is not judged because some replica has yet to show it."""
+    """How many bytes of the state are not judged because some replica has yet to show them."""
     common = {view: common_position(state, view) for view in VIEWS}
     lowest = min(common.values())
     tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))
@@ -94,7 +98,7 @@ def waiting(state: PartitionState) -> int:
 
 
 def is_broken(state: PartitionState, seen: Observations) -> bool:
-    """Whether rows tell of more than that their readers have read on, or a replica comes to the set."""
+    """Whether a replica joins the set, or the rows report anything but readers that have read on."""
     if not _are_vouched_for(seen.rows):
         return True
     at = seen.rows.kind == POSITION

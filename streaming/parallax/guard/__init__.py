@@ -1,1 +1,4 @@
-"""Before replicas diverge: a clock that says until when an absent replica misses nothing, and a guard that waits."""
+"""Before replicas diverge: a clock, and a guard that makes brokers wait.
+
+The clock says until when an absent replica misses nothing.
+"""

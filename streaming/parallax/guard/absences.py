@@ -17,9 +17,9 @@ class Absences:
     Attributes:
         absent: replicas that lack something, or may.
         late: those that copied something too late, and that no audit has compared since.
-        outages: those of brokers that last, and those that ended a moment ago, the oldest first.
-        unwatched: topics of which no look can tell whether a replica was back in time, with their
-            ``delete.retention.ms``.
+        outages: of brokers, both lasting ones and those that ended a moment ago, the oldest first.
+        unwatched: topics whose retention is too short for any look to say whether a replica was back in time, with
+            their ``delete.retention.ms``.
     """
 
     absent: tuple[Absence, ...] = ()
@@ -29,9 +29,9 @@ class Absences:
 
     @property
     def copied(self) -> dict[TopicPartition, int]:
-        """When the newest late copy was seen of each partition, milliseconds since 1970 UTC.
+        """By partition, when its newest late copy was seen, milliseconds since 1970 UTC.
 
-        Without those that no audit can compare whole yet: a replica is away, or still copies.
+        Without copies that no audit can compare whole yet: a replica is away, or still copies.
         """
         replicas = {one.replica for one in self.late}
         missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}
@@ -42,7 +42,7 @@ class Absences:
         return found
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
-        """Those of some partitions."""
+        """The absences of some partitions."""
         absent = tuple(one for one in self.absent if one.place in places)
         late = tuple(one for one in self.late if one.place in places)
         topics = {place.topic for place in places}

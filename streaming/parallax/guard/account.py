@@ -1,6 +1,6 @@
-"""What the clock and the guard have on record about the replicas of a partition, as plain facts beside a finding.
+"""What the clock and the guard have on record about the replicas of a partition, as plain facts for a finding.
 
-They prove nothing about who is right: an absence explains how replicas may have come to differ, and no more.
+They prove nothing about who is right. An absence only explains how replicas may have come to differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BEFORE = timedelta(days=1)
 _AFTER = timedelta(minutes=1)
 """A difference may be suspected before the next look shows that a replica is back."""
 _LEAD_MS = 900_000
-"""What a clock needs of the time before an absence; of a partition at rest there is a row every five minutes."""
+"""How much of the time before an absence a clock needs: a partition at rest has a row every five minutes."""
 _TICK_MS = 5_000
 _MOST_EVENTS = 20
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -41,7 +41,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A time for which a replica was out of the in-sync replicas; milliseconds since 1970 UTC.
+    """A time for which a replica was not in sync; milliseconds since 1970 UTC.
 
     Attributes:
         absence: as the clock had it last.
@@ -60,7 +60,7 @@ class Past:
 def on_record(
     storage: str, place: TopicPartition, suspected_at: datetime, read: ReadSettings, guard: GuardSettings
 ) -> list[str]:
-    """What is on record of a partition, one fact after the other; what cannot be read is said in one as well.
+    """What is on record of a partition, one fact after the other; what cannot be read is a fact as well.
 
     Args:
         storage: ``storage.path``.
@@ -94,11 +94,13 @@ def on_record(
 
 
 def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
-    """The absences that looks at one partition show, as a clock of its own has them; in the order in which they began.
+    """The absences that looks at one partition show, in the order in which they began.
+
+    A clock of its own works them out.
 
     Args:
         looks: in the order of time.
-        clock: that has observed nothing yet.
+        clock: one that has observed nothing yet.
         holds: of the topic, by what is on record.
     """
     first = next((look.at_ms for look in looks if set(look.isr) < set(look.replicas)), None)
@@ -115,7 +117,7 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
         latest = max((hold for hold in holds if hold.from_ms <= at_ms), key=lambda hold: hold.from_ms, default=None)
         clock.paused([latest.shown(at_ms)] if latest is not None else [])
         late |= {one.broker for one in clock.observe(tick)}
-        clock.audited(tick[-1].place, at_ms + 1)  # the next one that is late is told of as well
+        clock.audited(tick[-1].place, at_ms + 1)  # so the next late one is reported as well
         now = {one.broker: one for one in clock.absences()}
         for broker in last.keys() - now.keys():
             past.append(Past(last[broker], began.pop(broker), at_ms, broker in late, tuple(seen.pop(broker))))

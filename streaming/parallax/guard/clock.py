@@ -1,13 +1,15 @@
-"""From when on may the first tombstone or end marker that an absent replica lacks be gone from those that it copies?
+"""From when on may the first tombstone or end marker that an absent replica lacks be gone from the others?
 
-The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, counted from a pass that met it
-(KIP-534; before Kafka 3.1 and for old message formats, from when its segment was last written). What an absent replica
-lacks was written by a leader, and so cleaned, later than the last look at which the leader's log ended at or below what
-the absent one has. The bound is the time of that look and the smallest retention in force since. Where it was read what
-lies in the logs, the first of what can go counts instead (`parallax.guard.horizons`).
+The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least. The time counts from a pass that
+met it (KIP-534). Before Kafka 3.1, and for old message formats, it counts from when its segment was last written.
 
-Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later; so the looks that are
-recorded (`parallax.source.repeats`) will do, and what is kept of them may be thinned. What can break a bound:
+What an absent replica lacks was written by a leader, and so cleaned, after a certain look. That is the last look at
+which the leader's log ended at or below what the absent replica has. The bound is the time of that look plus the
+smallest retention in force since. Where the logs themselves were read, the first of what can go counts instead
+(`parallax.guard.horizons`).
+
+Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later. So the looks that are
+recorded (`parallax.source.repeats`) are enough, and those that are kept may be thinned. What can break a bound:
 docs/contribute/theory.md.
 """
 
@@ -27,8 +29,10 @@ from parallax.model import TopicPartition
 TRAILING_MS = 30_000
 """A replica whose log end others had passed so long ago is behind (``replica.lag.time.max.ms`` of Kafka)."""
 SETTINGS_MS = 60_000
-"""For so long after it was last seen a setting counts as known, and so long before a look one may have been in force:
-brokers take over a change of it one after the other. For longer where it is asked for more rarely."""
+"""For how long after it was last seen a setting counts as known, and for how long before a look it may have applied.
+
+Brokers take over a change one after the other. The time is longer where settings are asked for more rarely.
+"""
 FORGET_MS = 900_000
 """Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
 _FIRST_MS = 10_000
@@ -43,9 +47,9 @@ class Presence(StrEnum):
     AWAY = "away"
     """It is not in sync, and does not answer."""
     BEHIND = "behind"
-    """It answers, and its log ends below what was written some time ago, or it is not in sync."""
+    """It answers, but it is not in sync, or its log ends below what was written some time ago."""
     COPYING = "copying"
-    """It was not seen in sync yet, and began with nothing while it was watched: the replica is being added."""
+    """It has not been in sync yet, and was empty when first watched: the replica is being added."""
 
 
 class Unclear(StrEnum):
@@ -54,14 +58,16 @@ class Unclear(StrEnum):
     BEFORE_WATCH = "before_watch"
     """No look is known at which the others had nothing that it lacks."""
     COPYING = "copying"
-    """It copies what was written before the watch, and the log that it copies may be cleaned under its hands."""
+    """It copies what was written before the watch, and that log may be cleaned meanwhile."""
     SETTINGS = "settings"
     """The topic's settings cannot be read."""
     NO_TIME = "no_time"
-    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take: no look can tell whether a
-    replica was back in time. The bound is kept, and has passed at once."""
+    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take.
+
+    So no look can say whether a replica was back in time. The bound is kept, and has passed immediately.
+    """
     REASSIGNED = "reassigned"
-    """The replica was taken off its broker, which answered, and given back: its log is copied anew."""
+    """The replica was taken off its broker, which answered, and given back: its log is copied again."""
 
 
 class Look(NamedTuple):
@@ -91,7 +97,12 @@ class Look(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], not_after_ms: int) -> Look:
-        """A look by its row; one that is dated later than it can have been counts from when it arrived."""
+        """A look by its row; a date later than possible is replaced by the arrival.
+
+        Args:
+            row: of ``replica_progress``.
+            not_after_ms: when the row arrived, milliseconds since 1970 UTC.
+        """
         has_answered = bool(row["reachable"])
         policy_at = row.get("policy_at")
         return cls(
@@ -115,7 +126,7 @@ UNLED = -1
 
 
 class Ended(NamedTuple):
-    """Where the log of a leader ended at most at a time."""
+    """An upper bound of where the log of a leader ended at a time."""
 
     place: TopicPartition
     topic_id: str
@@ -137,12 +148,12 @@ class Absence:
         since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
         retention_ms: the smallest ``delete.retention.ms`` in force since; None where it is not known.
         bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None where not known.
-        unclear: why no bound is known, or why the one that there is says nothing of this replica (`Unclear.NO_TIME`).
-        horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None where
-            none was.
-        read_ms: when it was last read, of all replicas that it may copy, what is stamped; None where it was not.
-        is_held: whether nothing is cleaned that it may copy, since before the bound and as far as was looked: the bound
-            is not before the end of that.
+        unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
+        horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None without
+            one.
+        read_ms: when the stamped batches of all replicas that it may copy were last read; None if they were not.
+        is_held: whether nothing that it may copy is cleaned, since before the bound and up to the last look. So the
+            bound is not before that look.
     """
 
     place: TopicPartition
@@ -165,7 +176,9 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A replica that copied something later than its bound, or while none was known: only an audit can tell.
+    """A replica that copied something later than its bound, or while none was known.
+
+    Only an audit can say whether it misses anything.
 
     Attributes:
         at_ms: when it was last seen to have done so, milliseconds since 1970 UTC.
@@ -186,7 +199,7 @@ class Late:
     def is_of_an_outage(self) -> bool:
         """Whether its broker was away for too long, or may have been.
 
-        A copy that somebody ordered is of none, nor is one of a topic that cannot be watched: it is late after each
+        False for a copy that somebody ordered. False, too, for a topic that cannot be watched: it is late after each
         restart.
         """
         return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME)
@@ -209,10 +222,11 @@ class _Kept(NamedTuple):
 class Retentions:
     """The smallest ``delete.retention.ms`` in force since a time, for one topic.
 
-    Kept are the values that were the smallest from some time on, smallest first, each with when it was last in force.
+    It keeps the values that were the smallest from some time on. They are in rising order, each with when it was last
+    in force.
 
     Args:
-        settings_ms: for so long after it was seen a value counts as known, and so long before a look.
+        settings_ms: for how long a value counts as known after a look, and for how long before it.
     """
 
     def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
@@ -226,10 +240,14 @@ class Retentions:
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
-        """Take in that a value was in force at a time; one that is told late counts as of the newest look.
+        """Take in that a value was in force at a time; a late report counts as of the newest look.
+
+        Args:
+            at_ms: the time, milliseconds since 1970 UTC.
+            retention_ms: the value.
 
         Returns:
-            Since when it may have been in force, where it is lower than the one that was seen before it.
+            If the value is lower than the last one, since when it may have been in force; else None.
         """
         lowered = None
         if self._known:
@@ -247,7 +265,10 @@ class Retentions:
         return lowered
 
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
-        """The smallest value in force at a time or later; None where it was not seen from then on, or lately."""
+        """The smallest value in force at a time or later.
+
+        None if no value was seen since that time, or none was seen lately.
+        """
         if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - self._settings_ms:
             return None
         since_ms = min(at_ms - self._settings_ms, self._known[-1][1])
@@ -264,7 +285,7 @@ class _Replica:
     absent_since_ms: int | None = None
     was_in_sync: bool = False
     had_nothing_ms: int | None = None
-    """It copied all that it holds later than this; None where it may hold what it was given before the watch."""
+    """It copied everything that it holds after this time; None if it may hold something from before the watch."""
 
     def take_in(self, look: Look) -> None:
         self.has_answered = look.log_end_offset is not None
@@ -276,10 +297,10 @@ class _Replica:
 
 
 class Ends:
-    """When the log of the leader was seen to end where.
+    """At which time the leader's log was seen to end at which offset.
 
-    Who leads is known by metadata that may be old: a broker that was deposed answers as before. So what it said counts
-    for good only once it is seen to have led on for as long as the metadata may be old, by the leader epoch.
+    Metadata says who leads, and may be old: a broker that was deposed answers as before. So its answer counts for good
+    only once the leader epoch shows that it led on for as long as the metadata may be old.
 
     Args:
         metadata_ms: how old the metadata of a look may be.
@@ -288,13 +309,16 @@ class Ends:
     def __init__(self, metadata_ms: int) -> None:
         self._metadata_ms = metadata_ms
         self._sure: list[tuple[int, int]] = []
-        """Time and log end offset, both rising: a later look with as low an end says more than an earlier one."""
+        """Time and log end offset, both rising: of two looks with the same end the later one says more."""
         self._recent: list[tuple[int, int]] = []
         self._epoch: tuple[int, int] | None = None
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Take in a look at any replica: who leads, and where its log ends if it is the one that was looked at."""
+        """Take in a look at any replica: who leads.
+
+        If the leader itself was looked at, also where its log ends.
+        """
         epoch = look.leader_epoch, look.leader
         if epoch != self._epoch:
             sure_ms = self._epoch_seen_ms - self._metadata_ms
@@ -307,14 +331,17 @@ class Ends:
             self._recent.append((look.at_ms, look.log_end_offset))
 
     def add(self, at_ms: int, end: int) -> None:
-        """Take in what counts for good."""
+        """Take in an end that counts for good."""
         while self._sure and self._sure[-1][1] >= end:
             self._sure.pop()
         if not self._sure or self._sure[-1][0] < at_ms:
             self._sure.append((at_ms, end))
 
     def thin(self, offsets: Iterable[int]) -> None:
-        """Let go of every other of the older looks, where there are many, but for those that answer for offsets."""
+        """If there are many looks, forget every other of the older ones.
+
+        The looks that answer for the given offsets are kept.
+        """
         if len(self._sure) <= _MOST_LOOKS:
             return
         kept = {_last_without(self._sure, offset) for offset in offsets}
@@ -322,7 +349,7 @@ class Ends:
         self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
 
     def last_without(self, offset: int) -> int | None:
-        """When it was last seen to end at or below an offset."""
+        """When the leader's log was last seen to end at or below an offset."""
         recent = _last_without(self._recent, offset)
         return _last_without(self._sure, offset) if recent is None else recent
 
@@ -345,12 +372,11 @@ class _Partition:
     """The last leader that was known, and its epoch."""
     assigned: tuple[int, ...] = ()
     removed: dict[int, int] = field(default_factory=dict)
-    """Brokers that hosted it once, and the look that did not show them any more: one that was away may still have its
-    log."""
+    """Brokers that once hosted it, and the look that showed them no more; one that was away may still have its log."""
     answering: set[int] = field(default_factory=set)
     """Of those, the ones that answered when they were taken off."""
     emptied: set[int] = field(default_factory=set)
-    """Of these, the ones that were off for longer than metadata may be old: they have deleted their logs."""
+    """Those of them that were off for longer than metadata may be old: they have deleted their logs."""
     is_cleaned: bool = False
     """Whether it is cleaned by key, as far as is known."""
     added: dict[int, int] = field(default_factory=dict)
@@ -400,11 +426,11 @@ class _Partition:
 
 
 class Clock:
-    """Follows the looks at the replicas of all partitions; one for each job.
+    """Follows the looks at the replicas of all partitions; one clock for each job.
 
     Args:
         clock_skew_ms: how far the brokers' clocks may be apart from this one.
-        look_ms: how long a look may take: what an answer says was so at most so long before it came.
+        look_ms: how long a look may take: what an answer says was true at most this long before it came.
         metadata_ms: how old the metadata of a look may be.
     """
 
@@ -421,7 +447,10 @@ class Clock:
         self._pauses: dict[str, Pauses] = {}
         self._kept: dict[tuple[TopicPartition, int], _Kept] = {}
         self._unsettled: list[tuple[Late, tuple[int, ...]]] = []
-        """Those that may be late, until it was looked whether a pause went on; with all replicas of the partition."""
+        """Replicas that may be late, until a look has shown whether a pause went on.
+
+        Each comes with all replicas of its partition.
+        """
         self._now_ms = 0
 
     def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:
@@ -429,7 +458,7 @@ class Clock:
 
         Args:
             retentions: topic, when it was in force (milliseconds since 1970 UTC), and ``delete.retention.ms``.
-            ends: where logs of leaders ended that led on for as long as metadata may be old.
+            ends: ends of leaders' logs, of leaders that led on for as long as metadata may be old.
             looks: of any replicas, in any order.
         """
         for one in sorted(ends, key=lambda one: one.at_ms):
@@ -446,7 +475,7 @@ class Clock:
         """Take in looks, of one tick or of several.
 
         Returns:
-            The replicas that are seen now to have copied something too late, and were not before.
+            The replicas that are newly seen to have copied something too late.
         """
         found: list[Late] = []
         in_turn = sorted(looks, key=lambda look: (look.place, look.at_ms))
@@ -459,7 +488,7 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Take in who was seen to clean nothing of topics.
+        """Take in which brokers were seen to clean nothing of topics.
 
         Returns:
             As `observe` does.
@@ -474,7 +503,10 @@ class Clock:
         return self._settled(())
 
     def _settled(self, found: Iterable[Late]) -> list[Late]:
-        """Those that are late by what is known now; whoever may have copied while a pause went on waits for that."""
+        """The replicas that are late by what is known now.
+
+        One that may have copied during a pause is late only if a look shows that the pause had ended.
+        """
         late = list(found)
         waiting, self._unsettled = self._unsettled, []
         for one, replicas in waiting:
@@ -558,7 +590,7 @@ class Clock:
         return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=self._goes_on(reach))
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Take in what was read of replicas; what ended only after something could be gone says nothing."""
+        """Take in what was read of replicas. A reading that ended after something could be gone says nothing."""
         for one in readings:
             known = self._partitions.get(one.place)
             if known is None or known.topic_id != one.topic_id:
@@ -572,16 +604,20 @@ class Clock:
         return [self._with_pauses(known, one) for known in self._partitions.values() for one in known.absences.values()]
 
     def answers(self, place: TopicPartition, broker: int) -> bool | None:
-        """Whether a replica answered the last look at it; None where there is none any more that is watched.
+        """Whether a replica answered the last look at it.
 
-        It was taken off its broker, or its topic was deleted, or is not compacted any more.
+        None if it is no longer watched: it was taken off its broker, or its topic was deleted or is not compacted any
+        more.
         """
         known = self._partitions.get(place)
         replica = None if known is None or not known.is_cleaned else known.replicas.get(broker)
         return None if replica is None else replica.has_answered
 
     def unwatched(self) -> dict[str, int]:
-        """The topics of which no look can tell whether a replica was back in time, and their retention in ms."""
+        """The topics whose retention is too short for the looks, with that retention in milliseconds.
+
+        No look can say of these whether a replica was back in time.
+        """
         names = {place.topic for place, known in self._partitions.items() if known.is_cleaned}
         kept = {name: self._of_topic(name).newest for name in names}
         return {name: value for name, value in kept.items() if value is not None and self._leaves_no_time(value)}
@@ -590,19 +626,25 @@ class Clock:
         return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
 
     def remember(self, late: Iterable[Late]) -> None:
-        """Take in what is on record of replicas that copied something too late."""
+        """Take in the replicas that copied something too late, by the record."""
         self._late |= {(one.place, one.broker): one for one in late}
 
     def late(self) -> list[Late]:
-        """Those that copied something too late, until an audit has compared them (`audited`)."""
+        """The replicas that copied something too late, until an audit has compared them (`audited`)."""
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """Those that may be late, until it was looked whether others still cleaned nothing then."""
+        """The replicas that may be late.
+
+        They stay so until a look has shown whether the others still cleaned nothing at the time.
+        """
         return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
-        """An audit of a partition had a verdict, and began at a time: what had been copied by then is compared."""
+        """Take in that an audit of a partition, begun at a time, had a verdict.
+
+        So what had been copied before that time has been compared.
+        """
         self._late = {key: one for key, one in self._late.items() if key[0] != place or one.at_ms >= began_ms}
 
     def _forget(self, now_ms: int) -> None:
@@ -764,7 +806,7 @@ class Clock:
 
 
 def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
-    """Whether deletions are kept for so short a time that no look can tell whether a replica was back in time.
+    """Whether deletions are kept for too short a time for any look to say whether a replica was back in time.
 
     Args:
         retention_ms: ``delete.retention.ms``.

@@ -1,4 +1,7 @@
-"""What ``parallax guard`` does: shows what is held, holds and lets go; without a running job it does so itself."""
+"""What ``parallax guard`` does: shows holds, places them and lets go of them.
+
+Without a running job it makes these changes itself.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ PATIENCE_S = 90.0
 
 
 class GuardCommandError(Exception):
-    """What was asked for cannot be done; one line that says what to do."""
+    """The command cannot be carried out; one line that says what to do."""
 
 
 def read_record(storage: str) -> tuple[Record, list[Event]]:
-    """What is on record.
+    """The holds that are on record, and the events that they come from.
 
     Raises:
         EventLogError: there is no such table, or it cannot be read.
@@ -42,7 +45,7 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
 
 
 def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A hold, for programs; with the options of the settings, commands name the brokers."""
+    """A hold, for programs. Given the settings' options, its commands name the brokers."""
     return {
         "topic": hold.topic,
         "phase": str(hold.phase),
@@ -58,7 +61,7 @@ def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def in_words(hold: Hold, kafka: Mapping[str, str] | None = None) -> str:
-    """A hold, for people; with what puts its settings back by hand, if anything has to be."""
+    """A hold, for people, with the commands that put its settings back by hand, if any are needed."""
     if not hold.is_open:
         return _over_in_words(hold)
     what = "tombstones and end markers are kept for longer" if hold.level == 1 else "nothing is cleaned"
@@ -87,7 +90,10 @@ def _over_in_words(hold: Hold) -> str:
 
 
 def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
-    """Why nothing is held, or what would be done, for people; what can be run by hand stands below it."""
+    """Why nothing is held, or what would be done, for people.
+
+    Commands to run by hand follow on lines of their own.
+    """
     first, *more = event.reason.splitlines() or [""]
     if event.kind is EventKind.ADVISED:
         first, more = "guard.mode is advise; by hand:", [first, *more]
@@ -100,12 +106,15 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
-    """Commands with the brokers of the settings, and, where they ask who one is, a file that says so."""
+    """Commands with the brokers of the settings in place of a placeholder.
+
+    If a login is needed, the commands also name a file of client properties.
+    """
     return text.replace(BROKERS, Shell.of(kafka).brokers()) if kafka else text
 
 
 def undo(hold: Hold) -> str:
-    """What puts the settings of a hold back by hand."""
+    """The commands that put the settings of a hold back by hand."""
     return commands(hold.topic, {change.name: change.before for change in hold.own})
 
 
@@ -115,8 +124,8 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
     Args:
         settings: of the job.
         topics: their names.
-        hold: else they are let go of.
-        is_run_by_job: whether a job acts on this storage; else it is done here.
+        hold: True to hold them, False to let go of them.
+        is_run_by_job: whether a job acts on this storage; else this process acts itself.
 
     Returns:
         The holds as they are then.

@@ -1,7 +1,7 @@
 """What the guard does: bounds, settings as each broker shows them, space and time in, actions out. Pure.
 
-It looks at each topic anew in every round and takes one step at most: nothing is changed before it is on record, and
-what is on record is carried on by whoever comes next. Kafka has no compare-and-set, so each step goes by what every
+In every round it looks at each topic again, and takes one step at most. Nothing is changed before it is on record. A
+guard that comes later carries on what is on record. Kafka has no compare-and-set. So each step goes by what every
 broker that hosts the topic shows now. A value that is neither the one before nor the guard's own is somebody else's.
 """
 
@@ -37,7 +37,7 @@ TAKES_MS = 30_000
 AGAIN_MS = 10_000
 """So long after a change was asked for without an answer it is asked for again."""
 LINGERS_MS = 600_000
-"""A change that was asked for may come so late; until then a topic that was released is looked at."""
+"""How late a requested change may come; until then a released topic is still looked at."""
 _PAUSED = "1.0"
 """The ratio that no log exceeds."""
 _HOUR_MS = 3_600_000
@@ -49,12 +49,12 @@ class Rules:
     """The settings of the guard; times in milliseconds.
 
     Attributes:
-        may_act: else it advises.
-        lead_ms: it acts when a bound comes nearer than this. From half of it on it pauses cleaning, unless it is known
-            that nothing near is stamped of what is lacking; at a quarter it does in any case.
-        topics: that it looks after; empty: all.
+        may_act: True to act, False only to advise.
+        lead_ms: it acts when a bound is nearer than this. When half of it is left it pauses cleaning, unless it is
+            known that nothing lacking is stamped with a near horizon. When a quarter is left it does so in any case.
+        topics: the topics that it looks after; empty: all.
         may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
-        mark: odd, below a million; which guard it is.
+        mark: odd, below a million; identifies the guard.
     """
 
     may_act: bool
@@ -71,14 +71,14 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put an event on record; only then does it count."""
+    """Put an event on record; it counts only after that."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """Change settings of a topic, by IncrementalAlterConfigs; None takes the topic's own value away."""
+    """Change settings of a topic by IncrementalAlterConfigs; None deletes the topic's own value."""
 
     hold_id: str
     topic: str
@@ -99,7 +99,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides for all topics; told of everything that is on record by `take_in`.
+    """Decides for all topics; `take_in` gives it everything that is on record.
 
     Attributes:
         rules: its settings.
@@ -114,7 +114,7 @@ class Guard:
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events that are on record, its own as well."""
+        """Take in events that are on record, including the guard's own."""
         for event in events:
             self.record.take_in([event])
             if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
@@ -123,11 +123,14 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """A change is being asked for."""
+        """Note that the cluster is being asked for a change."""
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """The cluster has taken a change, or refused it; without an answer nothing is told."""
+        """Take in that the cluster has taken a change or refused it.
+
+        Call it only after an answer.
+        """
         known = self._asked.setdefault(alter.hold_id, _Asked(0))
         known.was_taken, known.refusal = not refusal, refusal
 
@@ -143,8 +146,8 @@ class Guard:
 
         Args:
             now_ms: milliseconds since 1970 UTC.
-            seen: by topic.
-            absences: that the clock knows of, of any topics.
+            seen: the looks, by topic.
+            absences: all that the clock knows of.
         """
         by_topic: dict[str, list[Absence]] = {}
         for one in absences:
@@ -339,7 +342,7 @@ class Guard:
             yield from self._set(now_ms, hold, seen, absent)
 
     def _told(self, now_ms: int, hold: Hold, seen: TopicSeen, reason: str) -> Iterator[Action]:
-        """Say once what cannot be done with a hold that stands."""
+        """Report once what cannot be done with a hold that is not over."""
         return self._once(now_ms, hold.topic, seen, EventKind.REFUSED, hold.level, tuple(sorted(hold.absent)), reason)
 
     def _event(self, now_ms: int, hold: Hold, kind: EventKind, reason: str = "") -> Append:
@@ -399,7 +402,7 @@ class Guard:
         return Append(replace(event, changes=tuple(theirs)))
 
     def _theirs(self, seen: TopicSeen, change: Change) -> str | None:
-        """What is to be there again should the guard's own value come late; another guard puts back its own."""
+        """The values to restore if the guard's own value comes late; another guard puts back its own."""
         shown = seen.agreed(change.name)
         own = None if shown is None else shown.own
         is_of_a_guard = own is not None and is_marked(change.name, own)

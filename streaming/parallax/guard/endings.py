@@ -1,6 +1,6 @@
-"""What came of the outage of a broker, or of its not answering, in words: one place says how such a thing ended.
+"""Words for how an outage of a broker ended, or its failure to answer. Pure.
 
-Pure.
+This is the one place that says how such a thing ended.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Outage:
 
     Attributes:
         since_ms: when the first of them was last known to lack nothing, milliseconds since 1970 UTC.
-        away_ms: since when at most one of them does not answer; None where all do.
+        away_ms: the earliest time since when any of them has not answered; None while all answer.
         absent: its replicas that were absent at some time of it.
         late: those that copied something too late.
-        untold: those of which no look can tell whether they were back in time (`Unclear.NO_TIME`).
-        gone: those that there are no more, or that are not watched any more.
-        differ: partitions of any of these in which a finding stands.
-        verdicts: what audits came to on the partitions of those that are late no longer.
-        is_recalled: whether it had begun before the job was started: what audits came to before that is not known.
-        ended_ms: when all were back, and audited where they were late, or gone; None while it lasts.
+        untold: replicas of which no look can say whether they were back in time (`Unclear.NO_TIME`).
+        gone: replicas that no longer exist, or are no longer watched.
+        differ: partitions of any of these with a finding that is not over.
+        verdicts: results of audits of the partitions of replicas that are late no longer.
+        is_recalled: whether it had begun before the job was started; earlier results of audits are not known then.
+        ended_ms: when all were back or gone, and the late ones audited; None while it lasts.
     """
 
     broker: int
@@ -171,7 +171,7 @@ def _partitions(places: Iterable[TopicPartition]) -> str:
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
-    """How many replicas of a broker, and of which topics."""
+    """Words for how many replicas of a broker are concerned, and of which topics."""
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 

@@ -1,7 +1,7 @@
-"""What the guard has on record: events of holds, and what they add up to. Pure.
+"""What the guard has on record: events of holds, and the state that they lead to. Pure.
 
-A hold is of one topic: some of its settings are given values of the guard's, and are put back. Each event says all that
-the next start needs, so that one that was killed between any two steps goes on from the last.
+A hold is about one topic: the guard gives some of its settings values of its own, and puts them back later. Each event
+holds all that the next start needs. So a guard that was killed between any two steps goes on from the last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_LAG = 2**63 - 1
 
 
 class EventKind(StrEnum):
-    """What happened to a hold, in the order in which it does."""
+    """What happened to a hold; the kinds are in the order in which they happen."""
 
     INTENDED = "intended"
     """The settings are going to be given the values that the event names."""
@@ -35,7 +35,7 @@ class EventKind(StrEnum):
     RELEASED = "released"
     """They are as they were, or somebody else's."""
     OVERRULED = "overruled"
-    """Somebody else has changed a setting: it is left as it is, and nothing is held for this absence again."""
+    """Somebody else has changed a setting: it is left as it is, and nothing more is held for this absence."""
     ABANDONED = "abandoned"
     """The topic is gone, or another one has its name: nothing is put back."""
     REFUSED = "refused"
@@ -43,15 +43,15 @@ class EventKind(StrEnum):
     ADVISED = "advised"
     """What it would do, where it may not act."""
     IN_SYNC = "in_sync"
-    """The replicas of a hold that ended early are in sync again: those that it names, else all of the topic."""
+    """The replicas of a hold that ended early are in sync again: those that it names, or all of the topic."""
     ASKED_HOLD = "asked_hold"
-    """A person asks for a hold, whoever is absent."""
+    """A person asks for a hold, no matter which replicas are absent."""
     ASKED_RELEASE = "asked_release"
     """A person asks for the end of it."""
 
 
 class Absentee(NamedTuple):
-    """A replica that a hold is for."""
+    """An absent replica for whose sake a topic is held."""
 
     partition: int
     broker: int
@@ -73,14 +73,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
+    """One event of a hold; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
 
     Attributes:
         level: 1: tombstones and end markers are kept for longer; 2: nothing is cleaned either.
-        changes: all settings of the hold. Where it was overruled: those that are somebody else's, as they are now.
+        changes: all settings of the hold. If somebody overruled it: the settings that are theirs, as they are now.
         absent: the replicas that it is for.
         reason: in a few words.
-        shown: of the event that says so, the brokers that show the settings.
+        shown: if the event reports that brokers show the settings, these brokers.
     """
 
     kind: EventKind
@@ -115,14 +115,14 @@ _PHASE = {
     EventKind.ABANDONED: Phase.OVER,
 }
 LATE = "came late"
-"""Why a hold that was over is put back once more: a change that it had asked for came only then."""
+"""Why a hold that was over is put back once more: a requested change came late."""
 EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
-"""Reasons for which a hold ends before its replicas are back: it is not taken up for them again."""
+"""Reasons for which a hold ends before its replicas are back; it does not begin again for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What the events of one hold add up to.
+    """The state of one hold, by its events.
 
     Attributes:
         began_ms: when it was intended first.
@@ -151,7 +151,7 @@ class Hold:
 
     @property
     def own(self) -> tuple[Change, ...]:
-        """The changes that are still the guard's to put back."""
+        """The changes that the guard still has to put back."""
         return tuple(change for change in self.changes if change.name not in self.left)
 
 
@@ -161,9 +161,9 @@ class Record:
 
     Attributes:
         holds: by topic, the newest.
-        spent: by topic, replicas that it holds for no more until they are in sync.
+        spent: by topic, replicas for whose sake it is not held again until they are in sync.
         asked: topics that a person wants held; false where one wants the hold to end.
-        refused: by topic, what was said last of why nothing is held.
+        refused: by topic, the last reason why nothing is held.
         ever: by topic, each setting that was ever changed, as it was intended last: a request may come late.
         last: by topic and setting, the newest event of a hold that changes it.
     """
@@ -274,7 +274,7 @@ class Record:
 
 
 def is_marked(name: str, value: str) -> bool:
-    """Whether a value is one of some guard's: an odd number of milliseconds, which nobody writes by hand."""
+    """Whether some guard has set a value: an odd number of milliseconds, which nobody writes by hand."""
     if name not in (RETENTION, LAG):
         return False
     number = int(value) if value.isdecimal() else 0
@@ -282,7 +282,7 @@ def is_marked(name: str, value: str) -> bool:
 
 
 def is_same(mine: str | None, other: str | None) -> bool:
-    """Whether two values of a setting are one; Kafka shows a number as it parsed it."""
+    """Whether two values of a setting are equal; Kafka shows a number as it parsed it."""
     if mine is None or other is None:
         return mine is other
     try:
@@ -292,11 +292,16 @@ def is_same(mine: str | None, other: str | None) -> bool:
 
 
 BROKERS = ANYWHERE.brokers()
-"""Stands in commands until they are shown to somebody whose settings name the brokers."""
+"""Placeholder in commands, until they are shown to somebody whose settings name the brokers."""
 
 
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:
-    """What does the same by hand, a line of kafka-configs.sh for each way of changing; None is taken away."""
+    """Commands that make the same change by hand: a line of kafka-configs.sh to set values, one to delete them.
+
+    Args:
+        topic: its name.
+        settings: values by name; None deletes the topic's own value.
+    """
     base = f"kafka-configs.sh {BROKERS} --alter --entity-type topics --entity-name {topic}"
     added = ",".join(f"{name}={value}" for name, value in settings.items() if value is not None)
     gone = ",".join(name for name, value in settings.items() if value is None)
@@ -304,12 +309,15 @@ def commands(topic: str, settings: Mapping[str, str | None]) -> str:
 
 
 def open_holds(record: Record) -> list[Hold]:
-    """Those that stand, by topic."""
+    """The holds that are not over, by topic."""
     return [hold for _, hold in sorted(record.holds.items()) if hold.is_open]
 
 
 def stranded(topic: str, mode: str) -> str:
-    """That nobody ends a hold, and what does; empty where ``guard.mode`` is ``act``."""
+    """A warning that no guard will end a hold, and what does end it.
+
+    Empty if ``guard.mode`` is ``act``.
+    """
     if mode == "act":
         return ""
     return f"guard.mode is {mode}: nothing puts back what is held of {topic} but `parallax guard release {topic}`"

@@ -1,8 +1,9 @@
 """What the batches themselves say of what an absent replica lacks: where tombstones lie, and when they may go.
 
-From Kafka 3.1 on a pass of the cleaner stamps a batch of format 2 that keeps a tombstone, or an end marker whose data
-are gone, with the time from when on a later pass may remove it (KIP-534): the batch then has bit 6 of its attributes
-set, and its base timestamp is that horizon. Each replica is cleaned by itself, so each has horizons of its own.
+From Kafka 3.1 on the cleaner stamps some batches of format 2 (KIP-534): those that keep a tombstone, or an end marker
+whose data are gone. Such a batch has bit 6 of its attributes set. Its base timestamp is then the *horizon*: the time
+from when on a later pass may remove the tombstone or marker. Each replica is cleaned by itself, so each has horizons of
+its own.
 
 Pure: readings in, and what follows from them out. When that is right: docs/contribute/theory.md.
 """
@@ -28,14 +29,14 @@ class Reading(NamedTuple):
         at_ms: when the last of it was answered, milliseconds since 1970 UTC.
         topic_id: of the topic that was read.
         leader_epoch: of the partition, by metadata from before it was read.
-        start: the offset from which on it was read.
+        start: the first offset that was read.
         reached: the offset below which everything was read that this replica shows.
         first: the lowest offset of a tombstone or end marker; None where there is none below `reached`.
         unstamped: the lowest offset of one in a batch without a horizon; None where there is none.
-        horizon_ms: the earliest horizon of those that have one, by the broker's clock; None where none has.
-        whole_ms: from when on everything that might have been stamped since was read, up to the high watermark; None
-            where it was not.
-        stamps: whether the broker goes by horizons. One that does not removes by the age of its segments.
+        horizon_ms: the earliest horizon, by the broker's clock; None if no batch has one.
+        whole_ms: the time since which every batch that may have been stamped was read, up to the high watermark; None
+            if not all were.
+        stamps: whether the broker uses horizons; otherwise it removes by the age of its segments.
     """
 
     place: TopicPartition
@@ -53,12 +54,12 @@ class Reading(NamedTuple):
 
     @property
     def first_or_reached(self) -> int:
-        """Below this nothing that was read is a tombstone or an end marker."""
+        """The offset below which nothing that was read is a tombstone or an end marker."""
         return self.reached if self.first is None else self.first
 
     @property
     def unstamped_or_reached(self) -> int:
-        """Below this every tombstone and end marker that was read has a horizon."""
+        """The offset below which every tombstone and end marker that was read has a horizon."""
         return self.reached if self.unstamped is None else self.unstamped
 
 
@@ -78,12 +79,12 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Lap:
-    """The way through one log, from the first that had no horizon up to the high watermark, again and again.
+    """Repeated laps through one log: each from the first batch without a horizon up to the high watermark.
 
     Attributes:
-        started: from which offset on it was read, laps before included.
+        started: the first offset that was read, including earlier laps.
         position: where to go on.
-        reached: below which everything was read, laps before included.
+        reached: the offset below which everything was read, including earlier laps.
         began_ms: when this lap began; None between two.
         due_ms: when to go on, or to begin the next one.
         left: bytes that may be read until it has to rest.
@@ -103,7 +104,7 @@ class Lap:
     whole_ms: int | None = None
 
     def go_on(self, now_ms: int, budget: int) -> None:
-        """Go on, or begin a lap: what had no horizon may have one by now."""
+        """Go on with a lap, or begin one: batches that had no horizon may have one by now."""
         if self.left <= 0:
             self.left = budget
         if self.began_ms is None:
@@ -124,12 +125,12 @@ class Lap:
         self.left, self.due_ms = 0, due_ms
 
     def end(self, due_ms: int) -> None:
-        """The lap is through."""
+        """Note that the lap has reached the high watermark."""
         self.whole_ms, self.began_ms = self.began_ms, None
         self.rest(due_ms)
 
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
-        """What is known by now. What this lap has not come to again may have no horizon."""
+        """What is known by now. Where this lap has not come to yet, batches may lack a horizon."""
         unstamped = self.unstamped
         if unstamped is None and self.position < self.reached:
             unstamped = self.position
@@ -154,12 +155,12 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 class Stand(NamedTuple):
-    """What the readings of all replicas say of what one that is absent lacks.
+    """What the readings of all replicas say of what an absent replica lacks.
 
     Attributes:
         unstamped_from: below this offset, on every replica, each tombstone and end marker that it lacks has a horizon.
         horizon_ms: the earliest of these horizons, by the brokers' clocks; None where there is none.
-        whole_ms: when it was last read of all replicas what is stamped; None where it was not.
+        whole_ms: when the stamped batches of all replicas were last read; None if they were not.
     """
 
     unstamped_from: int
@@ -171,8 +172,8 @@ class Readings:
     """The readings of the replicas of one partition, as far as they count.
 
     Args:
-        metadata_ms: how old metadata may be. A replica that was added may have been cleaned before anybody knew of it,
-            so a reading counts once metadata are known that are newer.
+        metadata_ms: how old metadata may be. A replica that was added may have been cleaned before anybody knew of it.
+            So a reading counts only once newer metadata are known.
     """
 
     def __init__(self, metadata_ms: int) -> None:
@@ -183,11 +184,11 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Take in a reading that ended before anything that it is about could be gone.
+        """Take in a reading; it must have ended before anything that it is about could be gone.
 
         Args:
             reading: of one replica.
-            retention_ms: the smallest ``delete.retention.ms`` that this was judged by.
+            retention_ms: the smallest ``delete.retention.ms`` by which this was judged.
         """
         if reading.leader_epoch != self._leader_epoch:
             return
@@ -204,13 +205,13 @@ class Readings:
             ends: the log end offsets of its replicas; None where one did not answer.
         """
         if leader_epoch != self._leader_epoch:
-            # What was read may have been truncated, and written anew.
+            # What was read may have been truncated, and written again.
             self.forget()
             self._leader_epoch = leader_epoch
         for broker in self._waiting.keys() | self._known.keys():
             end = ends.get(broker)
             if end is None or any(end < one.reached for one in self._of(broker)):
-                # It may come back with a log that it was given anew.
+                # It may come back with another log.
                 self._waiting.pop(broker, None)
                 self._known.pop(broker, None)
         for broker, waiting in self._waiting.items():
@@ -224,22 +225,22 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """The offsets that what was read makes of interest."""
+        """The offsets at which the readings so far make a look worthwhile."""
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 
     def forget(self) -> None:
-        """Nothing that was read counts any more."""
+        """Forget all readings: none counts any more."""
         self._waiting, self._known, self._retention_ms = {}, {}, None
 
     def stand(self, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:
-        """What is known of what a replica lacks; None where nothing is.
+        """What is known of what a replica lacks; None if nothing is.
 
         Args:
-            offset: from which on it lacks everything.
+            offset: the first offset that it lacks.
             brokers: those that it may copy from, now or later.
-            retention_ms: the smallest ``delete.retention.ms`` since. Where it is smaller than the one that a reading
-                was judged by, what was read may have been gone in part.
+            retention_ms: the smallest ``delete.retention.ms`` since. If it is smaller than the one that a reading was
+                judged by, what was read may have been gone in part.
         """
         if self._retention_ms is not None and retention_ms < self._retention_ms:
             self.forget()

@@ -1,6 +1,6 @@
 """Which replicas copied something too late, until an audit has compared them: the small Delta table ``late_replicas``.
 
-A clock forgets it with the process; what was copied too late stays so.
+A clock loses this with its process, but a late copy stays late.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def load(storage: str) -> list[Late] | None:
-    """What is on record; None, with a line in the log, where it cannot be read."""
+    """The replicas that are late, by the record.
+
+    None, with a line in the log, if it cannot be read.
+    """
     uri = rust_uri(storage, LATE)
     try:
         if not DeltaTable.is_deltatable(uri):
@@ -80,7 +83,10 @@ def load(storage: str) -> list[Late] | None:
 
 
 def save(storage: str, late: Iterable[Late]) -> None:
-    """Put on record what stands now; a failure is logged, and does not count where the process lives on."""
+    """Put on record which replicas are late now, in place of what was there.
+
+    A failure is logged, and does no harm as long as the process lives.
+    """
     uri = rust_uri(storage, LATE)
     rows = [_row(one) for one in late]
     try:

@@ -14,13 +14,13 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic
 
 _GONE_S = 60.0
-"""A broker that has just started may not know a topic yet: one is gone where nobody has known it for so long."""
+"""A topic is gone if no broker has known it for this long. One that has just started may not know it yet."""
 _SPACE_S = 10.0
 _AT_ONCE = 8
 
 
 class Lookout:
-    """Looks at topics; remembers how much space there was, and since when a topic has not been there.
+    """Looks at topics. It remembers how much space there was, and since when a topic has been missing.
 
     Args:
         client: asks the cluster.
@@ -46,7 +46,7 @@ class Lookout:
         return found
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End its threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:
@@ -54,7 +54,7 @@ class Lookout:
 
         Args:
             topics: their names.
-            absent: those of which a replica is known to be absent.
+            absent: the topics with a replica that is known to be absent.
 
         Raises:
             ReplicaError: no broker answers.

@@ -1,9 +1,9 @@
-"""The outages of brokers: from the first replica that is absent until all are back, and audited where they were late.
+"""The outages of brokers, from the first absent replica until all are back, and audited if they were late.
 
-What is told of an outage is one story: that it began, that it became worse, and what came of it. This module says which
-outages there are, and in which words; when that is worth a message, the alerts decide (`parallax.alerting.conditions`).
+An outage is reported as one story: that it began, that it became worse, and what came of it. This module says which
+outages there are, and words them. The alerts decide when that is worth a message (`parallax.alerting.conditions`).
 
-Pure: what the clock says and what audits came to in, outages and words out.
+Pure: what the clock says and the results of audits in, outages and words out.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from parallax.model import TopicPartition
 from parallax.moments import time_text
 
 TOLD_MS = 180_000
-"""For how long what came of an outage is told: Prometheus and its alerts have to see it before the alert ends."""
+"""For how long the end of an outage is reported: Prometheus and its alerts must see it before the alert ends."""
 SHORT_MS = 10_000
-"""For how long a broker is seen to be away before the log says so: what is shorter may be over by then."""
+"""How long a broker must be away before the log says so; a shorter time may be over by then."""
 
 
 class Step(StrEnum):
-    """What the log tells of an outage, in this order; a broker may go away, and be back, more than once in it."""
+    """What the log reports of an outage, in this order.
+
+    A broker may go away and be back several times in one outage.
+    """
 
     AWAY = "away"
     BACK = "back"
@@ -38,7 +41,7 @@ class Change:
     """A step of an outage that is worth a line.
 
     Attributes:
-        since_ms: since when at most the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
+        since_ms: the earliest time since when the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
         outage: as it is.
     """
 
@@ -51,8 +54,8 @@ class Outages:
     """Follows the outages of all brokers.
 
     Args:
-        answers: whether a replica of a broker answers; None where there is none any more that is watched.
-        differing: the partitions in which findings stand.
+        answers: whether a replica of a broker answers; None if it is no longer watched.
+        differing: the partitions with findings that are not over.
     """
 
     def __init__(
@@ -66,23 +69,23 @@ class Outages:
         self._seen_away: dict[int, int] = {}
         """When a broker was first seen to be away, of those that are."""
         self._told_away: dict[int, int] = {}
-        """Those of which it was told that they are away, and since when."""
+        """The brokers that were reported as away, and since when."""
         self._told: set[int] = set()
-        """Those of whose outage it was told."""
+        """The brokers whose outage was reported."""
 
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
     ) -> list[Change]:
-        """Take in who is absent, and who is late, at a moment (milliseconds since 1970 UTC).
+        """Take in which replicas are absent, and which are late, at a moment.
 
         Args:
             absent: replicas of any brokers.
             late: replicas of any brokers.
-            now_ms: the moment.
+            now_ms: the moment, milliseconds since 1970 UTC.
             is_recalled: whether that was so before the job was started.
 
         Returns:
-            What there is to tell, in order.
+            What there is to report, in order.
         """
         standing: dict[int, list[Absence]] = {}
         for one in absent:
@@ -106,7 +109,7 @@ class Outages:
         return changes
 
     def _ended(self, outage: Outage, *, is_new: bool) -> Outage:
-        """One that is over, with what is left of it, and what stands there."""
+        """An outage that is over, with the replicas that are gone and the partitions that differ."""
         differ = outage.places & frozenset(self._differing())
         if not is_new:
             return replace(outage, differ=outage.differ | differ)
@@ -131,7 +134,7 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Take in what an audit came to on partitions; comes before `see` is told who is late no longer."""
+        """Take in the results of an audit; call it before `see` learns who is late no longer."""
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}
             if one.ended_ms is None and mine:
@@ -139,7 +142,7 @@ class Outages:
 
     @property
     def all(self) -> tuple[Outage, ...]:
-        """Those that last, and those that ended a moment ago, the oldest first."""
+        """Lasting outages, and those that ended a moment ago, the oldest first."""
         return tuple(sorted(self._known.values(), key=lambda one: (one.since_ms, one.broker)))
 
 
@@ -175,10 +178,10 @@ def _next(
 
 
 def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
-    """How far an outage is, with the first topics: ``Broker 2 is away (orders, payments)``.
+    """The state of an outage, with the first topics: ``Broker 2 is away (orders, payments)``.
 
     Args:
-        outage: that lasts, or has ended.
+        outage: one that lasts, or has ended.
         absent: the replicas of all brokers that are absent.
         late: those that copied something too late.
         now: seconds since 1970 UTC.
@@ -199,10 +202,12 @@ def _stage(outage: Outage, absent: Collection[Absence], late: Collection[Late], 
 
 
 def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
-    """What an outage means at a moment, and what to do, in sentences; it stays the same as long as nothing happens.
+    """What an outage means at a moment, and what to do, in sentences.
+
+    The text stays the same as long as nothing happens.
 
     Args:
-        outage: that lasts, or has ended.
+        outage: one that lasts, or has ended.
         absent: the replicas of all brokers that are absent.
         late: those that copied something too late.
         now: seconds since 1970 UTC.

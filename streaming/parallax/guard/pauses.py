@@ -1,7 +1,7 @@
-"""Since when, and until when, each broker was seen to clean nothing of a topic: what a hold gives to the clock. Pure.
+"""Since when, and until when, each broker was seen to clean nothing of a topic. Pure.
 
-No log exceeds a ratio of 1, and no lag reaches the largest number: a broker that goes by both begins no pass. Where
-that moves a bound: docs/contribute/theory.md.
+This is what a hold gives to the clock. No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a
+broker that uses both as settings begins no pass. Where that moves a bound: docs/contribute/theory.md.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ GAP_MS = 30_000
 
 
 class Paused(NamedTuple):
-    """What one look showed of who cleans nothing of a topic; times in milliseconds since 1970 UTC.
+    """What one look showed of brokers that clean nothing of a topic; times in milliseconds since 1970 UTC.
 
     Attributes:
         topic_id: of the topic that was looked at.
         brokers: those that showed that they begin no pass.
         began_ms: when the look began.
         ended_ms: when the last answer had come.
-        since: by broker, from when on it did so already, by what is on record; others count from this look.
+        since: by broker, since when it has shown that, by the record; a broker that is missing here counts from this
+            look.
     """
 
     topic: str
@@ -42,7 +43,7 @@ class Span:
 
     Attributes:
         from_ms: it had begun by then.
-        until_ms: the last look that showed it began then.
+        until_ms: when the last look that showed it began.
         is_open: whether the last look showed it.
     """
 
@@ -59,7 +60,7 @@ class Pauses:
         self.spans: dict[int, Span] = {}
 
     def see(self, look: Paused) -> None:
-        """Take in a look; another topic of the name has spans of its own."""
+        """Take in a look; if another topic has taken the name, its spans begin afresh."""
         if look.topic_id != self.topic_id:
             self.topic_id, self.spans = look.topic_id, {}
         for broker, span in self.spans.items():
@@ -79,7 +80,7 @@ class Hold(NamedTuple):
     Attributes:
         brokers: those that showed it when it began.
         lag: the guard's own value of ``max.compaction.lag.ms``.
-        until_ms: when it began to be put back; None where it is held.
+        until_ms: when the guard began to put it back; None while it is held.
     """
 
     topic: str
@@ -90,14 +91,14 @@ class Hold(NamedTuple):
     until_ms: int | None
 
     def shown(self, at_ms: int) -> Paused:
-        """What the record alone says of a time."""
+        """What the record alone shows of a time, as a look would."""
         is_held = self.from_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
         brokers = frozenset(self.brokers) if is_held else frozenset()
         return Paused(self.topic, self.topic_id, brokers, at_ms, at_ms, dict.fromkeys(self.brokers, self.from_ms))
 
 
 def on_record(events: Iterable[Event]) -> list[Hold]:
-    """The holds of the second level that nobody broke; when somebody did is not on record."""
+    """The holds of the second level that nobody overruled; the record does not say when somebody did."""
     found: dict[str, Hold] = {}
     for event in events:
         known = found.get(event.hold_id)
@@ -112,7 +113,9 @@ def on_record(events: Iterable[Event]) -> list[Hold]:
 
 
 class PauseWatch:
-    """Says who cleans nothing, look by look; what was held before it began counts where that still shows.
+    """Says which brokers clean nothing, look by look.
+
+    What was held before it began counts if brokers still show it.
 
     Args:
         events: all that is on record.
@@ -122,7 +125,7 @@ class PauseWatch:
         self._before = {hold.topic: hold for hold in on_record(events) if hold.until_ms is None}
 
     def of(self, topic: str, seen: TopicSeen, began_ms: int, ended_ms: int) -> Paused:
-        """What a look shows."""
+        """What a look shows of brokers that clean nothing."""
         paused = frozenset(b for b in seen.settings if is_paused(seen, b))
         before = self._before.pop(topic, None)
         since: dict[int, int] = {}

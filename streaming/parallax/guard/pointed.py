@@ -1,8 +1,8 @@
 """Pointed reads: what lies in the logs at and above what an absent replica has, for `parallax.guard.horizons`.
 
-Only where a bound is near, and a little at a time: one Fetch asks a broker for all its partitions that are to be read,
-behind all probes, and goes on where the last one stopped. What was read before is read again only where something in
-it had no horizon yet. Where nothing is known, bounds are what they are without.
+They read only where a bound is near, and a little at a time. One Fetch asks a broker for all its partitions that are to
+be read. It comes after all probes, and goes on where the last one stopped. What was read is read again only if
+something in it had no horizon yet. Where nothing is known from reads, the bounds do without.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Replica = tuple[TopicPartition, int]
 
 
 def part_of(columns: Columns, position: int) -> Part:
-    """What was read from a position on."""
+    """What a fetch from a position on has shown, as a `Part`."""
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
         columns.kind, (RowKind.COMMIT, RowKind.ABORT)
     )
@@ -63,7 +63,7 @@ def _least(values: Any) -> int | None:
 
 
 def span_ms(absence: Absence, lead_ms: int) -> int:
-    """The time in which an absence may become one that has to be acted upon."""
+    """The time within which an absence may come to need action."""
     return lead_ms if absence.retention_ms is None else min(lead_ms, absence.retention_ms)
 
 
@@ -72,7 +72,7 @@ class PointedReads:
 
     Args:
         client: asks the brokers.
-        lead_ms: bounds that are nearer are looked at.
+        lead_ms: only bounds that are nearer than this are looked at.
         settings: how fast, and how much of one replica in one lap.
         sleep: waits some seconds; may raise, which ends the round.
         now: seconds since 1970 UTC, for tests.
@@ -105,7 +105,7 @@ class PointedReads:
         """Read a little of what absent replicas lack.
 
         Returns:
-            What is known more than before.
+            What is newly known.
 
         Raises:
             ReplicaError: no broker answers.
@@ -257,13 +257,13 @@ class PointedReads:
 
 
 class PointedThread:
-    """Reads in a thread of its own until it is stopped; a failure is told, and tried again.
+    """Reads in a thread of its own until it is stopped; after a failure it logs the error and tries again.
 
     Args:
         settings: of the job.
         client: asks the brokers.
         absences: what the clock says now.
-        on_read: told what was read.
+        on_read: called with what was read.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class PointedThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the thread."""
         self._stop.set()
         self._thread.join(10)
 

@@ -1,7 +1,7 @@
-"""What a clock that starts needs of what was recorded: who is absent, and the looks that bound what each lacks.
+"""What a clock that starts needs of the record: who is absent, and the looks that bound what each lacks.
 
-A few questions to the table ``replica_progress``, so that no more than some rows of each replica are loaded, however
-long an absence has lasted. It is asked for the looks of absent replicas only.
+It asks the table ``replica_progress`` a few questions. So it loads only some rows of each replica, however long an
+absence has lasted. It asks for the looks of absent replicas only.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ OF_A_LOOK = (
 
 
 def recall(storage: str, clock: Clock, now_ms: int) -> None:
-    """Set a clock by the recorded progress; nothing where nothing is recorded.
+    """Set a clock by the recorded progress; does nothing if nothing is recorded.
 
     Args:
         storage: ``storage.path``.
-        clock: that has observed nothing yet.
+        clock: one that has observed nothing yet.
         now_ms: milliseconds since 1970 UTC; no look counts as later.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The guard in the job: a thread that looks, decides, writes down and does, in rounds."""
+"""The guard in the job: a thread that looks, decides, puts on record and acts, in rounds."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ log = structlog.get_logger(__name__)
 
 ROUND_S = 1.0
 OFF_ROUND_S = 30.0
-"""How soon it is seen that what an earlier job held was put back, where there is no guard."""
+"""How soon it is seen, without a guard, that what an earlier job held was put back."""
 _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 
 @dataclass(frozen=True, slots=True)
 class GuardStatus:
-    """What the guard is doing; ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes.
+    """What the guard is doing.
 
-    Where ``is_off``, there is none: only what is on record of earlier ones is told.
+    ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes. With ``is_off`` there is no
+    guard, and the status shows only what is on record of earlier ones.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -47,7 +48,7 @@ class GuardStatus:
 
 
 def rules_of(settings: GuardSettings, mark: int) -> Rules:
-    """The rules by the settings, and by the mark of the table."""
+    """The guard's rules, by the settings and the mark of the table."""
     return Rules(
         may_act=settings.mode == "act",
         lead_ms=int(settings.lead_s * 1000),
@@ -63,7 +64,7 @@ def rules_of(settings: GuardSettings, mark: int) -> Rules:
 
 
 class GuardRounds:
-    """One round after the other, in the thread of whoever calls.
+    """One round after the other, in the thread of the caller.
 
     Args:
         settings: of the guard.
@@ -71,7 +72,7 @@ class GuardRounds:
         client: asks the cluster, and changes settings.
         absences: what the clock says now.
         only: the topics that are looked after; all by default.
-        on_paused: called with what each look showed of who cleans nothing.
+        on_paused: called after each look with the cleaners that it showed to be paused.
 
     Raises:
         EventLogError: the table cannot be read or made.
@@ -102,11 +103,11 @@ class GuardRounds:
             self._count(event)
 
     def close(self) -> None:
-        """Let go of threads."""
+        """End its threads."""
         self._lookout.close()
 
     def append(self, event: Event) -> None:
-        """Put an event of a person's on record.
+        """Put an event on record that a person caused.
 
         Raises:
             EventLogError: it could not be written.
@@ -142,7 +143,7 @@ class GuardRounds:
         return self.status()
 
     def status(self) -> GuardStatus:
-        """What is on record now."""
+        """The guard's status, by what is on record now."""
         record = self.guard.record
         holds = tuple(open_holds(record))
         held, sizes = {hold.topic for hold in holds}, dict[str, int]()
@@ -152,7 +153,7 @@ class GuardRounds:
         return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:
-        """Take in what others have put on record.
+        """Take in what other processes have put on record.
 
         Raises:
             EventLogError: the table cannot be read.
@@ -203,7 +204,7 @@ def _warn_of_stranded(record: Record, mode: str) -> None:
 
 
 class OffRounds:
-    """Tells what is still held where ``guard.mode`` is ``off``: reads the table, and asks the cluster nothing.
+    """Reports what is still held while ``guard.mode`` is ``off``: it reads the table, and asks the cluster nothing.
 
     Args:
         storage: ``storage.path``.
@@ -215,10 +216,10 @@ class OffRounds:
         self._record = Record()
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing: there are no threads."""
 
     def round(self) -> GuardStatus:
-        """Look at the table.
+        """Read the table, and return the status.
 
         Raises:
             EventLogError: it cannot be read.
@@ -234,7 +235,7 @@ class OffRounds:
 
 
 class GuardThread:
-    """Runs rounds in a thread of its own until it is stopped; a failure is told and tried again.
+    """Runs rounds in a thread of its own until it is stopped; a failure is reported and tried again.
 
     Args:
         make: makes the rounds.
@@ -259,7 +260,7 @@ class GuardThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop it; what is held stays held, and the next start goes on."""
+        """Stop the thread; what is held stays held, and the next start goes on."""
         self._stop.set()
         self._thread.join(10)
 
@@ -275,7 +276,7 @@ class GuardThread:
                 self._on_change(last)
             except (EventLogError, ReplicaError) as error:
                 self._failed(last, one_line(error))
-            except Exception as error:  # noqa: BLE001 - told and tried again: a guard that is silent guards nothing
+            except Exception as error:  # noqa: BLE001 - reported and tried again: a guard that is silent guards nothing
                 self._failed(last, repr(error))
         if rounds is not None:
             rounds.close()

@@ -31,13 +31,13 @@ class TopicSeen:
 
     Attributes:
         topic_id: empty where there is no such topic.
-        settings: by broker that hosts it, the settings that it shows; those that do not answer are left out.
+        settings: by broker that hosts it, the settings that it shows; brokers that do not answer are left out.
         must_show: the brokers that lead or are in sync for one of its partitions.
         is_in_sync: whether all replicas of all partitions are, and nothing is known to be absent.
         free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
         unreadable: why the brokers do not show its settings; empty where they do.
         spaceless: why they do not say how much space there is; empty where they do, or nobody asked.
-        in_sync: the replicas that are, of each partition; nothing of the others.
+        in_sync: for each partition, the replicas in sync.
     """
 
     topic_id: str
@@ -50,7 +50,10 @@ class TopicSeen:
     in_sync: frozenset[Absentee] = frozenset()
 
     def agreed(self, name: str) -> Shown | None:
-        """What all of them show of a setting; None where they do not agree, or one does not answer."""
+        """What all brokers of the topic show of a setting.
+
+        None if they differ or one does not answer.
+        """
         shown = [self.settings[b].get(name) for b in self.must_show if b in self.settings]
         first = shown[0] if shown else None
         if first is None or len(shown) < len(self.must_show) or any(one != first for one in shown):

@@ -1,4 +1,4 @@
-"""The table ``guard_events``: an append-only Delta log of what the guard did, before it did it."""
+"""The table ``guard_events``: an append-only Delta log of the guard, written before each change."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """What the guard of this table marks its values with: odd, below a million, the same for all its processes."""
+        """The mark on the values that this table's guard sets.
+
+        Odd, below a million, and the same for all its processes.
+        """
         drawn = hashlib.sha256(self.table_id.encode()).digest()
         return int.from_bytes(drawn[:8]) % 500_000 * 2 + 1
 
@@ -76,7 +79,7 @@ class GuardTable(EventLog[Event]):
         }
 
     def event(self, row: Mapping[str, Any]) -> Event:
-        """An event by its row."""
+        """The event of a row."""
         return Event(
             EventKind(row["kind"]),
             row["hold_id"],

@@ -1,4 +1,4 @@
-"""The clock inside the job: fed with what is recorded, remembered across restarts, told of audits."""
+"""The clock inside the job: it takes in what is recorded and audited, and lasts across restarts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TRY_AGAIN_S = 60.0
 
 
 def clock_of(settings: Settings) -> Clock:
-    """A clock by the settings of a job."""
+    """A new clock, by the settings of a job."""
     read = settings.read
     # They are asked for so often, an answer may take so long, and a broker may hear of a new leader so late.
     metadata_ms = read.metadata_refresh_ms + 2 * read.request_timeout_ms
@@ -50,11 +50,11 @@ class Timekeeper:
 
     Args:
         storage: ``storage.path``.
-        clock: that has observed nothing yet.
+        clock: one that has observed nothing yet.
         on_change: called with what the clock says whenever it was asked to take something in.
         now: seconds since 1970 UTC, for tests.
         shell: how commands in the log name the job.
-        differing: the partitions in which findings stand.
+        differing: the partitions with findings that are not over.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Timekeeper:
         self._shell = shell
 
     def start(self) -> None:
-        """Take in what was recorded. Where that cannot be read, bounds are unknown until they were watched anew."""
+        """Take in what was recorded. If that cannot be read, bounds are unknown until replicas were watched again."""
         with self._lock:
             try:
                 recall(self._storage, self._clock, int(self._now() * 1000))
@@ -106,13 +106,13 @@ class Timekeeper:
             self._clock.read(readings)
 
     def paused(self, looks: Collection[Paused]) -> None:
-        """Take in who was seen to clean nothing."""
+        """Take in which brokers were seen to clean nothing."""
         with self._lock:
             self._warn(self._clock.paused(looks))
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Take in an audit: what it had a verdict on by what the brokers show is settled."""
+        """Take in an audit of the brokers: the partitions for which it had a verdict are settled."""
         if report.source != "brokers":
             return
         with self._lock:
@@ -219,7 +219,7 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """The replicas that were absent when anything was recorded last, for commands that run beside the job.
+    """The replicas that were absent at the last record, for commands that run outside the job.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.

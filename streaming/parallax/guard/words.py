@@ -45,7 +45,7 @@ _UNTOLD = "nobody can tell whether in time"
 
 
 def in_words(absence: Absence, now: float) -> str:
-    """One phrase: how it is absent, and from when on what it lacks may be gone.
+    """One phrase about an absence: how the replica is absent, and from when on what it lacks may be gone.
 
     Args:
         absence: of a replica.
@@ -67,7 +67,7 @@ def in_words(absence: Absence, now: float) -> str:
 
 
 def summed(absences: Absences, now: float) -> str:
-    """One sentence on all that are absent, or nothing where nobody is; of late copies `late_in_words` tells.
+    """One sentence about all absent replicas; empty if there are none. `late_in_words` is about late copies.
 
     Args:
         absences: what the clock says.
@@ -93,10 +93,10 @@ def summed(absences: Absences, now: float) -> str:
 
 
 def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float] | None, now: float) -> str:
-    """Which replicas have copied something too late, and when the job audits them; nothing where there is none.
+    """Which replicas have copied something too late, and when the job audits them; empty if there are none.
 
     Args:
-        late: those to tell of.
+        late: the replicas.
         audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC; None where it audits
             none for that.
         now: seconds since 1970 UTC.
@@ -124,7 +124,7 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
 
 def late_in_short(late: Late) -> str:
-    """What is said of one late replica: what it did, or that nobody can tell."""
+    """A phrase about one late replica: what it did, or that nobody can say."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if late.absence.unclear is not None:
@@ -142,7 +142,7 @@ def _replicas(late: Collection[Late]) -> str:
 
 
 def unwatched_in_words(topics: Mapping[str, int]) -> str:
-    """Which topics keep deletions for too short a time to be watched, and what to set; nothing where there is none.
+    """Which topics keep deletions for too short a time to be watched, and what to set; empty if there are none.
 
     Args:
         topics: their ``delete.retention.ms``.

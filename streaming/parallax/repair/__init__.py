@@ -1,1 +1,1 @@
-"""Repair on demand: a plan of steps, written down before anything is changed, run one by one and proven."""
+"""Repair on demand: a plan of steps that is written down first, run step by step, and proven."""

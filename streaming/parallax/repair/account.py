@@ -1,4 +1,7 @@
-"""What is on record of the repairs of a finding, in sentences: beside it, and in the text of its end."""
+"""The repairs of a finding, in sentences.
+
+They are shown with the finding, and in the text of its end.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _ID_CHARACTERS = 8
 
 
 def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """What is on record beside a finding: of its repairs, and of the absences of its partition's replicas.
+    """What is on record about a finding: its repairs, and the absences of its partition's replicas.
 
     Args:
         storage: ``storage.path``.
@@ -35,7 +38,9 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
 
 def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
-    """What is on record of each repair of a finding's transaction, a sentence each; what cannot be read is said too.
+    """The record of each repair of a finding's transaction, one sentence each.
+
+    What cannot be read is said in a sentence, too.
 
     Args:
         storage: ``storage.path``.
@@ -51,7 +56,7 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 
 
 def repaired_by(storage: str) -> Callable[[Finding], str]:
-    """The same of repairs that proved their step alone: empty where none did, or the record cannot be read.
+    """Like `repairs_of`, but only repairs that proved their step; empty if none did, or the record cannot be read.
 
     Args:
         storage: ``storage.path``.

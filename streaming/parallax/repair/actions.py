@@ -15,14 +15,14 @@ TAKES_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Put an event on record; only then does it count."""
+    """Put an event on record; it counts only after that."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Have the leader write an end marker."""
+    """Make the leader write an end marker."""
 
     step: int
     leader: int
@@ -31,7 +31,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Have brokers hold the partition, the preferred leader first."""
+    """Assign the partition to brokers, the preferred leader first."""
 
     step: int
     replicas: tuple[int, ...]
@@ -39,14 +39,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """Have the preferred leader lead."""
+    """Make the preferred leader lead."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Look again in a moment; ``why`` in a phrase."""
+    """Look again in a moment; ``why`` says the reason in a phrase."""
 
     why: str
 
@@ -57,11 +57,11 @@ Action = Put | Change | Wait
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What this process knows of what it asked the cluster for; nothing after a kill.
+    """What this process knows of its last request to the cluster; nothing after a kill.
 
     Attributes:
         change: the request.
-        at_ms: when.
+        at_ms: when it was made, milliseconds since 1970 UTC.
         refusal: why it was refused; empty where it was not, or nobody answered.
     """
 
@@ -81,7 +81,7 @@ class Maker:
     def event(
         self, kind: EventKind, step: int = 0, *, reason: str = "", document: Mapping[str, Any] | None = None
     ) -> Put:
-        """Put an event of the repair on record."""
+        """An action that puts an event of the repair on record."""
         repair = self.repair
         where = repair.place
         return Put(Event(kind, repair.repair_id, *where, self.at_ms, self.owner, step, dict(document or {}), reason))

@@ -14,16 +14,17 @@ from parallax.shell import ANYWHERE
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one finding says.
+    """What one finding says about replicas.
 
     Attributes:
         finding: its id.
         wrong: the replicas that show now what is proven wrong.
-        sources: those that are right in it, and make nothing wrong that another finding may be right about.
-        offsets: where what it is about lies.
+        sources: replicas that the finding proves right, without those whose copy could spoil what another finding may
+            be right about.
+        offsets: the offsets that it is about.
         transaction: producer and start of the transaction that it is about; -1 where it is about none.
         missing: why no replica can be copied for it, a phrase with what to do; empty where one can.
-        by_word: where none is proven right, those that may be all the same: by each, who is wrong then.
+        by_word: if none is proven right, each replica that may be right, with the replicas that are wrong then.
     """
 
     finding: str
@@ -35,7 +36,7 @@ class Claim:
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
-        """The replicas that are wrong, where a person says which one is right."""
+        """The replicas that are wrong if a person says which one is right."""
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
@@ -53,7 +54,7 @@ class Claim:
 
 
 def claims(findings: Collection[Finding]) -> tuple[Claim, ...]:
-    """What each of the findings that stand about one partition says, in the order of their ids."""
+    """The claims of all findings about one partition that are not over, in the order of their ids."""
     return tuple(_claim(one, findings) for one in sorted(findings, key=lambda one: one.finding_id))
 
 
@@ -102,13 +103,13 @@ _FIND_OUT = "Compare with the system that wrote it (`parallax findings explain`)
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several claims as one: who is copied anew, and from whom.
+    """Several claims as one: which replicas are copied again, and from which.
 
     Attributes:
         findings: their ids.
         wrong: the replicas that are wrong by one of them.
         sources: those that are right by all of them.
-        offsets: where what they are about lies.
+        offsets: the offsets that the claims are about.
     """
 
     findings: tuple[str, ...]
@@ -118,11 +119,11 @@ class Together:
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:
-    """The claims for which a replica can be copied, as one; None where there is none.
+    """The claims for which a replica can be copied, as one; None if there are none.
 
     Args:
-        some: what findings say.
-        right: the replica that a person says is right, where they do not prove it; None where nobody does.
+        some: claims of findings.
+        right: the replica that a person says is right, where findings do not prove it; None where nobody does.
     """
     made = [one for one in some if not one.lacks(right)]
     if not made:

@@ -1,4 +1,4 @@
-"""What ``parallax repair`` does: makes a plan, runs it step by step, shows what is on record, goes on or gives up."""
+"""What ``parallax repair`` does: makes a plan, runs it, shows what is on record, resumes or gives up."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def place_of(storage: str, finding: str) -> TopicPartition:
 def plan(
     settings: Settings, place: TopicPartition, said: Mapping[int, str], say: Say, more: Said = NOTHING_SAID
 ) -> Plan:
-    """Look at a partition, and make the plan of what stands there. Changes nothing.
+    """Look at a partition, and make a plan for its findings and open transactions. Changes nothing.
 
     Args:
         settings: of the job.
         place: the partition.
         said: by start offset of a transaction, ``commit`` or ``abort`` where a person says how it ended.
-        say: told how far a long reading is.
+        say: called with how far a long reading is.
         more: what else that person says.
 
     Raises:
@@ -129,14 +129,14 @@ def run(settings: Settings, made: Plan, say: Say) -> Repair:
     Args:
         settings: of the job; ``repair.mode`` has to be ``on``.
         made: the plan.
-        say: told what happens.
+        say: called with each thing that happens.
 
     Returns:
         The repair as it is on record then.
 
     Raises:
-        RepairCommandError: it may not run: by the settings, for want of steps, since another repair of the partition
-            is open, or since the partition is not as it was planned.
+        RepairCommandError: it may not run. The settings forbid it, the plan has no steps, another repair of the
+            partition is open, or the partition is not as it was planned.
         EventLogError: nothing can be put on record.
         ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
@@ -169,7 +169,7 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
     Args:
         settings: of the job.
         wanted: the id of the repair, or the beginning of it.
-        say: told what happens.
+        say: called with each thing that happens.
     """
     check_may_run(settings)
     table, record, known = _known(settings, wanted, "resume")
@@ -190,7 +190,7 @@ def undo(settings: Settings, wanted: str, say: Say) -> Repair:
     Args:
         settings: of the job; ``repair.mode`` has to be ``on`` where anything is to be put back.
         wanted: the id of the repair, or the beginning of it.
-        say: told what happens.
+        say: called with each thing that happens.
 
     Raises:
         RepairCommandError: there is no such repair, it is over, its process is at work, or it may not be put back.

@@ -1,8 +1,8 @@
-"""The steps by which wrong replicas take a new copy of one that is right, or why there are none. Pure.
+"""The steps that copy wrong replicas again from a right one, or why there are none. Pure.
 
-Nothing is deleted but what a finding proves wrong, and only while a replica leads that every finding of the partition
-proves right. At least two replicas hold the partition meanwhile, and as many as ``min.insync.replicas`` asks for: so no
-replica comes to be eligible to lead that was not in sync (KIP-966).
+Nothing is deleted except what a finding proves wrong. That is done only while a replica leads that every finding of the
+partition proves right. At least two replicas hold the partition meanwhile, and as many as ``min.insync.replicas`` asks
+for. So no replica becomes eligible to lead that was not in sync (KIP-966).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a person says when a plan is made.
+    """What a person states when a plan is made.
 
     Attributes:
         is_paused: that nothing else moves partitions meanwhile.
@@ -40,14 +40,17 @@ NOTHING_SAID = Said()
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
-    """The steps that copy what is wrong anew; and what is missing, each a sentence that says what to do.
+    """The steps that copy wrong replicas again.
 
     Args:
         look: at the partition.
         ended: producer and start of the transactions that an end marker ends: they need no copy.
-        number: of steps that come first.
+        number: how many steps come before.
         shell: how commands name the cluster.
         said: what a person says.
+
+    Returns:
+        The steps; and what is missing, in sentences that say what to do.
     """
     left = [one for one in look.claims if one.transaction not in ended]
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
@@ -84,11 +87,11 @@ def copies(
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Whether there is room for copies, and who stands in.
+    """Whether there is room for copies, and which broker holds a replica meanwhile.
 
     Attributes:
         size: bytes of the partition.
-        wrong: the brokers that are copied anew.
+        wrong: the brokers that are copied again.
     """
 
     layout: Layout
@@ -98,7 +101,7 @@ class _Room:
 
     @property
     def spare(self) -> int | None:
-        """The broker that stands in for each in turn; None where the others are enough."""
+        """The broker that replaces each in turn; None if the others are enough."""
         return self.layout.spare(self.assigned, self.size) if self.layout.wants_spare(self.assigned) else None
 
     def lacking(self) -> str:

@@ -1,7 +1,7 @@
 """What a repair does next: what is on record and a look at the partition in, one action out. Pure.
 
-Nothing is changed before it is on record. What was intended is looked for before it is done once more: after a kill
-nobody knows whether it was. Whatever is not as planned stops it.
+Nothing is changed before it is on record. After a kill nobody knows whether an intended change was made. So the repair
+looks for it before it makes it once more. Anything that is not as planned stops the repair.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
 
     Args:
         repair: as it is on record.
-        plan: of it.
+        plan: of the repair.
         look: at its partition, as its steps need it.
         owner: the process that acts.
         asked: what this process knows of its last request.
@@ -77,9 +77,10 @@ def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, 
 
 
 def outdated(plan: Plan, look: Look) -> str:
-    """Why a plan may not even be begun: what is not as it was planned; empty where all of it is.
+    """Why a plan may not even be begun: what is not as planned; empty if everything is.
 
-    Of its assignments the first alone is held against what is there: each begins with what the one before has made.
+    Of its assignments only the first is compared with the partition. Each later one begins with what the one before
+    made.
     """
     moves = [step for step in plan.steps if isinstance(step, MoveStep)]
     begun = [step for step in plan.steps if isinstance(step, EndStep) or step in moves[:1]]
@@ -107,7 +108,10 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
 
 
 def kept(plan: Plan, look: Look) -> dict[str, Any]:
-    """What each replica shows of what a plan is going to change: offsets, keyed hashes and outcomes, no bytes."""
+    """What each replica shows of everything that a plan will change.
+
+    Offsets, keyed hashes and outcomes, but no bytes of records.
+    """
     found = []
     for step in plan.steps:
         for broker in look.assigned:

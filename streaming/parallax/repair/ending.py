@@ -1,4 +1,4 @@
-"""A step that writes an end marker: what comes next of it, by what the replicas show. Pure."""
+"""A step that writes an end marker: what to do next, by what the replicas show. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from parallax.replica.changes import EndMarker
 
 
 def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """What comes after the step was intended, by what the replicas show; None where nothing shows it done."""
+    """What comes after a step was intended, by what the replicas show.
+
+    None if nothing shows that it was done.
+    """
     ends = written(step, step.end, intended["below"], look)
     theirs = {"commit": "abort", "abort": "commit"}[step.end]
     if others := written(step, theirs, intended["below"], look):
@@ -44,13 +47,20 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
 
 
 def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
-    """Where end markers of a type and of the producer of a step are shown, at or above an offset."""
+    """Offsets at or above ``below`` where replicas show an end marker of the step's producer.
+
+    Args:
+        step: which ends a transaction.
+        end: the type of marker.
+        below: no offset below it counts.
+        look: at the partition.
+    """
     logs = (look.log_of(broker, step.producer_id, step.start_offset) for broker in look.assigned)
     return {at for log in logs for at, kind in log.ends if at >= below and kind == end}
 
 
 def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
-    """What some replica does not show yet of what a step was to bring about; empty once all do.
+    """Which replicas do not show the result of a step yet, and what they lack; empty once all show it.
 
     Args:
         step: the step.
@@ -92,13 +102,13 @@ def _ended_as_well(step: EndStep, below: int, marker_offset: int, look: Look) ->
 
 
 def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[int, ...]) -> str:
-    """Why the step may not be done: what is not as it was planned; empty where all is.
+    """Why the step may not be done: what is not as planned; empty if everything is.
 
     Args:
         step: the step.
         look: at its partition.
-        leader: who led when it was planned, and in which epoch.
-        replicas: who held the partition then.
+        leader: the leader and its epoch when the step was planned.
+        replicas: the partition's replicas then.
     """
     if (look.leader, look.leader_epoch) != leader:
         return f"another leader was elected since the plan was made: broker {look.leader}, epoch {look.leader_epoch}"
@@ -124,7 +134,10 @@ def _unproven(step: EndStep, look: Look) -> str:
 
 
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
-    """How a step is going to be done: by the epochs that the leader remembers, lest it refuses the marker as old."""
+    """How a step is going to be done, by the epochs that the leader remembers.
+
+    With lower ones it would refuse the marker as old.
+    """
     states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
     known = [state for state in states if state is not None]
     leads = look.replicas[look.leader].remembered(step.producer_id)
@@ -137,7 +150,7 @@ def intention(step: EndStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: EndStep, look: Look, intended: Mapping[str, Any], asked: Asked | None, made: Maker) -> Action:
-    """What has the leader write the marker, which it has not written yet."""
+    """The action that makes the leader write the marker, if it has not written it yet."""
     mine = asked if asked is not None and asked.change.step == step.number else None
     if mine is not None and mine.refusal:
         return made.event(EventKind.STOPPED, step.number, reason=f"the leader refused the end marker: {mine.refusal}")

@@ -1,4 +1,4 @@
-"""Which brokers may hold a partition, and what stands against moving it. Plain values, and what is decided by them."""
+"""Which brokers may hold a partition, and what is against moving it. Plain values, and decisions from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAUSED = "--automation-paused"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Brokers, and what they say of one partition.
+    """The brokers, and what they report about one partition.
 
     Attributes:
         free: by broker that answers, the bytes that its fullest log directory has left.
@@ -25,7 +25,7 @@ class Layout:
         moving: by partition that is being reassigned, the brokers that are to hold it.
         min_isr: ``min.insync.replicas`` of the topic.
         retention_ms: ``delete.retention.ms`` of the topic.
-        throttle: bytes a second at which its copies are held back by somebody's setting; 0 where they are not.
+        throttle: bytes a second to which somebody's setting limits its copies; 0 without such a setting.
         automation: what shows that Cruise Control runs here, a phrase; empty where nothing does.
         error: why something is not known; empty where all is.
     """
@@ -40,7 +40,7 @@ class Layout:
     error: str = ""
 
     def spare(self, assigned: tuple[int, ...], size: int) -> int | None:
-        """A broker that holds none of the partition and has room for it, the one with the most; None if there is none.
+        """A broker that holds no replica of the partition and has the most room for one; None if there is none.
 
         Args:
             assigned: the replicas.
@@ -52,7 +52,7 @@ class Layout:
         return max(able, key=lambda broker: (self.free[broker], -broker), default=None)
 
     def wants_spare(self, assigned: tuple[int, ...]) -> bool:
-        """Whether too few replicas would be left while one has no copy."""
+        """Whether too few replicas would be left while one of them has no copy."""
         return len(assigned) - 1 < max(FEWEST, self.min_isr)
 
 
@@ -62,7 +62,7 @@ def has_room(free: int, size: int) -> bool:
 
 
 def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) -> str:
-    """Why a partition may not be moved now, with what to do; empty where it may.
+    """Why a partition may not be moved now, with what to do; empty if it may.
 
     Args:
         layout: as it was looked at.
@@ -90,15 +90,18 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
 
 
 def slowest(layout: Layout, size: int) -> int:
-    """Bytes a second at which a copy has to be made at least, to be over within half of ``delete.retention.ms``.
+    """The lowest speed of a copy, in bytes a second, to be over within half of ``delete.retention.ms``.
 
-    One that takes longer could miss what is cleaned meanwhile, which is how replicas come to differ.
+    A slower copy could miss what is cleaned meanwhile, which is how replicas come to differ.
     """
     return -(-size * 2_000 // max(layout.retention_ms, 1))
 
 
 def too_slow(layout: Layout, size: int) -> str:
-    """Why a copy would take too long, with what to do; empty where nothing holds it back so far."""
+    """Why a copy would take too long, with what to do.
+
+    Empty if nothing is known to slow it.
+    """
     floor = slowest(layout, size)
     if not layout.throttle or layout.throttle >= floor:
         return ""

@@ -1,4 +1,4 @@
-"""Looks at a partition for a repair: who leads and who is in sync, what replicas hold open, and what is on record."""
+"""Looks at a partition for a repair: leader, replicas in sync, open transactions, and the record."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ _SETTLED = Verdict(Standing.HANGS, "no replica holds it open any more")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is looked at besides what stands in the partition.
+    """What a look covers besides the partition's findings and open transactions.
 
     Attributes:
-        transactions: producer and start of some that are looked at even where no replica holds them open.
-        since: from which offset on nothing of a long log is passed over; None: from its end.
-        offsets: at which is looked what each replica shows, and so which brokers hold the partition; None: nothing of
-            it.
-        places: whether, where no offsets are given, it is looked at those that findings name, if any stand.
+        transactions: producer and start of transactions that it covers even if no replica holds them open.
+        since: the offset from which on nothing of a long log is passed over; None: from its end.
+        offsets: where to look what each replica shows, and so which brokers hold the partition; None: nowhere.
+        places: without ``offsets``, look at the offsets that findings name, if any are open.
     """
 
     transactions: Collection[tuple[int, int]] = ()
@@ -53,7 +52,7 @@ NOTHING_MORE = Wanted()
 
 
 def standing(storage: str, place: TopicPartition) -> list[Finding]:
-    """The findings that stand about a partition; none where no job has ever reported any.
+    """The findings about a partition that are not over; none if no job has ever reported any.
 
     Raises:
         FindingsTableError: they cannot be read.
@@ -74,7 +73,7 @@ class Lookout:
         place: the partition.
         hasher: makes the keyed hashes of what is kept.
         settings: how fast, and how long, brokers are asked.
-        say: told how far a long reading is.
+        say: called with how far a long reading is.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Lookout:
         """Look at the partition now.
 
         Args:
-            wanted: what is looked at besides.
+            wanted: what else to look at.
 
         Raises:
             UnknownTopic: there is no such partition.

@@ -8,15 +8,15 @@ from parallax.repair.seen import OUTCOMES, Look, Transaction
 
 
 def not_over(one: Transaction) -> str:
-    """Why it is not known that a transaction is over, as a phrase; empty where it is."""
+    """Why nobody knows whether a transaction is over, as a phrase; empty if it is known to be."""
     return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
 
 
 def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
-    """Why an end marker may not be written for a transaction, as a phrase; empty where it may.
+    """Why an end marker may not be written for a transaction, as a phrase; empty if it may.
 
-    A marker ends whatever its producer has open in the partition. So nothing else of that producer may be open on any
-    replica, and nothing else may have been taken for part of the transaction by those that hold it open.
+    A marker ends whatever its producer has open in the partition. So the producer may have nothing else open on any
+    replica. The replicas that hold the transaction open must not have taken anything else for a part of it.
     """
     if why := not_over(one):
         return why

@@ -1,4 +1,4 @@
-"""A step that assigns a partition: what comes next of it, by what the brokers show. Pure."""
+"""A step that assigns a partition: what to do next, by what the brokers show. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _ELECTED_MS = 2_000
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """What comes after the step was intended; None where something of it is to be asked for."""
+    """What comes after a step was intended.
+
+    None if the cluster has still to be asked for a part of it.
+    """
 
     def stop(reason: str) -> Action:
         return made.event(EventKind.STOPPED, step.number, reason=reason)
@@ -54,9 +57,9 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 
 
 def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
-    """Whether replicas are those of an assignment, or of one that goes over into another one.
+    """Whether replicas are those of an assignment, or of a change from one assignment to another.
 
-    Brokers show both together until they know that it is over, which is some moments after the controller does.
+    Brokers show both together until they know that the change is over, some moments after the controller does.
     """
     pairs = (set(one) | set(other) for one in states for other in states if one != other)
     return assigned in states or set(assigned) in pairs
@@ -106,7 +109,7 @@ def _out_of_sync(step: MoveStep, look: Look) -> str:
 
 
 def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """What is not there yet of what a step was to bring about; empty once all is."""
+    """What is still missing of the result of a step; empty once all is there."""
     move = step.move
     for broker in move.gone:
         if broker not in layout.free:
@@ -171,12 +174,12 @@ def _offsets(step: MoveStep) -> str:
 
 
 def unlike(step: MoveStep, look: Look, intended: Mapping[str, Any] | None = None) -> str:
-    """Why the step may not be done: what is not as it was planned; empty where all is.
+    """Why the step may not be done: what is not as planned; empty if everything is.
 
     Args:
         step: the step.
         look: at its partition.
-        intended: how it was going to be done, where it was begun.
+        intended: how it was going to be done, if it was begun.
     """
     layout = look.layout
     if layout is None or layout.error:
@@ -195,7 +198,7 @@ def _unproven(step: MoveStep, look: Look) -> str:
     """That findings do not prove any more that what is to be deleted is wrong, and that the source is right."""
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
-        # What is given back, or put in order, has to be, whatever stands; but no right copy goes for it.
+        # Assignments that only give back or reorder are made whatever findings are open, but never delete a right copy.
         right = step.source if step.is_said else None
         return shows_the_same(look, step.source, set(step.wrong) - {*step.move.copied}, right) if step.move.gone else ""
     known = together(look.claims, step.source if step.is_said else None)
@@ -208,7 +211,7 @@ def _unproven(step: MoveStep, look: Look) -> str:
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
-    """How a step is going to be done: under which leader, and what its source shows."""
+    """How a step is going to be done: the leader, and what its source shows."""
     marks = look.replicas[step.source].marks
     return {
         "at_ms": look.at_ms,
@@ -221,7 +224,7 @@ def intention(step: MoveStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> Action:
-    """What is to be asked for of a step."""
+    """The next request to the cluster for a step."""
     is_assigned = look.assigned == step.move.replicas
     change: Change = Elect(step.number) if is_assigned else Assign(step.number, step.move.replicas)
     mine = asked if asked is not None and asked.change == change else None

@@ -1,4 +1,4 @@
-"""Who runs a repair: a process, named so that another one can tell whether it is still there."""
+"""The owner of a repair: a process, named so that others can find out whether it still runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import socket
 import psutil
 
 SILENT_MS = 60_000
-"""The owner of a repair on another machine that has put nothing on record for so long counts as gone: each of its steps
-takes less, and each is on record before it is taken."""
+"""A repair's owner on another machine counts as gone if it has put nothing on record for this long.
+
+Each of its steps takes less, and is on record before it is taken.
+"""
 
 
 def myself() -> str:
-    """This process: user, machine, number, and when it was started, so that a number given out again is told apart."""
+    """This process: user, machine, number, and when it was started.
+
+    The start distinguishes it from a later process with the same number.
+    """
     return f"{_user()}@{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
 
 
@@ -23,8 +28,8 @@ def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
 
     Args:
         owner: as `myself` named it.
-        last_ms: when it put something on record last, milliseconds since 1970 UTC.
-        now_ms: now.
+        last_ms: when it last put something on record, milliseconds since 1970 UTC.
+        now_ms: now, milliseconds since 1970 UTC.
     """
     try:
         who, number, began = owner.rsplit(":", 2)

@@ -1,4 +1,4 @@
-"""Asks which brokers may hold a partition, and what stands against moving it."""
+"""Asks which brokers may hold a partition, and what is against moving it."""
 
 from __future__ import annotations
 

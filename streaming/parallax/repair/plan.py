@@ -1,8 +1,8 @@
-"""What stands in a partition, and what the cluster shows of it, in; one plan of steps, or what is missing, out. Pure.
+"""Findings of a partition, and a look at the cluster, in; one plan of steps, or what is missing, out. Pure.
 
-End markers come first: they copy nothing, and need the leader that there is. What is left is copied from a replica that
-is right (`parallax.repair.copies`). Whoever reads a plan decides by it, so each step says what it needs and changes,
-and what is true if it fails half-way.
+End markers come first: they copy nothing, and the present leader has to write them. What is left is copied from a
+replica that is right (`parallax.repair.copies`). A person decides by the plan. So each step says what it needs, what it
+changes, and what is true if it fails half-way.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Plan:
     """One plan for everything in a partition that can be repaired.
 
     Attributes:
-        format: of its document.
+        format: version of its document.
         cluster_id: of the cluster that it is for.
         topic_id: of the topic that was looked at.
-        made_at: when, ISO 8601 UTC.
-        leader_epoch: under which it was made; another leader is another plan.
+        made_at: when it was made, ISO 8601 UTC.
+        leader_epoch: the leader epoch when it was made; another leader needs another plan.
         replicas: as they are assigned.
-        findings: the ids of those that stand about the partition.
+        findings: the ids of the partition's findings that are not over.
         steps: in the order in which they are run.
         missing: why there is no step for something, each a sentence that says what to do.
     """
@@ -68,7 +68,7 @@ class Plan:
         return TopicPartition(self.topic, self.partition)
 
     def only(self, number: int) -> Plan:
-        """The plan with one of its steps alone.
+        """The plan with only one of its steps.
 
         Raises:
             KeyError: it has no step of that number.
@@ -80,7 +80,10 @@ class Plan:
 
 
 def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
-    """By producer and start of a transaction, how findings prove that it ended; several where they contradict."""
+    """By producer and start of a transaction, how it ended by the proof of findings.
+
+    Several if the proofs contradict each other.
+    """
     found: dict[tuple[int, int], list[End]] = {}
     for finding in findings:
         if finding.kind not in OPEN_KINDS or not finding.stands:
@@ -94,7 +97,7 @@ def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
 
 
 def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Said = NOTHING_SAID) -> Plan:
-    """Make a plan of a look.
+    """Make a plan from a look.
 
     Args:
         look: at the partition, with all transactions that some replica holds open, and what findings say of it.
@@ -113,7 +116,7 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
         moves, lacking = copies(look, ended, len(steps), shell, more)
         steps += moves
         copied = {broker for step in moves for broker in step.wrong}
-        # Who holds one open and is copied anew takes over how its source has ended it.
+        # A replica that holds one open and is copied again gets the end that its source has.
         missing += [text for text, holders in open_still if not (holders and holders <= copied)]
         missing += [*_unmatched(look, said), *lacking]
     return Plan(
@@ -133,7 +136,10 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
 
 
 def wants_copies(look: Look, made: Plan) -> bool:
-    """Whether something stands that its end markers do not end: who may hold the partition has to be known then."""
+    """Whether a finding is left that the plan's end markers do not end.
+
+    Then the plan needs to know who may hold the partition.
+    """
     ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
     return any(one.transaction not in ended for one in look.claims)
 

@@ -1,6 +1,6 @@
 """What a replica holds of one producer from an offset on, and what it shows at single offsets.
 
-The first is read once, at the pace of probes, and gone on from.
+The producer's log is read once, at the pace of probes. Later calls go on from there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 
 
 class ProducerLog:
-    """One replica's log as far as it is one producer's; a later call reads only what has been added.
+    """The rows of one producer in one replica's log; a later call reads only what has been added.
 
     Args:
         client: asks the broker.
@@ -70,7 +70,7 @@ class ProducerLog:
             most: bytes after which the rest is passed over: enough of a replica that has ended the transaction. None
                 reads all.
             since: from which offset on nothing is passed over; None: from where the log ends now.
-            progress: told how far it is.
+            progress: called with how far it is.
         """
         try:
             marks = watermarks_of(self._client, self._broker, self._place)
@@ -150,7 +150,9 @@ def _row(chunk: Chunk, at: int) -> Row | None:
 def rows_at(
     client: ReplicaClient, broker: int, place: TopicPartition, offsets: Iterable[int], hasher: ContentHasher
 ) -> dict[int, Row]:
-    """What one replica shows at offsets; nothing of those where it has neither a record nor an end marker.
+    """What one replica shows at offsets.
+
+    Offsets where it has neither a record nor an end marker are left out.
 
     Raises:
         ReplicaError: the broker could not be asked.

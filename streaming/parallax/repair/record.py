@@ -1,7 +1,7 @@
-"""What is on record of repairs: events, and what they add up to. Pure.
+"""What is on record of repairs: events, and the state that they lead to. Pure.
 
-Each event says all that the next start needs, so that a repair which was killed between any two steps goes on from the
-last. A repair has one owner: a process that is not the owner any more can put nothing on record, and so change nothing.
+Each event holds all that the next start needs. So a repair that was killed between any two steps goes on from the last.
+A repair has one owner. A process that is no longer the owner can put nothing on record, and so change nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parallax.model import TopicPartition
 
 
 class EventKind(StrEnum):
-    """What happened to a repair, in the order in which it does."""
+    """What happened to a repair; the kinds are in the order in which they happen."""
 
     BEGUN = "begun"
     """A person runs a plan; ``document`` is the plan."""
@@ -61,13 +61,13 @@ _PHASE = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
+    """One event of a repair; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
 
     Attributes:
         repair_id: 32 hexadecimal digits.
         owner: the process that put it on record (`parallax.repair.owner`).
-        step: its number; 0 where it is about none.
-        document: what JSON has.
+        step: the step's number; 0 if it is about none.
+        document: further facts, as JSON values.
         reason: in a sentence.
     """
 
@@ -90,17 +90,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What the events of one repair add up to.
+    """The state of one repair, by its events.
 
     Attributes:
         plan: its document.
         owner: the process that may go on with it.
-        began_ms: when it was begun.
+        began_ms: when it was begun, milliseconds since 1970 UTC.
         at_ms: of its last event.
         is_kept: whether what the replicas showed before is on record.
         intended: by step, how it was going to be done; of an end marker the first intention's ``below`` is kept.
-        answered: the steps that the cluster has done, and when.
-        proven: the steps that every replica shows.
+        answered: by step, when the cluster did it.
+        proven: the steps whose result every replica shows.
         reason: of the last event.
     """
 
@@ -119,7 +119,7 @@ class Repair:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may go on: no other one begins in its partition."""
+        """Whether it may go on; meanwhile no other repair begins in its partition."""
         return self.is_running or self.phase is Phase.STOPPED
 
     @property

@@ -22,12 +22,12 @@ from parallax.views.event_log import WrittenMeanwhile
 _ROUND_S = 0.2
 """Somebody waits for it."""
 _SILENT_S = 60.0
-"""A cluster that does not answer for so long while a repair is run is left as it is: the repair is on record."""
+"""If the cluster does not answer for this long, a running repair stops where it is; it is on record."""
 Say = Callable[[str], None]
 
 
 class RepairCommandError(Exception):
-    """What was asked for cannot be done; one line that says what to do."""
+    """The command cannot be carried out; one line that says what to do."""
 
 
 class Run:
@@ -41,7 +41,7 @@ class Run:
         made: its plan.
         repair_id: of the repair, which is on record.
         owner: this process, which owns it.
-        say: told what happens.
+        say: called with each thing that happens.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Run:
         return self._record.repairs[self._repair_id]
 
     def until_it_ends(self) -> Repair:
-        """Take one action after the other; gives the repair as it is on record then.
+        """Take one action after the other; returns the repair as it is on record then.
 
         Raises:
-            RepairCommandError: it is another process's by now.
+            RepairCommandError: the repair belongs to another process by now.
             ReplicaError: the cluster does not answer for a minute.
             EventLogError: nothing can be put on record.
             FindingsTableError: the findings cannot be read.
@@ -158,7 +158,7 @@ _NAMES = {
 
 
 def wanted(made: Plan, since: int | None = None) -> Wanted:
-    """What the steps of a plan have to be looked at for; ``since`` as of `Wanted`."""
+    """What a look must cover for the steps of a plan; ``since`` as in `Wanted`."""
     ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
     moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
     offsets = tuple(sorted({offset for some in moves for offset in some})) if moves else None
@@ -166,7 +166,7 @@ def wanted(made: Plan, since: int | None = None) -> Wanted:
 
 
 def said(event: Event, made: Plan) -> str:
-    """An event, for people."""
+    """An event of a repair in words, for people."""
     title = next((step.title for step in made.steps if step.number == event.step), "")
     match event.kind:
         case EventKind.KEPT:

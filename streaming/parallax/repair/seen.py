@@ -22,8 +22,8 @@ class Row:
     """A record, or an end marker, as one replica shows it.
 
     Attributes:
-        key: the keyed hash of its key, 32 hexadecimal digits; empty of an end marker.
-        content: the keyed hash of what it holds, 16 hexadecimal digits; so empty.
+        key: the keyed hash of its key, 32 hexadecimal digits; empty for an end marker.
+        content: the keyed hash of its content, 16 hexadecimal digits; empty for an end marker.
         outcome: what a read_committed consumer makes of it; UNDECIDED above the last stable offset.
     """
 
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def kept(self) -> list[Any]:
-        """What goes on record of it."""
+        """The part of it that goes on record."""
         kind = END_MARKERS.get(self.kind, self.kind.name.lower())
         return [self.offset, kind, self.key, self.content, self.outcome.name]
 
@@ -54,7 +54,7 @@ class Log:
 
     @property
     def records(self) -> list[Row]:
-        """Without end markers."""
+        """Its records, without end markers."""
         return [row for row in self.rows if row.kind is RowKind.RECORD]
 
     @property
@@ -65,11 +65,11 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica.
+    """What one replica reports.
 
     Attributes:
         marks: how far its log goes; None where it did not say.
-        producers: that it remembers.
+        producers: the producers that it remembers.
         error: why something is not known; empty where all is.
     """
 
@@ -78,15 +78,15 @@ class Replica:
     error: str = ""
 
     def remembered(self, producer_id: int) -> ProducerState | None:
-        """The state of one producer."""
+        """The state of one producer, as this replica remembers it."""
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
     def is_open_from(self, start_offset: int) -> bool:
-        """Whether it holds some transaction open that starts there."""
+        """Whether it holds any transaction open that starts at an offset."""
         return any(state.current_transaction_start_offset == start_offset for state in self.producers)
 
     def holds(self, producer_id: int, start_offset: int) -> bool:
-        """Whether it holds a transaction open that starts there."""
+        """Whether it holds one producer's transaction open that starts at an offset."""
         state = self.remembered(producer_id)
         return state is not None and state.current_transaction_start_offset == start_offset
 
@@ -96,8 +96,8 @@ class Transaction:
     """A transaction that at least one replica holds open.
 
     Attributes:
-        verdict: what becomes of it by its coordinator.
-        logs: by broker, what is held of its producer from ``start_offset`` on.
+        verdict: what its coordinator says will become of it.
+        logs: by broker, what its replica holds of the producer from ``start_offset`` on.
     """
 
     producer_id: int
@@ -107,13 +107,13 @@ class Transaction:
 
     @property
     def goes_on(self) -> bool:
-        """Whether its coordinator will end it: nobody else may."""
+        """Whether its coordinator will end it; then nobody else may."""
         return self.verdict.standing is Standing.GOES_ON
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a transaction ended, and what says so.
+    """How a transaction ended, and what proves it.
 
     Attributes:
         type: ``commit`` or ``abort``.
@@ -142,7 +142,7 @@ class Look:
         isr: those in sync.
         replicas: by broker, all that are assigned.
         transactions: all that some replica holds open.
-        findings: the ids of those that stand about the partition.
+        findings: the ids of the partition's findings that are not over.
         proven: by producer and start of a transaction, how findings prove that it ended; several where they contradict.
         claims: what the findings say of the replicas.
         layout: which brokers may hold it; None where nobody has to know.
@@ -171,19 +171,19 @@ class Look:
         return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:
-        """Where open transactions of a producer start, on any replica."""
+        """The start offsets of a producer's open transactions, on any replica."""
         states = (replica.remembered(producer_id) for replica in self.replicas.values())
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
 
     def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
-        """What one replica holds of a producer from an offset on, where that was looked at."""
+        """What one replica holds of a producer from an offset on, if the look covers that."""
         wanted = (producer_id, start_offset)
         found = (one.logs.get(broker) for one in self.transactions if (one.producer_id, one.start_offset) == wanted)
         return next((log for log in found if log is not None), Log(error="it was not looked at"))
 
 
 def disturbed(look: Look) -> str:
-    """Why nothing may be changed in a partition now: a replica is away, behind or being moved. Empty where it may."""
+    """Why nothing may be changed in a partition now: a replica is away, behind or being moved. Empty if it may."""
     if look.leader < 0:
         return f"{look.place.name} has no leader"
     out = set(look.assigned) - look.isr
@@ -194,9 +194,10 @@ def disturbed(look: Look) -> str:
 
 
 def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
-    """That a replica which counts as right shows now what a wrong one shows: it was copied since, or the other was.
+    """A sentence that a replica that counts as right shows the same as a wrong one; empty if none does.
 
-    Where a wrong one shows nothing any more, nothing is said: the trace of it may be cleaned.
+    Then one of the two was copied since. A wrong replica that shows nothing any more says nothing: the trace may have
+    been cleaned.
 
     Args:
         look: at the partition, with what the replicas show at the offsets of the findings.
@@ -219,7 +220,7 @@ def _kept(shown: Mapping[int, Row], offsets: Iterable[int]) -> list[list[Any]]:
 
 
 def brokers(some: Collection[int]) -> str:
-    """Brokers with the verb ``to be``."""
+    """Words for some brokers, followed by the verb ``to be``."""
     ids = sorted(some)
     if len(ids) == 1:
         return f"broker {ids[0]} is"

@@ -1,4 +1,4 @@
-"""The steps of a plan: what each does, and what whoever decides by it has to know. Plain values."""
+"""The steps of a plan: what each does, and what a person who decides needs to know. Plain values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from parallax.findings.moves import Move, Purpose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What is said of a step.
+    """The description of a step.
 
     Attributes:
         number: its place in the plan, from 1.
         title: what it does, a sentence.
-        needs: what has to be there, each a phrase.
+        needs: what it requires, each a phrase.
         changes: what it changes, a sentence.
         takes: how long, and how much is written.
         half_way: what is true if it fails half-way.
@@ -37,14 +37,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndStep(Told):
-    """An end marker for one transaction.
+    """A step that writes an end marker for one transaction.
 
     Attributes:
         producer_id: whose transaction it is.
-        start_offset: where that begins.
+        start_offset: where it begins.
         end: ``commit`` or ``abort``.
-        proof: what says that it ended so.
-        finding: the id of the finding that does; empty where a person says so.
+        proof: what proves that it ended so.
+        finding: the id of the finding with the proof; empty if a person says so.
         marker_offset: where its end marker was read; -1 where none was.
         holders: the brokers that hold it open.
     """
@@ -61,15 +61,15 @@ class EndStep(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStep(Told):
-    """One assignment of the partition.
+    """A step that assigns the partition to other brokers.
 
     Attributes:
         before: the replicas before it, the preferred leader first.
         move: what is done.
         source: the broker that is right, and leads while anything is copied.
-        is_said: whether that it is right is what a person says, and nothing proves it.
-        wrong: the brokers of all such steps that are wrong.
-        offsets: where the findings say that they are.
+        is_said: whether only a person says that it is right, and nothing proves it.
+        wrong: the brokers that are wrong, of all such steps.
+        offsets: where the findings say that they are wrong.
     """
 
     kind: Literal["assignment"] = "assignment"

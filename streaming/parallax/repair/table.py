@@ -1,4 +1,4 @@
-"""The table ``repair_events``: an append-only Delta log of what repairs did, before they did it."""
+"""The table ``repair_events``: an append-only Delta log of repairs, written before each change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RepairTable(EventLog[Event]):
         }
 
     def event(self, row: Mapping[str, Any]) -> Event:
-        """An event by its row."""
+        """The event of a row."""
         return Event(
             EventKind(row["kind"]),
             row["repair_id"],
@@ -75,7 +75,7 @@ class RepairTable(EventLog[Event]):
 
 
 def read_record(storage: str) -> Record:
-    """What is on record; nothing where nothing was ever repaired from this storage.
+    """All repairs on record; empty if nothing was ever repaired from this storage.
 
     Raises:
         EventLogError: the table cannot be read.

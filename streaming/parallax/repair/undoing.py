@@ -1,4 +1,4 @@
-"""What puts the assignment back that a partition had before a repair. Pure."""
+"""Puts back the assignment that a partition had before a repair. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from parallax.repair.steps import MoveStep
 
 
 def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
-    """What comes next where a repair is undone.
+    """The next action of a repair that is being undone.
 
     Args:
         goal: the replicas as they were assigned.
-        steps: of the repair, those that assign.
+        steps: the steps of the repair that assign.
         look: at the partition.
         asked: what this process knows of its last request.
         made: makes events.
@@ -57,7 +57,7 @@ def _put_back(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, aske
 
 
 def _would_lose(goal: tuple[int, ...], step: MoveStep, look: Look) -> str:
-    """That a copy would be deleted which may be the last right one: that of a broker which stands in."""
+    """A sentence that the copy of a broker that only helped out may be the last right one, and would be deleted."""
     losing = set(look.assigned) - set(goal)
     if not losing:
         return ""

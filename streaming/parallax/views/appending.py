@@ -1,7 +1,7 @@
-"""Appends to the tables, by delta-rs: files that tasks have written, or a few rows, each batch of a query once.
+"""Appends files of tasks, or a few rows, to the tables: each batch of a query once.
 
-The query and its batch are in the same atomic commit as the rows, as the protocol's own ``txn`` action
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers).
+Written by delta-rs. The query and its batch are in the same atomic commit as the rows, as the protocol's own ``txn``
+action (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers).
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 from parallax.views.unused import GoneError, held, removals
 
 _OLD_S = 1800.0
-"""From this age on files of a micro-batch are looked for on an object store before they are committed: upkeep removes
-none that are younger than two hours by the store's clock."""
+"""From this age on, files of a micro-batch are looked for on an object store before they are committed.
+
+Upkeep removes none that are younger than two hours by the store's clock.
+"""
 
 
 class Began(NamedTuple):
     """When a micro-batch began to be read.
 
     Attributes:
-        wall_s: by the clock, seconds since the epoch; it may step.
+        wall_s: by the clock, seconds since 1970 UTC; it may step.
         ran_s: by the monotonic clock, in seconds; it may stand still with the machine.
         removals: how often files of the table had been removed (`parallax.views.unused.removals`).
     """
@@ -44,12 +46,17 @@ class Began(NamedTuple):
 
     @classmethod
     def now(cls, uri: str) -> Began:
-        """Now, of a table."""
+        """The present moment, for a table."""
         return cls(time.time(), time.monotonic(), removals(uri))
 
 
 def may_be_gone(began: Began | None, now: Began) -> bool:
-    """Whether a file that was written since a micro-batch began may have been removed as one that nobody needs."""
+    """Whether a file written since a micro-batch began may have been removed as unused.
+
+    Args:
+        began: when the micro-batch began; None if nobody knows.
+        now: the same clocks and counts now.
+    """
     if began is None or now.removals != began.removals:
         return True
     return max(abs(now.wall_s - began.wall_s), now.ran_s - began.ran_s) > _OLD_S
@@ -78,7 +85,7 @@ class Appender:
         self._began: Began | None = None
 
     def begin(self) -> None:
-        """Note that a micro-batch begins to be read: files that are appended later were written since."""
+        """Note that a micro-batch begins to be read. Files that are appended later count as written since then."""
         self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:
@@ -94,7 +101,7 @@ class Appender:
         """Make files that lie in the table's folder part of the table, in one commit.
 
         Raises:
-            GoneError: some of them are not there any more; nothing was committed.
+            GoneError: some of them are no longer there; nothing was committed.
             FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
@@ -117,9 +124,9 @@ class Appender:
         """Append rows of one date, in one commit.
 
         Args:
-            rows: with the columns of the table's files; of a table that is partitioned by the date alone.
+            rows: with the columns of the table's files; the table must be partitioned by the date alone.
             recorded_on: the date, ``YYYY-MM-DD``.
-            query_id: whose rows they are.
+            query_id: the query whose rows they are.
             batch_id: the micro-batch.
 
         Raises:
@@ -173,10 +180,10 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """Which of some files are not there.
+    """Which of some files do not exist.
 
     Raises:
-        OSError: nobody can say.
+        OSError: the folder cannot be read.
     """
     found = files.get_file_info(list(paths))
     return [info.path for info in found if info.type == fs.FileType.NotFound]
@@ -199,12 +206,12 @@ def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
 
 
 def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], at_ms: int) -> AddAction:
-    """Write rows to a file of a table, which is still to be committed.
+    """Write rows to a file of a table; the file has still to be committed.
 
     Args:
         storage: ``storage.path``.
         name: of the table.
-        rows: with the columns of its files at least; some.
+        rows: at least one, with at least the columns of the table's files.
         values: of the partition columns.
         at_ms: its place in the order of commits (`parallax.views.order`).
 

@@ -1,7 +1,7 @@
 """Where the class-data archive of Spark's JVM is, and the options that make a JVM use it (JEP 350).
 
-A fresh job loads and verifies some twenty thousand classes before its first commit. Out of an archive that costs half
-the processor time. ``parallax.rehearsal`` makes it; a job without one only starts more slowly.
+A fresh job loads and verifies some twenty thousand classes before its first commit. An archive halves the processor
+time for that. `parallax.rehearsal` makes it; a job without one only starts more slowly.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from parallax.java import Java
 
 
 def archive_file(jdk: Java) -> Path:
-    """Where the archive for this JDK and these jars is, or would be; an empty file says that none can be made.
+    """Where the archive for this JDK and these jars is, or would be.
 
-    An archive fits one JDK and one class path only (the JVM checks it), so that both are part of the name.
+    An empty file says that none can be made. An archive fits one JDK and one class path only, which the JVM checks. So
+    both are part of the name.
 
     Raises:
         SetupError: see ``parallax.jars.delta_classpath``.
@@ -30,7 +31,10 @@ def archive_file(jdk: Java) -> Path:
 
 
 def archive_options(file: Path) -> str:
-    """The JVM's options to use an archive, if there is one; it goes without one that does not fit, and says nothing."""
+    """The JVM's options to use an archive; empty if there is none.
+
+    The JVM ignores one that does not fit, without a message.
+    """
     if not file.is_file() or not file.stat().st_size:
         return ""
     return f"-XX:SharedArchiveFile={file} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -1,8 +1,9 @@
-"""Which cluster a storage belongs to, what is on record there is of that one and no other may add to it; and its id.
+"""Which cluster a storage belongs to, and the storage's id.
 
-The first start binds a storage to the cluster that answers; ``parallax storage bind`` moves it. Whoever asks brokers on
-behalf of a storage uses settings that `with_cluster` or `settled` has given: these hold the cluster's id, which every
-connection made of them checks, in Spark's processes too (`parallax.replica.identity`).
+A storage holds the record of one cluster, and no other may add to it. The first start binds a storage to the cluster
+that answers; ``parallax storage bind`` moves it. Code that asks brokers for a storage uses settings from
+`with_cluster` or `settled`. These hold the cluster's id. Every connection made from them checks it, in Spark's
+processes too (`parallax.replica.identity`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def bound_to(storage: str) -> str | None:
 
 
 def bind(storage: str, cluster_id: str) -> None:
-    """Say which cluster a storage belongs to, whatever it belonged to.
+    """Bind a storage to a cluster, whatever cluster it belonged to.
 
     Raises:
         ConfigError: that is no cluster's id, or the storage cannot be written.
@@ -59,7 +60,9 @@ def bind(storage: str, cluster_id: str) -> None:
 
 
 def id_of(storage: str) -> str:
-    """The id of a storage, made once: it stays the same under whatever labels, and at whatever address, its job is.
+    """The id of a storage, made once.
+
+    It stays the same whatever labels and address its job has.
 
     Args:
         storage: ``storage.path``.
@@ -121,7 +124,7 @@ def with_cluster(settings: Settings) -> Settings:
 
 
 def settled(settings: Settings) -> Settings:
-    """The settings with the cluster that their storage belongs to; where it belongs to none, to that which answers.
+    """The settings with the cluster that their storage belongs to; binds a new storage to the cluster that answers.
 
     Of two processes that bind a storage at one moment the first one does, and the other gets its cluster as well.
 
@@ -150,7 +153,7 @@ def settled(settings: Settings) -> Settings:
 
 
 def pinned(settings: Settings, client: ReplicaClient) -> Settings:
-    """The settings with the cluster that a client was answered by: whoever they are given to asks no other one.
+    """The settings with the cluster that answered a client; used with them, no other cluster is asked.
 
     Raises:
         ReplicaError: nobody answers, where that has to be known.

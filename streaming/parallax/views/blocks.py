@@ -1,8 +1,8 @@
-"""What the rows of a file of the views add up to, block by block: it lies in the file's footer.
+"""Sums of the rows of a view's file, block by block, in the footer of the file.
 
-So it is committed with the rows, and goes where they go: what was written twice or by a task that failed is in no
-commit, compaction joins it as it joins the rows, and retention drops it with them. A file that another version wrote
-tells nothing: of its rows there are no blocks, only the rows.
+So the sums are committed with the rows, and share their fate. What was written twice, or by a task that failed, is in
+no commit. Compaction joins the sums as it joins the rows, and retention drops both. A file that another version wrote
+has no blocks that can be used, only rows.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Of rows of one broker and one isolation level.
+    """Sums of rows of one broker and one isolation level.
 
     Attributes:
         places: the partitions; ``place`` is an index of these.
-        topic_ids: the same of ``topic_id``.
+        topic_ids: the topic ids; ``topic_id`` is an index of these.
         ranges: `RANGE`, those of one partition in the order in which they were recorded.
         digests: of the rows; the ``range`` of a part is an index of the ranges.
     """
@@ -61,12 +61,12 @@ class Blocks:
 
     @classmethod
     def none(cls) -> Blocks:
-        """Of no rows."""
+        """The sums of no rows."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
     def concat(cls, several: Sequence[Blocks]) -> Blocks:
-        """What several files tell, in their order; of one broker and one isolation level."""
+        """Join the sums of several files, in their order; all of one broker and one isolation level."""
         places = tuple(dict.fromkeys(place for one in several for place in one.places))
         ids = tuple(dict.fromkeys(topic_id for one in several for topic_id in one.topic_ids))
         number = {place: n for n, place in enumerate(places)}
@@ -84,7 +84,7 @@ class Blocks:
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
 
     def told(self) -> dict[str, str]:
-        """What the footer of the file tells of it, by key; nothing of no rows."""
+        """The sums as keys and values for the footer of a file; empty if there are no rows."""
         if not self.places:
             return {}
         tables = self.ranges, self.digests.parts, self.digests.moves
@@ -94,7 +94,7 @@ class Blocks:
 
 
 class ByPlace:
-    """What is of each partition of some blocks: sorted once, however many partitions are asked for."""
+    """Sums by partition: sorted once, however many partitions are asked for."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._ids = [*blocks.topic_ids, ""]
@@ -116,7 +116,7 @@ class ByPlace:
         return table[order], np.searchsorted(place[order], np.arange(len(self._numbers) + 1)), to
 
     def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
-        """What is of one partition: its ranges, their topic ids, and the digests of the rows in these."""
+        """The sums of one partition: its ranges, their topic ids, and the digests of their rows."""
         n = self._numbers.get(place)
         if n is None:
             return self._ranges[:0], [], Digests(self._parts[:0], self._moves[:0])
@@ -134,7 +134,9 @@ class ByPlace:
 
 
 def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
-    """What the rows of a file add up to; nothing where its footer tells nothing that this version adds up alike.
+    """The sums of a file's rows, from its footer.
+
+    They are empty if the footer has none, or if another version added them up differently.
 
     Args:
         footer: its key-value metadata.
@@ -162,7 +164,7 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
 
 
 def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
-    """What the rows of a view add up to, as it stands; by broker.
+    """What the rows of a view add up to now, by broker.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -184,7 +186,7 @@ def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
 
 
 class AddingUp:
-    """Adds up the rows of a file under way.
+    """Adds up the rows of a file while it is written.
 
     Args:
         key: 16 secret bytes, those of the hashes.
@@ -197,7 +199,10 @@ class AddingUp:
         self._positions: list[pa.RecordBatch] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take in rows with the columns of a view, in the order of the file; no position row is among them."""
+        """Take in rows with the columns of a view, in the order of the file.
+
+        There must be no position row among them.
+        """
         begins, places = self._runs(batch)
         columns = {name: _numbers(batch.column(name)) for name in COLUMNS}
         self._made.append(self._digester.add_up(begins, places, columns))
@@ -207,10 +212,10 @@ class AddingUp:
         self._positions.append(batch)
 
     def blocks(self, pieces: Sequence[Piece]) -> Blocks:
-        """All that was taken in.
+        """The sums of everything that was taken in.
 
         Args:
-            pieces: of the same isolation level; what was to be read, one range of each partition.
+            pieces: what was to be read, one range of each partition; all of the same isolation level.
         """
         told: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         columns = ["topic", "partition", "offset", "leader_epoch", "position"]

@@ -1,7 +1,7 @@
-"""What Spark's JVM and its Python processes print, as lines of the job's log.
+"""Turns what Spark's JVM and its Python processes print into lines of the job's log.
 
-All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, what PySpark's workers
-say of themselves. One thing is one line here, with its level; what is said at each start, or says nothing, is left out.
+All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, words of PySpark's
+workers. Here each message becomes one line, with its level. Messages of every start, and empty ones, are left out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHARACTERS = 2000
 
 
 class Line(NamedTuple):
-    """One thing that was said.
+    """One message that was printed.
 
     Attributes:
         level: of the job's log.
@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 def heard(line: str) -> Line | None:
-    """What a printed line says; None where it is not worth a line of the log."""
+    """The message of a printed line; None if it is not worth a line of the log."""
     if (found := _LOGGED.match(line)) is not None:
         level, logger, text = found.groups()
         is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger)) or _SUPERVISED.match(text)
@@ -60,7 +60,7 @@ def heard(line: str) -> Line | None:
 
 
 class Chatter:
-    """A pipe for the JVM's output, read by a thread until all who write to it have ended.
+    """A pipe for the JVM's output. A thread reads it until all processes that write to it have ended.
 
     Attributes:
         options: for ``subprocess.Popen``.
@@ -75,11 +75,11 @@ class Chatter:
         self._thread.start()
 
     def started(self) -> None:
-        """Leave the pipe to those that were started with it."""
+        """Close this process's end of the pipe, once the processes that write to it have started."""
         os.close(self._write)
 
     def ended(self, timeout_s: float = 5.0) -> None:
-        """Wait until all that was printed is logged, where those that print have ended."""
+        """Wait until everything printed is logged; call it when the processes that print have ended."""
         self._thread.join(timeout_s)
 
     def _listen(self, read: int) -> None:

@@ -1,7 +1,7 @@
-"""Checkpoints that cannot be used any more: found, set aside, and rebuilt from the tables by the next start.
+"""Checkpoints that cannot be used any more: found, set aside, and rebuilt by the next start.
 
-The tables are the truth: a recording query takes its positions from them, and the comparison follows them again from
-their first commit (or from what retention left). So a checkpoint is never worth a query that does not run.
+The tables are the truth. A recording query takes its positions from them. The comparison follows them again from
+their first commit, or from what retention left. So no checkpoint is worth a query that does not run.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from parallax.views.tables import checkpoint_path
 _KEPT = 3
 """How many broken checkpoints of a query are kept, so that people can find out what happened."""
 _MISREAD_AFTER = 3
-"""Failures in a row, the last for a checksum in a checkpoint, after which this is laid to the checkpoint."""
+"""After this many failures in a row, the last for a checksum in a checkpoint, the checkpoint counts as broken."""
 _LARGEST_CHUNK = 1 << 24
-"""Bytes of a file that one of Hadoop's checksums may stand for; it is told 512, and garbled where it names more."""
+"""The most bytes of a file that one of Hadoop's checksums may cover. It is set to 512; more means a garbled file."""
 _ROOM = 1 << 20
 """Bytes that must fit on the disk before a checkpoint is held to be the cause of failures."""
 
@@ -39,9 +39,9 @@ class Checkpoint:
     Args:
         storage: ``storage.path``.
         query: the query's name.
-        hopeless_after: so many failures in a row without a micro-batch, on a storage that can be written, are laid to
-            the checkpoint: what is said of a broken state, or of logs that Spark cannot read, has many forms. None if
-            only what is checked here counts.
+        hopeless_after: after this many failures in a row without a micro-batch, the checkpoint is held to be broken, if
+            the storage can be written. For errors about a broken state, or about logs that Spark cannot read, take many
+            forms. None if only the checks here count.
         check: says in words what else is wrong with the folder; None where nothing is.
         objects: of the storage where it is an object store, for tests.
     """
@@ -66,7 +66,9 @@ class Checkpoint:
         self._tried = False
 
     def location(self) -> str:
-        """Where the query is to keep it, as Spark takes it; another place once it was set aside on an object store.
+        """Where the query is to keep its checkpoint, as Spark takes it.
+
+        On an object store it is another place after the checkpoint was set aside.
 
         Raises:
             FencedError: the storage is another job's by now.
@@ -75,7 +77,7 @@ class Checkpoint:
         return self._place.location()
 
     def mend(self, failures: int, error: str | None = None) -> str | None:
-        """Set the checkpoint aside where it cannot be used; to be called while the query does not run.
+        """Set the checkpoint aside if it cannot be used. Call it only while the query does not run.
 
         Args:
             failures: starts in a row that came to no micro-batch.
@@ -173,9 +175,9 @@ class _Stored:
 def damage(path: Path) -> str | None:
     """Say what is wrong with the logs of a checkpoint; None where Spark will be able to read them.
 
-    Spark fails on the first file that it cannot parse, each time with the words of the parser that met it
-    (``HDFSMetadataLog``, ``OffsetSeqLog``, ``CommitLog``), and on the first whose checksums are others
-    (``ChecksumFileSystem``); on an object store there are none.
+    Spark fails on the first file that it cannot parse, with the words of the parser that met it (``HDFSMetadataLog``,
+    ``OffsetSeqLog``, ``CommitLog``). It also fails on the first file with another checksum (``ChecksumFileSystem``). On
+    an object store there are no checksums.
     """
     try:
         offsets = _log(path / "offsets", _offsets)
@@ -218,7 +220,7 @@ def _text(file: Path) -> str:
         sums = file.with_name(f".{file.name}.crc").read_bytes()
     except FileNotFoundError:
         return data.decode()
-    # "crc", a zero byte, how many bytes a checksum stands for, and the checksums (``ChecksumFileSystem``).
+    # "crc", a zero byte, how many bytes a checksum covers, and the checksums (``ChecksumFileSystem``).
     size = int.from_bytes(sums[4:8], "big")
     if sums[:4] != b"crc\0" or not 0 < size <= _LARGEST_CHUNK:
         raise ValueError(f"the file of its checksums, .{file.name}.crc, is garbled")
@@ -245,7 +247,7 @@ def _parse(lines: list[str], at_least: int) -> None:
 
 
 def _has_room(path: Path) -> bool:
-    """Whether files can be written beside the checkpoint."""
+    """Whether files can be written next to the checkpoint."""
     probe = path.parent / f".room-{os.getpid()}"
     try:
         with probe.open("wb") as file:

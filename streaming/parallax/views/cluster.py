@@ -1,7 +1,8 @@
-"""Spark's own cluster: what its executors are given, and whether they can do what the job will ask of them.
+"""What Spark's own cluster needs: settings of its executors, and a check that they can do the job's work.
 
 A task of Parallax reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release as
-the driver, the files that the connection to Kafka names, and the storage; it needs none of the driver's folders.
+the driver. It needs the files that the connection to Kafka names, and the storage. It needs none of the driver's
+folders.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PYTHON = "spark.pyspark.python"
 """Spark's option for the Python of the workers."""
 
 _DEADLINE_S = 300.0
-"""How long executors may take until they have run a first task: they may have an environment to unpack."""
+"""How long executors may take until their first task has run; they may have an environment to unpack."""
 
 _CONNECT_S = 5.0
 
@@ -39,15 +40,17 @@ _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
-    """Whether tasks run in processes of other machines."""
+    """Whether tasks run in processes on other machines."""
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
 def check_master(master: str) -> None:
-    """Make sure that a standalone master can be connected to: Spark tries for a minute, and says something else.
+    """Check that a standalone master can be reached.
+
+    Spark itself would try for a minute, and then report something else.
 
     Raises:
-        SetupError: none of those that are named can be.
+        SetupError: none of the named masters can be reached.
     """
     if not master.startswith("spark://"):
         return
@@ -62,7 +65,7 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """Spark's configuration beside that of a local job; what ``spark.conf`` says goes before it."""
+    """Spark's configuration on top of that of a local job; ``spark.conf`` of the settings goes first."""
     conf = {"spark.executorEnv." + VARIABLE: release()}
     if settings.master.startswith(("yarn", "k8s")):
         conf["spark.authenticate"] = "true"  # these hand the secret out by themselves
@@ -74,10 +77,10 @@ def cluster_conf(settings: SparkSettings) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def home_of_planners(python: str) -> str | None:
-    """A folder in which a relative path of the workers' Python leads to the driver's.
+    """A folder below which the relative path of the workers' Python leads to the driver's Python.
 
-    Spark starts the processes that plan a source by the workers' path, but on the driver; an unpacked archive is not
-    below the driver's folder. To be the JVM's working folder.
+    Spark starts the processes that plan a source on the driver, but by the workers' path. An unpacked archive is not
+    below the driver's folder. The result should be the JVM's working folder.
 
     Args:
         python: ``spark.pyspark.python``.
@@ -96,7 +99,7 @@ def home_of_planners(python: str) -> str | None:
 
 
 def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_S) -> str:
-    """Have the workers try what the job will ask of them.
+    """Let the workers try what the job will ask of them.
 
     Args:
         spark: a session on a cluster.
@@ -165,12 +168,15 @@ def _task(storage: str, mark: str, names: Mapping[str, str]) -> Any:
 
 
 def what_is_wrong_here(storage: str, mark: str, names: Mapping[str, str]) -> Any:
-    """On a worker: one line that says what it lacks; a tuple with its name where it lacks nothing.
+    """Check a worker, on that worker.
 
     Args:
         storage: ``storage.path``.
         mark: a file that the driver has put there.
         names: files that options of Kafka name, by option.
+
+    Returns:
+        One line that says what it lacks; a tuple with its name if it lacks nothing.
     """
     host = socket.gethostname()
     for option, path in names.items():
@@ -196,7 +202,7 @@ _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 
 
 def why(error: Exception | str) -> str:
-    """One line of what a task's failure says that has to do with a worker's environment."""
+    """The line of a task's failure that concerns the worker's environment."""
     text = str(error)
     if (said := said_in(text)) is not None:
         return f"{PYTHON}: {said}"

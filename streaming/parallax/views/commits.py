@@ -1,8 +1,8 @@
 """What was appended to a table of the views, commit by commit, by its transaction log.
 
-Reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use: no
-deletion vectors, no column mapping. A commit is one JSON file, so that following a table costs a file or two for each
-look, and neither Spark nor the state of the whole table.
+It reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use:
+no deletion vectors, no column mapping. A commit is one JSON file. So following a table costs a file or two for each
+look. It needs neither Spark nor the state of the whole table.
 """
 
 from __future__ import annotations
@@ -36,18 +36,21 @@ _HINT_S = 300.0
 """So long a hint at the last checkpoint is taken for what the log's folder said."""
 
 _AT_A_TIME = 16
-"""Footers that are read at once."""
+"""How many footers are read at the same time."""
 
 _ROW_BYTES = 32
 """Taken where the log does not say how many rows a file has."""
 
 
 class LogGoneError(RuntimeError):
-    """A commit that was asked for has been cleaned from the log."""
+    """A commit that is needed was cleaned from the table's log."""
 
 
 class OtherTableError(RuntimeError):
-    """A table's history is not the one that was followed: it was put back from a copy, or made anew."""
+    """A table's history is not the one that was followed.
+
+    The table was put back from a copy, or made again.
+    """
 
     def __init__(self, uri: str, version: int) -> None:
         super().__init__(
@@ -63,7 +66,7 @@ class DataFile:
         path: below the table's folder.
         rows: how many it holds.
         broker: whose rows they are; None in a table without that partition column.
-        first: where not all of its rows are meant, the number of the first one, from 0.
+        first: if not all of its rows are meant, the number of the first one, from 0.
     """
 
     path: str
@@ -77,10 +80,10 @@ class Appended:
     """The files that one commit added.
 
     Attributes:
-        version: of the table, once it was made.
-        at_ms: tells the order across tables, milliseconds since the epoch (`parallax.views.order`).
-        files: with its rows; none where it changed no data, or dropped some.
-        mark: names the commit; no other one of this version has it. Empty where it is not known.
+        version: of the table after the commit.
+        at_ms: its place in the order across tables, milliseconds since 1970 UTC (`parallax.views.order`).
+        files: with its rows; empty if it changed no data, or only dropped some.
+        mark: names the commit; no other commit of this version has it. Empty where it is not known.
     """
 
     version: int
@@ -123,12 +126,12 @@ class _Standing(Sequence[Appended]):
 
 
 class Followed(NamedTuple):
-    """Where a table's follower stands: what lies behind that, it still has to read.
+    """How far a follower has read a table; it still has to read what lies behind.
 
     Attributes:
         version: of the table.
-        is_standing: whether it still reads the files of which the table consisted at that version; else it has taken in
-            all up to that commit.
+        is_standing: whether it still reads the files that the table had at that version. Otherwise it has taken in
+            everything up to that commit.
     """
 
     version: int
@@ -153,18 +156,24 @@ class TableLog:
         return self._text(_entry(0)) is not None
 
     def written_at(self, version: int) -> float | None:
-        """When the entry of a commit was written, by the storage's clock, seconds since the epoch; None without one."""
+        """When a commit's log entry was written, by the storage's clock, in seconds since 1970 UTC.
+
+        None if there is no entry.
+        """
         (info,) = self.files.get_file_info([_entry(version)])
         return None if info.mtime is None else info.mtime.timestamp()
 
     def shorten(self, version: int, older_than_s: float) -> int:
-        """Delete what nobody needs who reads the table at a version or later; returns how many files went.
+        """Delete log entries that nobody needs to read the table at a version or later.
 
-        That is what lies before the last checkpoint which a reader of that version can begin with.
+        These are the entries before the last checkpoint from which that version can be read.
 
         Args:
             version: of the table.
-            older_than_s: what was written after that, seconds since the epoch, stays as well.
+            older_than_s: entries written after this time, seconds since 1970 UTC, stay as well.
+
+        Returns:
+            How many files were deleted.
 
         Raises:
             OSError: a file cannot be deleted.
@@ -185,10 +194,10 @@ class TableLog:
         return len(gone)
 
     def appended(self, version: int) -> Appended | None:
-        """Return what a commit added; None where it has not been made yet.
+        """The files that a commit added; None if it has not been made yet.
 
         Raises:
-            LogGoneError: it was made, and is not in the log any more.
+            LogGoneError: it was made, and is no longer in the log.
         """
         text = self._text(_entry(version))
         if text is None:
@@ -201,7 +210,7 @@ class TableLog:
         return _appended(version, text)
 
     def mark_of(self, version: int) -> str:
-        """Names a commit that was taken in; see `Appended.mark`. Empty where it has been cleaned from the log.
+        """The mark of a commit that was taken in; see `Appended.mark`. Empty if it was cleaned from the log.
 
         Raises:
             OtherTableError: the table has had no such version.
@@ -212,9 +221,9 @@ class TableLog:
         return "" if text is None else _mark(text)
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """The files that a table is made of, in order, each as if it had been appended by itself.
+        """The files that a table consists of, in order, each as if it had been appended by itself.
 
-        One that compaction has joined comes as the parts that it was joined from, each in its place.
+        A file that compaction has joined is given as its parts, each in its place.
 
         Args:
             version: of the table, while its log goes back as far; the newest by default.
@@ -233,7 +242,7 @@ class TableLog:
         return table.version(), self._standing(table.version(), order.files_of(table).to_pylist())
 
     def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
-        """What was appended behind one place and up to another, as the table keeps it now; as `standing` has it.
+        """The files between two places, as the table keeps them now; in the form of `standing`.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.

@@ -1,8 +1,8 @@
 """Few large files instead of many small ones, in the order in which their rows were recorded.
 
-Whoever rebuilds something from a table takes its files in the order of their commits (`parallax.views.order`), and the
-rows of a file as they lie. So neighbours alone are joined, rows keep their order, and the new file has the place of the
-last of them; its footer tells those of all, and what all rows add up to (`parallax.views.blocks`).
+To rebuild from a table, files are taken in the order of their commits (`parallax.views.order`), and rows as they lie in
+a file. So only neighbours are joined, and rows keep their order. The new file has the place of the last of them. Its
+footer holds the places of all of them, and what all their rows add up to (`parallax.views.blocks`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGE = 128 << 20
 """Bytes of a file that is joined with no other any more."""
 
 _GROWTH = 2
-"""A file is joined with younger ones once these have half its size: each row is rewritten a few times in all."""
+"""A file is joined with younger ones once these have half its size, so each row is rewritten only a few times."""
 
 _ROWS = 1 << 16
 
@@ -71,8 +71,8 @@ def compact(storage: str, name: str) -> int:
 def joined(files: Sequence[File]) -> list[list[File]]:
     """Choose which files become one: runs of neighbours of one partition of the table, each in order.
 
-    Dates are no order: where a clock was set back over midnight, or those of two workers differ, files of two dates lie
-    between each other, and are no neighbours of their own date's.
+    Dates give no order. A clock may be set back over midnight, or the clocks of two workers differ. Then files of two
+    dates lie between each other, and are no neighbours of their own date's files.
     """
     runs: list[list[File]] = []
     for whose in sorted({_whose(file) for file in files}):

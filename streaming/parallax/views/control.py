@@ -1,6 +1,7 @@
-"""Small documents beside the tables, by which commands and jobs tell each other what outlives both.
+"""Small documents next to the tables, by which commands and jobs inform each other.
 
-Each is a JSON file in the folder ``control`` below ``storage.path``, on a disk as in an object store.
+They outlive both. Each is a JSON file in the folder ``control`` below ``storage.path``, on a disk as in an object
+store.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """What an object store or a disk refuses with, and more."""
+    """The exceptions with which an object store or a disk refuses, and others of your own."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more
@@ -45,7 +46,7 @@ def read_document(storage: str, name: str) -> Any:
 
 
 def write_document(storage: str, name: str, document: Any) -> None:
-    """Put a document in place of the one that is there: who reads meanwhile gets either.
+    """Replace a document; a reader meanwhile gets the old one or the new one.
 
     Raises:
         OSError: it cannot be written.
@@ -54,9 +55,9 @@ def write_document(storage: str, name: str, document: Any) -> None:
 
 
 def create_document(storage: str, name: str, document: Any) -> None:
-    """Put a document where there is none; one that is there stays. Of several at one moment one is put.
+    """Write a document only if there is none. Of several writers at one moment one succeeds.
 
-    Which one that is, who reads it knows: the store may refuse a put that it took, if its answer was lost.
+    Read the document to know which one: a store that took a put may still refuse it, if its answer was lost.
 
     Raises:
         OSError: it cannot be written.

@@ -1,11 +1,11 @@
-"""When the readers of a deleted topic are forgotten, so that topics which live shortly leave nothing behind.
+"""When the readers of a deleted topic are forgotten, so that short-lived topics leave nothing behind.
 
-A reader is asked for by its topic's name as long as it is known (`parallax.source.survey`). What says that a topic is
-gone is the answer to that: brokers that do not answer, or refuse, say nothing. A broker may be behind with its metadata
-all the same, so that readers are kept for some hours; one that is back by then goes on where it was. A topic of that
-name that comes later is read from its beginning, as any other that is new.
+The brokers are asked about a reader by its topic's name as long as it is known (`parallax.source.survey`). Their answer
+says that a topic is gone; brokers that do not answer, or refuse, say nothing. A broker's metadata may still be old. So
+readers are kept for some hours; a topic that is back by then goes on where it was. A later topic of that name is read
+from its beginning, as any new one.
 
-Pure: told what is recorded, and when; says which topics to forget.
+Pure: takes what is recorded, and when; says which topics to forget.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT_S = 6 * 3600.0
 
 
 class Deleted:
-    """The topics of which some reader was told that they are deleted, since when.
+    """The topics that brokers reported as deleted to some reader, and since when.
 
     Args:
         recorded: what is recorded of all readers.
@@ -42,10 +42,10 @@ class Deleted:
                 self._since.pop(reader.topic, None)
 
     def over(self, recorded: Mapping[Reader, Recorded], now_s: float) -> set[Reader]:
-        """The readers to forget now: of topics that all who read them have been told are deleted, for long enough.
+        """The readers to forget now: all readers of their topic have long had the answer that it is deleted.
 
-        One reader that was told something else keeps its topic: that may be back, and others' brokers may be away. The
-        last readers stay, for a job that knows none takes itself for new (``read.starting_offsets``).
+        A reader with another answer keeps its topic: it may be back, and others' brokers may be away. The last readers
+        stay, for a job that knows none takes itself for new (``read.starting_offsets``).
 
         Args:
             recorded: what is recorded of all readers.

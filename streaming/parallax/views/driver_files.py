@@ -1,8 +1,8 @@
 """Files of a job on the machine of its driver, where its tables are on an object store.
 
-What the driver tells its planning processes several times a second does not go by way of a store. Nothing is lost with
-these files: they are made again from the tables, which takes longer the larger these are. So a job that begins where
-one has run before takes up what that has left.
+The driver informs its planning processes several times a second, which a store is too slow for. Nothing is lost with
+these files. They are made again from the tables, which takes longer the larger the tables are. So a job begins with
+the files that an earlier one has left on the machine.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from parallax.views.fencing import epoch_of
 
 
 def own_folder(storage: str) -> Path:
-    """The folder of the job that holds a storage now; no other job writes to it, be it one that was frozen.
+    """The folder of the job that holds a storage now; no other job writes to it, not even a frozen one.
 
     Args:
         storage: ``storage.path``, a URI.
     """
     parent = Path(tempfile.gettempdir()) / f"parallax-{hashlib.sha256(storage.encode()).hexdigest()[:16]}"
     if not _is_ours(parent):
-        # Whoever else has made it could say what is recorded.
+        # Another user who has made it could write what counts as recorded.
         parent = Path(tempfile.gettempdir()) / f"{parent.name}-{os.geteuid()}-{os.getpid()}"
         parent.mkdir(mode=0o700, exist_ok=True)
     folder = parent / f"{epoch_of(storage):010d}"

@@ -1,7 +1,7 @@
-"""An append-only Delta log of what is done to a cluster, before it is done: the guard's holds, and repairs.
+"""An append-only Delta log of changes to a cluster, written before each is made: the guard's holds, and repairs.
 
-It is written by delta-rs, each commit a compare-and-swap by the number of its last event, so that several processes may
-write, and none acts on what it has not read.
+delta-rs writes it. Each commit is a compare-and-swap by the number of its last event. So several processes may write,
+and none acts on a log that it has not read to the end.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class Numbered(Protocol):
-    """An event: a dataclass with a number in the log, from 1; 0 until it is recorded."""
+    """An event: a dataclass with its number in the log, from 1; 0 until it is recorded."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def sequence(self) -> int:
-        """The number."""
+        """Its number in the log."""
 
 
 E = TypeVar("E", bound=Numbered)
@@ -45,7 +45,7 @@ class WrittenMeanwhile(EventLogError):  # noqa: N818 - it says what happened; it
 class EventLog(Generic[E]):
     """The events below ``storage.path``. Not thread-safe: one thread owns it.
 
-    A subclass says what its table is called, what its rows are, and what stands where there is none.
+    A subclass defines the table's name, its rows, and the message for where there is no table.
 
     Args:
         storage: ``storage.path``.
@@ -74,10 +74,10 @@ class EventLog(Generic[E]):
         raise NotImplementedError
 
     def event(self, row: Mapping[str, Any]) -> E:
-        """An event by its row.
+        """The event of a row.
 
         Raises:
-            ValueError, TypeError, KeyError: it is damaged, or of a newer version.
+            ValueError, TypeError, KeyError: the row is damaged, or of a newer version.
         """
         raise NotImplementedError
 
@@ -99,11 +99,11 @@ class EventLog(Generic[E]):
 
     @property
     def table_id(self) -> str:
-        """The id of the table: the same for all processes, and for as long as it is there."""
+        """The id of the table: the same for all processes, for as long as the table exists."""
         return str(self._table.metadata().id)
 
     def news(self) -> list[E]:
-        """The events that this object has not given or written yet, oldest first.
+        """The events that this object has not returned or written yet, oldest first.
 
         Raises:
             EventLogError: the table cannot be read, or holds an event of a newer version.
@@ -122,7 +122,9 @@ class EventLog(Generic[E]):
         return events
 
     def append(self, event: E) -> E:
-        """Append an event; returns it with its number. After a kill it is there or not, as a whole.
+        """Append an event; returns it with its number.
+
+        If the process is killed meanwhile, the event is recorded whole or not at all.
 
         Raises:
             WrittenMeanwhile: another process has appended since; read its events and decide again.

@@ -1,18 +1,18 @@
-"""Fences on the tables of an object store: what a job that has lost its storage commits is refused by the tables.
+"""Fences on the tables of an object store: the tables refuse commits of a job that has lost its storage.
 
 A job that was frozen does not know for how long. When it goes on, another one may have taken its storage over
-(`parallax.views.lease`), and no look at a clock or at the lease comes close enough to the commit to be safe. So the
-commit itself carries the proof. Each lease has an *epoch*, a number that grows. Whoever takes a storage over first
-commits its epoch to every table, as the version of one ``txn`` action
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers); from then on each of its commits
-carries that action. A commit is refused
+(`parallax.views.lease`). No look at a clock or at the lease comes close enough to the commit to be safe. So the commit
+itself carries the proof. Each lease has an *epoch*, a number that grows. A job that takes a storage over first commits
+its epoch to every table, as the version of one ``txn`` action
+(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers). From then on each of its commits
+carries that action. A commit is refused in two cases:
 
-- here, where the table as it was read already holds a higher epoch;
-- by the table's protocol, where such an action was committed after it was read: of two commits that carry an action of
-  the same application, the second conflicts with the first, and the put of its log entry is conditional.
+- By this module, if the table as it was read already holds a higher epoch.
+- By the table's protocol, if such an action was committed after the table was read. Of two commits with an action of
+  the same application, the second conflicts with the first. The put of its log entry is conditional.
 
-So a commit of the old job either lies before the fence, and the new one has read it, or it fails. On a local disk there
-is no fence and need be none: the lock is on the process, and one that is frozen keeps it.
+So a commit of the old job fails, or it lies before the fence, and then the new job has read it. On a local disk there
+is no fence and need be none: the lock is on the process, and a frozen process keeps it.
 """
 
 from __future__ import annotations
@@ -43,22 +43,24 @@ class FencedError(DeltaError):
 
 
 def hold(storage: str, epoch: int) -> None:
-    """Have all commits of this process to tables below a storage path carry an epoch."""
+    """From now on all commits of this process to tables below a storage path carry an epoch."""
     _held[_root(storage)] = epoch
 
 
 def release(storage: str) -> None:
-    """Undo `hold`."""
+    """Undo `hold`: commits carry no epoch any more."""
     _held.pop(_root(storage), None)
 
 
 def epoch_of(storage: str) -> int:
-    """The epoch that is held of a storage path; 0 where there is none."""
+    """The epoch that this process holds for a storage path; 0 if it holds none."""
     return _held.get(_root(storage), 0)
 
 
 def raise_fence(uri: str, epoch: int) -> None:
-    """Commit an epoch to a table; what its last holder has committed until then is in it, and nothing follows.
+    """Commit an epoch to a table, which then refuses commits of the last holder.
+
+    What the last holder committed before is in the table.
 
     Raises:
         FencedError: a higher epoch is there.
@@ -83,15 +85,16 @@ def commit(
     marks: Iterable[Transaction] = (),
     is_done: Callable[[DeltaTable], bool] = lambda _: False,
 ) -> DeltaTable:
-    """Commit to a table; where that is fenced, with the epoch that this process holds.
+    """Commit to a table; if the table is fenced, with the epoch that this process holds.
 
-    Commits of one job may meet, which a fence makes a conflict: they are tried again on the newest state.
+    Two commits of one job may meet, and the fence makes that a conflict. Then the commit is tried again on the newest
+    state.
 
     Args:
-        newest: the table, as it is now.
+        newest: returns the table as it is now.
         write: commits to it, with these properties.
         marks: more ``txn`` actions of the commit.
-        is_done: whether the table holds already what is to be committed: an answer may have been lost.
+        is_done: whether the table already holds what is to be committed: an answer may have been lost.
 
     Returns:
         The table with the commit in it.
@@ -105,7 +108,7 @@ def commit(
 
 
 def epoch_marks(table: DeltaTable) -> list[Transaction]:
-    """The ``txn`` actions by which a commit to a table, as it was read, is fenced; none where it need not be.
+    """The ``txn`` actions that fence a commit to a table, as it was read; empty if no fence is needed.
 
     Raises:
         FencedError: see `commit`.

@@ -1,13 +1,13 @@
 """Generations of a query's checkpoint on an object store, where no folder can be renamed.
 
-Each generation is a folder of its own, named by the epoch of the job that writes it (`parallax.views.lease`) and a
-number. A small object of its name, put once and last, says that it has begun: the highest that has begun is the one
-that counts. So
+Each generation is a folder of its own, named by a number and the epoch of the job that writes it
+(`parallax.views.lease`). A small object of its name, put once and last, says that it has begun. The highest generation
+that has begun counts. This has three effects:
 
-- a broken checkpoint is set aside by beginning the next generation empty, in one put;
-- a job that takes a storage over copies what it goes on from, within the store, and begins a generation of its own:
-  whatever a job that was frozen may still write, or delete, lies in a folder that nobody reads any more;
-- a job that dies in the middle leaves a folder that has not begun, and the next one starts from the same place.
+- A broken checkpoint is set aside by beginning the next generation empty, in one put.
+- A job that takes a storage over copies what it goes on from, within the store, and begins its own generation. A frozen
+  job may still write or delete, but in a folder that nobody reads any more.
+- A job that dies in the middle leaves a folder that has not begun. The next one starts from the same place.
 
 ::
 
@@ -48,29 +48,29 @@ class Generation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its folder; names sort as generations do."""
+        """The name of its folder; names sort as generations do."""
         return f"{self.epoch:010d}-{self.number:04d}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """Read what `name` has made; None of anything else."""
+        """The generation of a name that `name` has made; None for any other name."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 
 
 def newest(objects: Iterable[str]) -> Generation | None:
-    """The generation that counts, by the names of the objects beside the folders."""
+    """The generation that counts, found by the names of the objects next to the folders."""
     begun = (Generation.parse(name.removesuffix(_BEGUN)) for name in objects if name.endswith(_BEGUN))
     return max((one for one in begun if one is not None), default=None)
 
 
 def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[str]:
-    """The generations that can go: all before the current one, but for the last ones that were set aside.
+    """The generations that can go: all before the current one, except the last ones that were set aside.
 
     What is behind the current one is not touched: it is another job's.
 
     Args:
-        objects: names of the objects beside the folders.
+        objects: names of the objects next to the folders.
         current: the generation that counts.
         kept: how many that were set aside stay, so that people can find out what happened.
     """
@@ -89,7 +89,7 @@ class Generations:
         storage: ``storage.path``.
         query: the query's name.
         epoch: that this job holds.
-        kept: how many broken ones stay.
+        kept: how many broken generations are kept.
     """
 
     def __init__(self, objects: Objects, storage: str, query: str, epoch: int, kept: int = 3) -> None:
@@ -99,7 +99,9 @@ class Generations:
         self._current: Generation | None = None
 
     def location(self) -> str:
-        """The URI of the current generation, in Hadoop's spelling; one of this epoch is begun where there is none.
+        """The URI of the current generation, in Hadoop's spelling.
+
+        If this job's epoch has none, the job begins one.
 
         Raises:
             FencedError: a job of a higher epoch has begun one.
@@ -110,7 +112,7 @@ class Generations:
         return f"{self._root}/{self._current.name}"
 
     def fetch(self, target: Path) -> None:
-        """Copy to a folder what tells whether the current generation can be used.
+        """Copy to a folder the files that show whether the current generation can be used.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -125,7 +127,7 @@ class Generations:
             path.write_bytes(content)
 
     def set_aside(self, problem: str) -> tuple[str, str]:
-        """Begin the next generation, empty; returns the URIs of the one before and of this one.
+        """Begin the next generation, empty; returns the URIs of the one before and of the new one.
 
         Raises:
             StoreError: the store cannot be reached; the one before still counts then.

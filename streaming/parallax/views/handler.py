@@ -1,4 +1,4 @@
-"""The file system of an object store for pyarrow, by delta-rs: reached as the tables are, by the same settings."""
+"""An object store's file system for pyarrow, by delta-rs, with the same settings as the tables."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class _Stream:
 
 
 class Handler(DeltaStorageHandler):
-    """What `pyarrow.fs.PyFileSystem` is made of; an object is there once its stream is closed, and not before.
+    """The implementation behind `pyarrow.fs.PyFileSystem`. An object exists only once its stream is closed.
 
     Args:
         uri: of a folder; paths are below it.
     """
 
     def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
-        """Open an object for writing, in place of one that is there."""
+        """Open an object for writing; it replaces one of the same name."""
         stream: Any = _Stream(self._handler.open_output_stream(path, metadata))
         return pa.PythonFile(stream, mode="w")
 

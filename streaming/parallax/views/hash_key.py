@@ -1,4 +1,7 @@
-"""The key of all hashes: where it is from, and that it stays the same for as long as the tables do."""
+"""The key of all hashes: where it comes from.
+
+It stays the same for as long as the tables do.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _KEY = re.compile("[0-9a-fA-F]{32}")
 
 
 def hash_key(storage: str, read: ReadSettings) -> str:
-    """The key as set, as in the file that is set, or made once and kept beside the tables.
+    """The key from the settings, or from the file that they name, or made once and kept next to the tables.
 
     Hashes of two keys cannot be compared: every record would look like another one. So a key that is not that of the
     tables is refused.
@@ -47,7 +50,7 @@ def hash_key(storage: str, read: ReadSettings) -> str:
 
 
 def name_of(key: str) -> str:
-    """What a table says of the key of its hashes: enough to know it again, and nothing by which it could be found."""
+    """A mark of a key, kept with each table: enough to recognise the key, not to find it."""
     return _NAMED + hashlib.blake2b(b"parallax", key=bytes.fromhex(key), digest_size=8).hexdigest()
 
 
@@ -58,7 +61,7 @@ def _is_of_another(storage: str, key: str) -> bool:
     try:
         said = DeltaTable(rust_uri(storage, VIEWS[0])).metadata().description or ""
     except (DeltaError, OSError):
-        return False  # there is none yet, or whoever reads it next says why it cannot be read
+        return False  # there is none yet, or its next reader says why it cannot be read
     return said.startswith(_NAMED) and said != name_of(key)
 
 

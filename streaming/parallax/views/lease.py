@@ -1,11 +1,12 @@
 """Which job holds a storage on an object store: a lease, taken and renewed by conditional puts alone.
 
-There is no lock service, and no two clocks are compared. A lease is an object that is put where there is none by its
-name, which is its *epoch*: the number after the highest. Its holder writes a *beat* beside it every few seconds. He who
-wants the storage watches: a beat that moves says that the holder lives; one that has stood still for as long as the
-lease lasts, by the watcher's own clock, says that it may be taken over. That is a guess, as any timeout is: a holder
-that is frozen or cut off may come back. What it then commits is refused by the tables (`parallax.views.fencing`), so
-that a guess that is wrong costs a restart and no row.
+There is no lock service, and no two clocks are compared. A lease is an object whose name is its *epoch*: the number
+after the highest. It is put only if there is none of that name. Its holder writes a *beat* next to it every few
+seconds. A job that wants the storage watches the beat. If it moves, the holder lives. If it has not moved for as long
+as the lease lasts, by the watcher's own clock, the storage may be taken over.
+
+That is a guess, as any timeout is: a frozen or isolated holder may come back. The tables then refuse what it commits
+(`parallax.views.fencing`). So a wrong guess costs a restart and no row.
 
 ::
 
@@ -53,13 +54,13 @@ _FOLDER = "lease"
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is seen of a lease at one moment.
+    """A lease as it is seen at one moment.
 
     Attributes:
         epoch: the highest; 0 where nobody ever took it.
-        beat: of its holder, grows while that lives; -1 where there is none yet.
+        beat: of its holder, grows while the holder lives; -1 where there is none yet.
         released: whether the holder has let go.
-        owner: who that is, in words.
+        owner: the holder, in words.
     """
 
     epoch: int = 0
@@ -69,7 +70,7 @@ class Sight:
 
 
 class Step(StrEnum):
-    """What a job does that wants the lease."""
+    """What a job that wants the lease does next."""
 
     TAKE = "take"
     WAIT = "wait"
@@ -80,8 +81,8 @@ def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S)
     """What to do about a lease that is watched; a pure function.
 
     Args:
-        first: what was seen first.
-        now: what is seen now.
+        first: the lease as it was seen first.
+        now: the lease as it is seen now.
         watched_s: seconds between the two, by the watcher's clock.
         lasts_s: how long a holder may be silent.
     """
@@ -93,7 +94,7 @@ def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S)
 
 
 class HeldError(RuntimeError):
-    """Another job holds the lease; its text says who."""
+    """Another job holds the lease; the text names it."""
 
 
 class Lease:
@@ -101,9 +102,9 @@ class Lease:
 
     Args:
         objects: below ``storage.path``.
-        lasts_s: how long a holder may be silent before it is taken over.
-        clock: monotonic seconds, for tests; so is the next.
-        wait: waits some seconds.
+        lasts_s: how long a holder may be silent before its lease is taken over.
+        clock: monotonic seconds, for tests.
+        wait: waits some seconds, for tests.
     """
 
     def __init__(
@@ -128,14 +129,14 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Who has taken it over; None while nobody is known to have."""
+        """The job that has taken the lease over; None while none is known to have."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
-        """Take the lease, waiting for one to expire whose holder does not live any more.
+        """Take the lease, waiting for it to expire if its holder does not live any more.
 
         Args:
-            say: is told that it waits, and for whom.
+            say: called with a line if it waits, which names the holder.
 
         Returns:
             Its epoch.
@@ -182,7 +183,7 @@ class Lease:
         return True
 
     def look(self) -> Sight:
-        """What is seen of the lease now.
+        """The lease as it is seen now.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -201,14 +202,14 @@ class Lease:
         )
 
     def start(self) -> None:
-        """Renew it from now on, in a thread of its own, until it is released or lost."""
+        """Renew the lease from now on, in a thread of its own, until it is released or lost."""
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self._thread.start()
 
     def renew(self) -> None:
-        """Say once that this job lives, and look whether it still has the storage.
+        """Write one beat, and check whether this job still has the storage.
 
-        Where the store cannot be reached that is not known. The job goes on: what it commits meanwhile is fenced.
+        If the store cannot be reached, that is unknown. The job goes on, for its commits are fenced.
         """
         try:
             # The one after this is all that can be there, unless this job has been away for long.
@@ -228,7 +229,10 @@ class Lease:
         self._is_late = False
 
     def release(self) -> None:
-        """Let go, so that the next job need not wait; a failure is logged, and the next one waits."""
+        """Let go of the lease, so that the next job need not wait.
+
+        A failure is logged; then the next job waits.
+        """
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self._lasts_s)

@@ -1,17 +1,17 @@
-"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short transaction log.
+"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short log.
 
 Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
 
-- compaction commits ``dataChange = false``, which the comparison passes over, as Delta's streaming reader does; appends
-  conflict with nothing;
-- retention drops whole dates (partition ``recorded_on``), a delete of metadata at partition boundaries, which a reader
-  with ``ignoreDeletes`` or ``skipChangeCommits`` passes over;
-- files and log entries that are no longer current stay for ``KEPT``: for so long may a reader be behind. So do files
-  that were never in a commit, which a task that failed has left. What the comparison still needs stays while it is
-  further behind, for ``LONGEST`` at most (`parallax.views.commits.Followed`).
+- Compaction commits ``dataChange = false``. The comparison passes over that, as Delta's streaming reader does. Appends
+  conflict with nothing.
+- Retention drops whole dates (partition ``recorded_on``). That is a delete of metadata at partition boundaries. A
+  reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
+- Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. So do
+  files that were in no commit, left by a task that failed. If the comparison is further behind, what it needs stays
+  for ``LONGEST`` at most (`parallax.views.commits.Followed`).
 
-All of it by delta-rs, as the appends are: on an object store two libraries that commit to one table without a shared
-protocol lose commits.
+delta-rs does all of it, as it does the appends. On an object store two libraries that commit to one table without a
+shared protocol lose commits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KEPT = timedelta(hours=2)
 """How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
 
 LONGEST = timedelta(hours=24)
-"""How long what the comparison needs is kept for it: so old may be the first commit that it has not taken in."""
+"""The longest that files are kept for the comparison: the greatest age of a commit that it has not taken in."""
 
 _BEHIND = timedelta(hours=1)
 """Who is not further behind needs nothing but what stays anyway."""
@@ -58,9 +58,9 @@ class Maintenance:
 
     Args:
         settings: where the tables are, how often, how long rows stay.
-        on_done: called with the table, and how many files it has then and how many bytes; None where its upkeep failed.
+        on_done: called with a table's name and its size: files and bytes; None where its upkeep failed.
         others: the upkeep of other tables by their names, each called with the storage path and the oldest date kept.
-        followed: says, of a storage path, where the comparison stands in each table, by name.
+        followed: takes a storage path; returns by table's name how far the comparison has read it.
     """
 
     def __init__(
@@ -167,12 +167,15 @@ def size_of(storage: str, name: str) -> TableSize:
 
 
 def oldest_kept(today: date, retention_hours: float) -> date:
-    """The oldest date that may hold a row younger than the retention, when ``today`` has just begun."""
+    """The oldest date that may hold a row younger than the retention.
+
+    Counted from the beginning of the day ``today``.
+    """
     return today - timedelta(days=-(-retention_hours // 24))
 
 
 def drop_older(storage: str, name: str, oldest: date) -> bool:
-    """Drop the dates before ``oldest``; the last position of a reader that has been idle since is carried over.
+    """Drop the dates before ``oldest``, but carry over the last position of a reader that has been idle since.
 
     Returns:
         Whether there was anything to drop.
@@ -244,10 +247,10 @@ def _topic_ids(rows: Any) -> dict[str, str]:
 
 
 def shorten_log(storage: str, name: str) -> None:
-    """Checkpoint a table's transaction log and delete the entries that are older than ``delta.logRetentionDuration``.
+    """Checkpoint a table's log, and delete the entries that are older than ``delta.logRetentionDuration``.
 
     Each commit lists the log's folder, and an always-on job makes some commits a second. Spark's own clean-up deletes
-    whole days only, by which time a listing takes longer than a micro-batch; delta-rs keeps to the duration.
+    whole days only. By then a listing takes longer than a micro-batch. delta-rs deletes by the duration.
     """
     table = open_table(storage, name)
     table.create_checkpoint()

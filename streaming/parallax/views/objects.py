@@ -1,7 +1,7 @@
 """Small objects on the storage of a job: put once, replaced, copied and listed, by obstore.
 
-Puts are atomic on every object store, and a put that must create is refused where there is an object by that name
-(``If-None-Match: *``). That is all that a lease and a checkpoint's generations need; nothing is renamed.
+Puts are atomic on every object store. A put that must create is refused if there is an object of that name
+(``If-None-Match: *``). A lease and a checkpoint's generations need no more than that; nothing is renamed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
 
 
 class StoreError(OSError):
-    """The store did not do what it was asked for; one line."""
+    """The store did not do what it was asked to; one line."""
 
 
 class Listed(NamedTuple):
@@ -52,9 +52,9 @@ class Objects:
         self._made: Any = None
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put an object where there is none; returns whether that was so.
+        """Put an object if there is none of its name; returns whether it was put.
 
-        Where an answer was lost and the request sent again, the store refuses what it took: who must know, reads it.
+        If an answer was lost and the request sent again, the store refuses what it took. To be sure, read the object.
 
         Raises:
             StoreError: the store cannot be reached or refuses it.
@@ -67,7 +67,7 @@ class Objects:
         return True
 
     def put(self, name: str, content: bytes) -> None:
-        """Put an object, in place of what is there.
+        """Put an object; it replaces one of the same name.
 
         Raises:
             StoreError: see `create`.
@@ -99,7 +99,7 @@ class Objects:
         return [Listed(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in found]
 
     def children(self, folder: str) -> tuple[list[str], list[str]]:
-        """The names of the folders and of the objects that lie in a folder.
+        """The names of the folders and of the objects directly in a folder.
 
         Raises:
             StoreError: see `create`.
@@ -123,7 +123,7 @@ class Objects:
         self._all(one, pairs)
 
     def get_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The contents of objects; what is gone by now is left out.
+        """The contents of objects; those that no longer exist are left out.
 
         Raises:
             StoreError: see `create`.
@@ -133,7 +133,7 @@ class Objects:
         return {name: content for name, content in zip(wanted, contents, strict=True) if content is not None}
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; one that is not there is no error.
+        """Delete objects; a missing object is no error.
 
         Raises:
             StoreError: see `create`.

@@ -1,17 +1,17 @@
 """The order in which files were committed to the tables of a storage path, which no clock decides.
 
-A table's log numbers its commits, and a log that has been shortened has forgotten the numbers: it keeps a file's time
-(``modificationTime``) alone. So that time is made to tell the order. It is the clock's as long as the clock moves on,
-and one more than the last that was given otherwise; as Delta does it for the times of its own commits
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#in-commit-timestamps). All tables of a storage path share
-one row of times, so that they are told apart across tables as well. One job at a time commits to them
-(`parallax.views.lease`), and begins behind what the one before has given.
+A table's log numbers its commits. A log that has been shortened has lost the numbers, and keeps only a file's time
+(``modificationTime``). So that time is made to give the order. It is the clock's time as long as the clock moves on.
+Otherwise it is one more than the last time that was given, as Delta does it for its own commits
+(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#in-commit-timestamps). All tables of a storage path share one
+series of times, so no two commits have the same. Only one job at a time commits to them (`parallax.views.lease`). It
+begins behind the times that the one before has given.
 
-A file that compaction has joined from others has the place of the last of them in the table's log. Its footer tells
-which of its rows have which place (`told`): so that who takes the tables from the beginning takes progress and rows of
-all replicas as they were recorded, however large the files have become.
+A file that compaction has joined has the place of the last of its parts. Its footer says which of its rows have which
+place (`told`). So progress and rows of all replicas are read from the beginning as they were recorded, however large
+the files have become.
 
-Whoever needs the order, a start, a comparison that is rebuilt, compaction and retention, takes it from `files_of`.
+A start, a rebuilt comparison, compaction and retention all take the order from `files_of`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def next_ms(storage: str) -> int:
 
 
 def forget(storage: str) -> None:
-    """Have the next call of `next_ms` look at the tables again, as a new process does."""
+    """Make the next call of `next_ms` look at the tables again, as a new process does."""
     with _lock:
         _given.pop(rust_path(storage).rstrip("/"), None)
 
@@ -65,14 +65,15 @@ def forget(storage: str) -> None:
 def files_of(table: Any) -> pa.Table:
     """The files of a table in the order in which they were committed.
 
-    Those of one commit come in the order of their names. What an earlier version committed has the time of the clock.
+    Files of one commit are in the order of their names. If an earlier version committed them, their time is the
+    clock's.
 
     Args:
         table: ``deltalake.DeltaTable``.
 
     Returns:
-        Of each file ``path``, below the table's folder and URL-encoded; ``at_ms``, see `next_ms`; and what else
-        delta-rs tells: ``size_bytes``, ``num_records``, ``partition.*``.
+        For each file ``path``, below the table's folder and URL-encoded; ``at_ms``, see `next_ms`; and the other
+        columns of delta-rs: ``size_bytes``, ``num_records``, ``partition.*``.
     """
     actions: Any = pa.table(table.get_add_actions(flatten=True))
     made = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
@@ -81,15 +82,15 @@ def files_of(table: Any) -> pa.Table:
 
 
 def last_of(files: pa.Table) -> int:
-    """The place of the last of some files, as `files_of` has them; -1 of none."""
+    """The place of the last of some files, in the form of `files_of`; -1 if there are none."""
     return int(files[AT_MS][-1].as_py() or 0) if files.num_rows else -1
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """What the footer of a joined file tells.
+    """The keys and values by which a joined file's footer names its parts.
 
     Args:
-        parts: the place and the number of rows of each commit that it is made of, in the order of the rows.
+        parts: place and number of rows of each commit that it is made of, in the order of the rows.
     """
     numbers = np.array(list(parts), np.int64).reshape(-1, 2)
     numbers[1:, 0] = np.diff(numbers[:, 0])  # small numbers, which are packed well
@@ -97,7 +98,7 @@ def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
 
 
 def parts_of(footer: Mapping[bytes, bytes] | None, at_ms: int, rows: int) -> Any:
-    """The parts that a file was joined from, as `told` has taken them; the file itself where its footer tells none.
+    """The parts that a file was joined from, as `told` has written them; the file itself if its footer names none.
 
     Args:
         footer: its key-value metadata.

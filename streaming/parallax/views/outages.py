@@ -1,4 +1,4 @@
-"""How long brokers were away, by what is recorded: the recorded progress says who answered."""
+"""How long brokers were away, by the recorded progress."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Outage:
 
 
 class Turn(NamedTuple):
-    """From when on a broker was away, or was not.
+    """A moment at which a broker was first seen away, or back.
 
     Attributes:
         before: when it was last asked before that; None where it never was.
@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 def longest_outages(storage: str) -> dict[int, Outage]:
-    """The longest outage of each broker that was ever away, to the second; nothing where nothing is recorded.
+    """The longest outage of each broker that was ever away, to the second; empty if nothing is recorded.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
@@ -83,7 +83,7 @@ def outages(turns: Sequence[Turn], newest: datetime) -> Iterator[Outage]:
     """The outages of a broker.
 
     Args:
-        turns: in the order of time; one also after each time in which nothing was recorded.
+        turns: in the order of time, with one after each time in which nothing was recorded.
         newest: when it was last asked.
     """
     for turn, after in zip(turns, [*turns[1:], None], strict=True):

@@ -1,7 +1,7 @@
-"""One Parquet file of a table, written where its rows are read, with the statistics that the table's log holds.
+"""One Parquet file of a table, written where its rows are read, with the statistics for the table's log.
 
-Each column is encoded for what it holds: hashes are random, so that neither a dictionary nor a codec makes them
-smaller; offsets and timestamps grow by little from row to row; the rest has few distinct values.
+Each column is encoded for what it holds. Hashes are random, so neither a dictionary nor a codec makes them smaller.
+Offsets and timestamps grow by little from row to row. The rest has few distinct values.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ BROKER = "broker"
 
 GROUP_ROWS = 1 << 19
 GROUP_BYTES = 64 << 20
-"""A row group ends at so many rows, or bytes in memory: that much a task holds at a time."""
+"""A row group ends at this many rows, or bytes in memory; a task holds no more at a time."""
 
 RUN_ROWS = 1 << 15
-"""A row group ends where another partition begins, once it holds so many rows: who wants the other skips it."""
+"""With this many rows, a row group ends where another partition begins, so readers of that one can skip it."""
 
 
 _MS_US = 1000
@@ -41,7 +41,7 @@ class Shape:
 
     Attributes:
         schema: of the files, without partition columns.
-        indexed: what anybody filters by; the table's ``delta.dataSkippingStatsColumns``.
+        indexed: columns that readers filter by; the table's ``delta.dataSkippingStatsColumns``.
         random: columns that nothing makes smaller.
         growing: columns whose values grow by little from row to row.
     """
@@ -91,7 +91,7 @@ OF_PROGRESS = Shape(PROGRESS, ("topic", "partition", "observed_at"), growing=fro
 
 
 class TableFile:
-    """A file under way.
+    """A file that is being written.
 
     Args:
         files: where the table is.
@@ -112,7 +112,7 @@ class TableFile:
         self._highest: dict[str, Any] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows in, with the columns of the files at least; of the views all of one broker.
+        """Take rows in, with at least the columns of the files; in a view's file all of one broker.
 
         Raises:
             OSError: they cannot be written.
@@ -131,10 +131,10 @@ class TableFile:
             self._flush()
 
     def close(self, told: Mapping[str, str] | None = None) -> int:
-        """Finish the file; returns its size in bytes.
+        """Finish the file, with further keys and values for its footer in ``told``.
 
-        Args:
-            told: what its footer is to tell, by key.
+        Returns:
+            Its size in bytes.
 
         Raises:
             OSError: it cannot be written.
@@ -149,12 +149,12 @@ class TableFile:
 
     @property
     def rows(self) -> int:
-        """How many were taken in."""
+        """How many rows were taken in."""
         return self._written + self._rows
 
     @property
     def statistics(self) -> str:
-        """As Delta's log has them (PROTOCOL.md, Per-file Statistics)."""
+        """The file's statistics, in the form of Delta's log (PROTOCOL.md, Per-file Statistics)."""
         stats = {
             "numRecords": self.rows,
             "minValues": self._bounds(self._lowest, 0),
@@ -175,7 +175,10 @@ class TableFile:
             self._highest[name] = max(high, self._highest.get(name, high))
 
     def _bounds(self, values: Mapping[str, Any], up_us: int) -> dict[str, Any]:
-        """Timestamps are told in milliseconds, rounded; of one that Delta's form cannot say nothing is told."""
+        """Bounds for Delta's statistics.
+
+        Timestamps are rounded to milliseconds; one that Delta cannot express is left out.
+        """
         told = {}
         for name, value in values.items():
             if not pa.types.is_timestamp(self._shape.schema.field(name).type):

@@ -1,8 +1,8 @@
-"""The switch by which an operator has a job read no records: of all brokers, or of some, until it is to go on.
+"""The switch by which an operator makes a job read no records: of all brokers, or of some, until resumed.
 
-It lies beside the tables, so that it outlives the job and whatever machine that runs on. The job looks at it every two
+It lies next to the tables, so it outlives the job and the machine that the job runs on. The job looks at it every two
 seconds and hands it on to its sources (`parallax.source.feedback`). Positions stay where they are. What is not read
-meanwhile is unknown, and stays so where it may have been cleaned before it is read (`parallax.compare.unread`).
+meanwhile is unknown. It stays so where it may have been cleaned before it is read (`parallax.compare.unread`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PauseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A broker that is not read.
+    """The pause of one broker, which is not read meanwhile.
 
     Attributes:
         since: seconds since 1970 UTC.
@@ -44,16 +44,16 @@ class Pause:
 
 
 Paused = Mapping[int, Pause]
-"""By the broker's id; `parallax.source.feedback.ALL` stands for all of them."""
+"""By the broker's id; `parallax.source.feedback.ALL` means all brokers."""
 
 
 def called(broker: int) -> str:
-    """A broker of `Paused` by name."""
+    """The name of a broker in `Paused`, for people."""
     return "all" if broker == ALL else str(broker)
 
 
 def in_words(standing: Paused) -> list[str]:
-    """What is not read, for people; a phrase for each."""
+    """What is paused, for people: one phrase for each broker."""
     found = []
     for broker, one in sorted(standing.items()):
         since = datetime.fromtimestamp(one.since, UTC)
@@ -63,7 +63,7 @@ def in_words(standing: Paused) -> list[str]:
 
 
 def paused(storage: str) -> Paused:
-    """What is paused.
+    """The brokers that are paused now.
 
     Args:
         storage: ``storage.path``.
@@ -103,10 +103,10 @@ def _checked(one: Pause) -> Pause:
 
 
 def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: float | None = None) -> Paused:
-    """Pause the reading of some brokers, or of all where none is named; who is paused already stays so.
+    """Pause the reading of some brokers, or of all if none is named; those already paused stay so.
 
     Returns:
-        What is paused by now.
+        What is paused now.
 
     Raises:
         PauseError: no reason is given, or the switch cannot be read or moved.
@@ -121,13 +121,13 @@ def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: flo
 
 
 def resume(storage: str, brokers: Collection[int]) -> Paused:
-    """Have some brokers read again, or all where none is named.
+    """Resume the reading of some brokers, or of all if none is named.
 
     Returns:
         What is still paused.
 
     Raises:
-        PauseError: one that is named is not paused by itself, or the switch cannot be read or moved.
+        PauseError: a named broker is not paused by itself, or the switch cannot be read or moved.
     """
     before = paused(storage)
     for broker in brokers:
@@ -152,7 +152,7 @@ class PauseWatch:
     Args:
         storage: ``storage.path``.
         on_look: called with what is paused after each look that succeeded.
-        on_failure: called with why a look has failed, or what it calls; what was paused stays so.
+        on_failure: called with the reason why a look, or a callback, failed; what was paused stays so.
     """
 
     def __init__(self, storage: str, on_look: Callable[[Paused], None], on_failure: Callable[[str], None]) -> None:
@@ -163,22 +163,22 @@ class PauseWatch:
         self._thread = threading.Thread(target=self._run, name="pause", daemon=True)
 
     def start(self) -> None:
-        """Look once, and then again and again.
+        """Look once, and then regularly.
 
         Raises:
-            OSError: ``on_look`` has failed, as it would again: what it writes to cannot be written.
+            OSError: ``on_look`` has failed, because what it writes to cannot be written.
         """
         self._look()
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def look(self) -> None:
-        """Look at the switch; whatever fails is reported, and tried again with the next look."""
+        """Look at the switch once; a failure is reported, and the next look tries again."""
         try:
             self._look()
         except Exception as error:  # noqa: BLE001 - a fault in one look must not be the last of them

@@ -1,4 +1,7 @@
-"""What the tables say has been read: the truth from which a job goes on, whatever became of its checkpoints."""
+"""What has been read, by the tables.
+
+A job goes on from this, whatever became of its checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position"
 
 
 def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
-    """The positions that commits behind a place in the order of commits (`parallax.views.order`) have recorded.
+    """The positions that were recorded after a place in the order of commits (`parallax.views.order`).
 
-    A table that does not reach as far is another one, such as one put back from a copy: all of it is read.
+    A table that ends before the place is another one, such as one put back from a copy. Then all of it is read.
 
     Args:
         storage: ``storage.path``.
@@ -36,7 +39,7 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
         after_ms: the place; -1 for all of the table.
 
     Returns:
-        The readers that have moved since, and the place of the last commit; -1 of a table without files.
+        The readers that have moved since, and the place of the last commit; -1 for a table without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -52,12 +55,12 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
 
 
 def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
-    """The position rows of files of a view, with the date on which they were recorded.
+    """The position rows in files of a view, with the date on which they were recorded.
 
     Args:
         table: ``deltalake.DeltaTable``.
         columns: of the view.
-        files: as `parallax.views.order.files_of` has them.
+        files: in the form of `parallax.views.order.files_of`.
 
     Returns:
         A ``pyarrow.Table``, in the order in which the rows were recorded.
@@ -70,7 +73,7 @@ def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """Take each reader's position out of position rows; see `last_rows`.
+    """Each reader's position, from position rows; see `last_rows`.
 
     Args:
         rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, leader_epoch and position, in the
@@ -87,9 +90,9 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
 
 
 def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
-    """Find the position row that says where each reader stands: the highest since the last reset.
+    """Find each reader's current position row: the highest offset since the last reset.
 
-    That is the last one; but where an earlier version recorded them, under a clock that was set back, it need not be.
+    That is usually the last row. It need not be, if an earlier version recorded under a clock that was set back.
 
     Args:
         rows: as `latest` takes them.

@@ -1,7 +1,7 @@
-"""Which streaming queries record the views: the readers, grouped as ``read.grouping`` says, and progress.
+"""Which streaming queries record the views and progress; ``read.grouping`` says how readers are grouped.
 
-A query costs a micro-batch of its own, whatever it reads; a broker that hangs holds up the others of its query for one
-request timeout per pause of its circuit. So few queries are cheaper, more are better isolated.
+Each query costs micro-batches of its own, whatever it reads. A broker that hangs holds up the others of its query, for
+one request timeout per pause of its circuit. So few queries are cheaper, and more are better isolated.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _HELD_BACK_S = 10
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """A streaming query by name, and how to start it; starting again after a failure goes on where it stopped.
+    """A streaming query by name, and how to start it; after a failure, starting again goes on where it stopped.
 
     Attributes:
         name: of the query and of its checkpoint.
         start: starts it in a Spark session.
         checkpoint: is looked at before each start.
-        rows: how many rows it has recorded since it was defined; None where Spark counts them.
+        rows: returns how many rows it has recorded since it was defined; None where Spark counts them.
     """
 
     name: str
@@ -45,7 +45,7 @@ class QuerySpec:
 
 
 _HOPELESS_AFTER = 5
-"""Failures in a row after which a checkpoint is set aside: the feedback and the tables know the positions as well."""
+"""After this many failures in a row a checkpoint is set aside: the feedback and the tables know the positions, too."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """Return what the settings mean to both sources."""
+    """The options that both sources get, by the settings."""
     options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     options["request.timeout.ms"] = str(settings.read.request_timeout_ms)
     options["metadata.refresh.ms"] = str(settings.read.metadata_refresh_ms)
@@ -126,7 +126,7 @@ def source_options(settings: Settings) -> dict[str, str]:
 
 
 def hosting_brokers(settings: Settings) -> list[int]:
-    """Ids of the brokers that host a replica of a watched topic, dead or alive, and of those that may come to.
+    """Ids of the brokers that host a replica of a watched topic, dead or alive, or may come to host one.
 
     Raises:
         ReplicaError: no broker answers.
@@ -174,7 +174,10 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
 
 
 def limits(read: ReadSettings, group: Group) -> dict[str, str]:
-    """How much a query may read, as options of the source; an isolation level with a query of its own has a share."""
+    """How much a query may read, as options of the source.
+
+    A query that reads only some isolation levels gets their share of the rate.
+    """
     if not read.max_bytes_per_second:
         return {"maxBytesPerTrigger": str(read.max_bytes_per_trigger)}
     rate = read.max_bytes_per_second * len(group.isolations) // len(IsolationLevel)
@@ -207,17 +210,17 @@ def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, 
 
 
 def awaited_path(storage: str) -> str:
-    """Where the comparison names the partitions that it awaits a report of."""
+    """The file in which the comparison names the partitions whose report it awaits."""
     return _feedback_path(storage, "awaited")
 
 
 def paused_path(storage: str) -> str:
-    """Where the job names the brokers that are not to be read."""
+    """The file in which the job names the brokers that are paused."""
     return _feedback_path(storage, "paused")
 
 
 def _feedback_path(storage: str, name: str) -> str:
-    """Beside the tables, or on the driver's machine where these are not: the sources plan there, and look often."""
+    """Next to the tables, or on the driver's machine if these are elsewhere: the sources plan there, and look often."""
     if not is_remote(storage):
         return str(Path(rust_path(storage)).absolute() / "feedback" / f"{name}.json")
     return str(own_folder(storage) / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")

@@ -1,7 +1,7 @@
-"""``format("parallax-recording")``: what ``kafka-replica`` reads, written to files of the views where it is read.
+"""``format("parallax-recording")``: writes what ``kafka-replica`` reads to files of the views.
 
-No row of a replica enters the JVM: a task reads, decodes and writes Parquet, and yields one row for each file. The
-driver commits the files (`parallax.views.sink`); those of a task that failed, or ran twice, are in no commit, and
+No row of a replica enters the JVM. A task reads, decodes and writes Parquet, and yields one row for each file. The
+driver commits the files (`parallax.views.sink`). Files of a task that failed, or ran twice, are in no commit, and
 upkeep removes them.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parallax.source.options import ReplicaOptions
 
 STORAGE = "storage.path"
-"""The option that this format has beside those of ``kafka-replica``."""
+"""The option of this format that ``kafka-replica`` does not have."""
 
 FILES_DDL = (
     "isolation tinyint, broker int, recorded_on string, path string, size bigint, rows bigint, statistics string, "
@@ -71,17 +71,17 @@ class Recorded:
     positions: bytes
 
     def position_rows(self) -> pa.Table:
-        """The position rows, `VIEW`."""
+        """The position rows of the file, `VIEW`."""
         return pa.ipc.open_stream(self.positions).read_all()
 
 
 def today() -> str:
-    """The UTC date, as the partition column ``recorded_on`` has it."""
+    """The current UTC date, in the form of the partition column ``recorded_on``."""
     return datetime.now(UTC).date().isoformat()
 
 
 class RecordingSource(DataSource):
-    """The data source; its options are those of ``kafka-replica``, and ``storage.path``."""
+    """The data source. Its options are those of ``kafka-replica``, and ``storage.path``."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +89,7 @@ class RecordingSource(DataSource):
         return "parallax-recording"
 
     def schema(self) -> str:
-        """One row for each file; options are checked here first.
+        """The schema: one row for each file. Options are checked here first.
 
         Raises:
             BadOption: an option is unknown, missing or ill-typed.
@@ -120,7 +120,7 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one task's share, and write it."""
+        """Read one task's share, and write it to files."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 

@@ -1,4 +1,7 @@
-"""Whether the disks that a job writes to have room; what failed for want of it waits, and one line says so."""
+"""Whether the disks that a job writes to have room.
+
+What failed for want of it waits, and one line says so.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _FILES = 1000
 """The same as `NEEDED`, of files (inodes)."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
-"""How long is waited where an error says that a disk is full and the disk says that it is not, as under a quota."""
+"""How long to wait if an error says that a disk is full but the disk has room, as under a quota."""
 
 _LOOKED_S = 1.0
 _AGAIN_S = 60.0
@@ -44,7 +47,9 @@ def says_full(text: str) -> bool:
 
 
 def free(folder: str) -> tuple[int, int]:
-    """Bytes and files that this process can still write in a folder; a file system that counts no files has many.
+    """Bytes and files that this process can still write in a folder.
+
+    If the file system does not count files, their number is one that always suffices.
 
     Raises:
         OSError: it cannot be asked.
@@ -56,15 +61,15 @@ def free(folder: str) -> tuple[int, int]:
 class Room:
     """The disks of ``storage.path`` and of Spark's temporary files, and whether one of them is full.
 
-    An episode begins with the first thing that fails for want of room, and is over once there is some again. It is told
-    of by one line at its beginning and one at its end. May be used by any thread.
+    An episode begins with the first failure for want of room, and is over once there is some again. One line is logged
+    at its beginning and one at its end. May be used by any thread.
 
     Args:
         storage: ``storage.path``; of an object store only the temporary files count.
         temporary: ``spark.local.dir``; None for Python's and Java's own.
         on_change: called with whether a disk is full, when that changes.
         clock: monotonic seconds, for tests.
-        look: tells what is free, for tests.
+        look: returns what is free, for tests.
     """
 
     def __init__(
@@ -90,10 +95,10 @@ class Room:
         self._wait_s = _FIRST_WAIT_S
 
     def caused(self, error: str) -> bool:
-        """Whether something failed since a disk is full; if so, an episode is under way from now on.
+        """Whether something failed because a disk is full; if so, an episode is under way from now on.
 
         Args:
-            error: what is said of it; of which the disk is the cause if it says so, or if next to nothing is free.
+            error: the text of the error. The disk is the cause if the text says so, or if next to nothing is free.
         """
         with self._lock:
             looks = {place: self._free(place) for place in self._places}
@@ -106,7 +111,10 @@ class Room:
             return True
 
     def lasts(self) -> bool:
-        """Whether an episode is under way; it is over once there is room, or it is time for another try."""
+        """Whether an episode is under way.
+
+        It is over once there is room again, and at the earliest when it is time for another try.
+        """
         with self._lock:
             now = self._clock()
             if self._since is None or now - self._looked_at < _LOOKED_S:

@@ -1,4 +1,7 @@
-"""The Spark session of the job: Delta's jars on the class path, everything that is not needed switched off."""
+"""The Spark session of the job, with Delta's jars on the class path.
+
+Everything that the job does not need is switched off.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ _CONF: Mapping[str, str] = {
 }
 
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
-"""Options of Spark that have no place on the command line of its JVM, which everybody on the machine can read."""
+"""Options of Spark that must not be on its JVM's command line, which everybody on the machine can read."""
 
 _PARENT = os.getppid()
 
@@ -122,11 +125,11 @@ def build_session(
     """Start Spark, or return the session that this process has, with the sources registered.
 
     Args:
-        settings: master, memory and ``spark.conf``, which goes before what is set here.
-        storage: ``storage.path``; on a local disk checkpoints are written in a way that suits it, on S3 Hadoop gets
+        settings: master, memory and ``spark.conf``, which overrides what is set here.
+        storage: ``storage.path``. On a local disk checkpoints are written in a way that suits it. For S3 Hadoop gets
             the jars and options that it needs.
         name: Spark's application name.
-        conf: goes before both; for tests.
+        conf: overrides both; for tests.
 
     Returns:
         The ``SparkSession``.
@@ -210,8 +213,8 @@ def _of_cluster(settings: SparkSettings, storage: str) -> dict[str, str]:
 def _jars(settings: SparkSettings, storage: str) -> dict[str, str]:
     """The jars that executors get, by an option that the settings may have used as well.
 
-    An executor loads them beside its class path, where Spark looks for the classes of a task. On the driver they stay
-    on the class path as well, for the archive of classes fits that alone.
+    An executor loads them in addition to its class path, where Spark looks for the classes of a task. On the driver
+    they also stay on the class path, for the archive of classes fits only that.
     """
     given = [jars] if (jars := settings.conf.get(_JARS)) else []
     return {_JARS: ",".join([*given, *_class_path(storage).split(os.pathsep)])}
@@ -248,7 +251,7 @@ def is_submitted() -> bool:
 
 
 def _absolute(value: str) -> str:
-    """Paths of files, as the JVM is to be told that may have another working folder."""
+    """Paths of files as absolute ones, for a JVM that may have another working folder."""
     paths = [part.strip() for part in value.split(",")]
     return ",".join(path if ":" in path or not path else str(Path(path).absolute()) for path in paths)
 
@@ -279,7 +282,7 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
 
 
 def is_alive(spark: Any) -> bool:
-    """Whether the JVM behind a session runs, and Spark in it: a cluster may give an application up."""
+    """Whether the JVM behind a session runs, and Spark in it; a cluster may have ended the application."""
     context = spark.sparkContext._jsc  # noqa: SLF001
     if context is None or not _jvm_runs():
         return False
@@ -307,12 +310,12 @@ def _has_ended(error: Exception) -> bool:
 
 
 def is_orphaned() -> bool:
-    """Whether spark-submit has started this process and has ended: nothing can be run any more."""
+    """Whether spark-submit has started this process and has ended; then nothing can run any more."""
     return is_submitted() and not _jvm_runs()
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM behind a session, if this process has started it, or it this process."""
+    """Kill the JVM behind a session, if one of the two has started the other."""
     del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if is_submitted() and _jvm_runs():
@@ -322,7 +325,10 @@ def end_jvm(spark: Any) -> None:
 
 
 def forget_session(spark: Any) -> None:
-    """Let go of a session whose JVM has died, or whose cluster gave it up, so that ``build_session`` starts another."""
+    """Give up a session whose JVM has died, or whose cluster gave it up.
+
+    ``build_session`` starts another one then.
+    """
     if not is_submitted():
         end_jvm(spark)
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
@@ -340,7 +346,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
         query: a ``StreamingQuery``; Spark puts the jobs of its batches into a group of their own, named by its run.
 
     Returns:
-        The newest job and how many tasks of each of its stages have ended; None where that is not known.
+        The newest job, and how many tasks of each of its stages have ended; None where that is not known.
     """
     try:
         tracker = spark.sparkContext.statusTracker()
@@ -353,7 +359,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 
 
 def last_report(query: Any) -> Any:
-    """Which report of a query is its newest, without the report itself: batch and time, None where it has none."""
+    """The batch and time of a query's newest report, without the report; None if it has none."""
     try:
         newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())
@@ -374,10 +380,10 @@ def _kept(name: str, of: str) -> Path:
 
 
 def _spark_home() -> Path:
-    """A SPARK_HOME that holds all of pyspark's but ``python/``.
+    """A SPARK_HOME that holds all of pyspark's except ``python/``.
 
-    Spark puts ``python/lib/pyspark.zip`` of its home first on the path of every Python process that it starts, and out
-    of a zip nothing is imported precompiled: a second of processor time for each process, of which a fresh job starts
+    Spark puts ``python/lib/pyspark.zip`` of its home first on the path of every Python process that it starts. Nothing
+    is imported precompiled out of a zip. That costs a second of processor time for each process, and a fresh job starts
     eight. Without that file they import the installed package.
     """
     import pyspark

@@ -1,8 +1,8 @@
 """Commits micro-batches to the tables of the views, each once, and reports to the source what has been recorded.
 
-Exactly-once comes from three things: Delta keeps the query and its batch in the same commit as the files of its rows
-(`parallax.views.appending`); a batch that it knows is not committed again, since a replica need not show the same
-twice; and the source goes on from what is recorded, not from what was planned.
+Exactly-once comes from three things. Delta keeps the query and its batch in the same commit as the files of its rows
+(`parallax.views.appending`). A batch that it knows is not committed again, since a replica need not show the same
+twice. The source goes on from what is recorded, not from what was planned.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class PositionSeen:
         event: what happened.
         detail: the event in words; empty for ``ok``.
         topic_id: id of the topic.
-        high_watermark: of the replica when it was read; None where it did not say. So the next two.
-        last_stable_offset: of the replica.
-        log_start_offset: of the replica.
-        read_at: seconds since the epoch.
+        high_watermark: of the replica when it was read; None where it did not say.
+        last_stable_offset: of the replica; None where it did not say.
+        log_start_offset: of the replica; None where it did not say.
+        read_at: seconds since 1970 UTC.
         leader_epoch: of the last batch below the offset; -1 where it is not known.
     """
 
@@ -67,9 +67,9 @@ class SinkError(RuntimeError):
 def short_errors() -> Iterator[None]:
     """Turn what Spark throws into one line.
 
-    Spark looks for an interruption in the text of an error of ``foreachBatch`` with a regular expression that overflows
-    the stack on a long text (``StreamExecution.PROXY_ERROR``), and a Java stack trace is one.
-    A query that is stopped in the middle of a commit says so in the words that Spark looks for.
+    Spark searches the text of a ``foreachBatch`` error for an interruption (``StreamExecution.PROXY_ERROR``). Its
+    regular expression overflows the stack on a long text such as a Java stack trace. A query that is stopped in the
+    middle of a commit says so in the words that Spark looks for.
     """
     try:
         yield
@@ -125,10 +125,10 @@ class ViewSink:
     def prepare(self) -> None:
         """Rebuild the recorded positions from the tables; to be called before each start of the query.
 
-        The feedback file of an earlier run holds everything up to the commits that it names, so that only what lies
-        behind these need be read of the tables; without it, or where it is of a version that named none, all of them.
-        Of a table that does not reach as far, such as one put back from a copy, the file knows nothing: a reader that
-        the table does not know begins anew.
+        The feedback file of an earlier run holds everything up to the commits that it names. So only what lies behind
+        these is read from the tables. Without the file, or if its version named no commits, all of the tables is read.
+        A table may not reach as far as the file, for instance if it was put back from a copy. Then the file does not
+        count for it: a reader that the table does not know begins again.
         """
         known, reached = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
@@ -206,7 +206,7 @@ def _standing(reader: Reader, recorded: Recorded) -> PositionSeen:
 
 
 def _positions(files: Sequence[recording.Recorded]) -> list[PositionSeen]:
-    """What position rows say; a reader's rows are in one file, in order: the last one is where it stands now."""
+    """The content of position rows. A reader's rows are in one file, in order; the last one is its present position."""
     found: dict[Reader, PositionSeen] = {}
     for file in files:
         for row in file.position_rows().to_pylist():

@@ -15,7 +15,7 @@ from parallax.views.parquet import OF_PROGRESS, OF_VIEWS, Shape
 
 PROGRESS = "replica_progress"
 LATE_REPLICAS = "late_replicas"
-"""The guard's table of replicas that copied something too late, until an audit of the brokers has compared them."""
+"""The guard's table of replicas that copied something too late, until an audit has compared them."""
 VIEWS = tuple(isolation.option for isolation in IsolationLevel)
 
 RECORDED_ON = "recorded_on"
@@ -35,7 +35,7 @@ _PROPERTIES: dict[str, str | None] = {
 
 
 class TableSize(NamedTuple):
-    """The files that a table consists of."""
+    """How many files a table consists of, and how large they are."""
 
     files: int
     size: int
@@ -58,15 +58,15 @@ def checkpoint_path(storage: str, query: str) -> str:
 
 
 def create_tables(storage: str, hashed_by: str | None = None) -> None:
-    """Create the tables of both views and of progress where they are not there yet.
+    """Create the tables of both views and of progress where they do not exist.
 
     Tables of an earlier version get the columns that they lack; their rows hold null there.
 
-    By delta-rs, in milliseconds; the same by Spark would cost a fresh job seconds before its first batch.
+    delta-rs does it, in milliseconds. With Spark it would cost a fresh job seconds before its first batch.
 
     Args:
         storage: ``storage.path``.
-        hashed_by: names the key of the hashes (`parallax.views.hash_key.name_of`); each view says it of itself.
+        hashed_by: names the key of the hashes (`parallax.views.hash_key.name_of`); it is kept with each view.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -111,7 +111,7 @@ def _create(
 
 
 def rust_uri(storage: str, name: str) -> str:
-    """Where a table is, in delta-rs's spelling: ``s3://`` where Hadoop says ``s3a://``, a plain path for ``file:``."""
+    """Where a table is, in delta-rs's spelling: ``s3://`` for Hadoop's ``s3a://``, a plain path for ``file:``."""
     return rust_path(table_path(storage, name))
 
 
@@ -121,7 +121,7 @@ _KEPT_HOURS = 2
 
 
 def create_replaced(uri: str, columns: Any) -> None:
-    """Create such a table where it is not there yet.
+    """Create a table that is always replaced as a whole, if it does not exist.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -132,7 +132,7 @@ def create_replaced(uri: str, columns: Any) -> None:
 
 
 def replace_rows(uri: str, rows: pa.Table) -> None:
-    """Replace what such a table holds, in one commit; make the table where it is not there.
+    """Replace all rows of a table that is always replaced as a whole, in one commit; make it if it does not exist.
 
     Raises:
         deltalake.exceptions.DeltaError: it cannot be written, or another job has taken the storage over.
@@ -150,7 +150,9 @@ def replace_rows(uri: str, rows: pa.Table) -> None:
 
 
 def tidy(uri: str) -> None:
-    """Remove what such a table held, and the log of it, but for the last hours: somebody may be reading it.
+    """Remove former content of a table that is always replaced as a whole, and its log.
+
+    What is only some hours old stays: somebody may be reading it.
 
     Raises:
         deltalake.exceptions.DeltaError: it cannot be read or written.

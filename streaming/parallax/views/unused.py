@@ -1,13 +1,13 @@
-"""Removes files that a table does not hold any more, or never did, once nobody can be reading or committing them.
+"""Removes files that no table holds, once nobody can be reading or committing them.
 
-delta-rs reads the table first and lists its folder afterwards. A job that is frozen in between for some hours, and has
-lost its storage meanwhile, would delete what its successor has committed: no put refuses a deletion. So here the list
-is made first and the table is read afterwards, whatever time passes between the two: a file that was old when it was
-listed, and is not in a table that was read later, is in no later one either.
+delta-rs reads the table first and lists its folder afterwards. In between, a job may be frozen for hours and lose its
+storage. It would then delete what its successor has committed, and no put refuses a deletion. So here the list is made
+first and the table is read afterwards. A file that was old when it was listed, and is not in a table that was read
+later, is in no later table either. That holds whatever time passes between the two.
 
-That holds but for a file that is old and still to be committed: its micro-batch stood still for hours, or a clock has
-stepped. So who commits files holds them meanwhile (`held`) and looks whether they are there; what is held is not
-removed, and what is being removed cannot be held. Nothing is ever in a table that is not on the disk.
+There is one exception: a file that is old and still to be committed. Its micro-batch stood still for hours, or a clock
+has stepped. So a job that commits files holds them meanwhile (`held`) and checks that they exist. What is held is not
+removed, and what is being removed cannot be held. So a table never names a file that is not on the disk.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def remove_unused(uri: str, hours: int, *, full: bool = False, versions: Sequenc
     Args:
         uri: of the table.
         hours: how long a file stays after it was replaced or, if it never was in a commit, written.
-        full: look at all files of the folder; without it only at what the table's log names.
-        versions: of the table, whose files stay however long ago they were replaced.
+        full: look at all files of the folder; without it only at those that the table's log names.
+        versions: of the table; their files stay however long ago they were replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.

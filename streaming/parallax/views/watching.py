@@ -1,4 +1,7 @@
-"""Whether a job runs on a storage: what commands say of one on which none does is of the past."""
+"""Whether a job runs on a storage.
+
+If none does, what commands say of the storage is of the past.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ LOCK = "job.lock"
 def job_runs(storage: str) -> bool | None:
     """Whether a job runs on a storage; None where nobody can tell.
 
-    On an object store only a lease that was let go of says that none does: one that was killed has not let go.
+    On an object store only a released lease proves that no job runs: a killed job has not released its lease.
 
     Args:
         storage: ``storage.path``.
@@ -43,7 +46,10 @@ def job_runs(storage: str) -> bool | None:
 
 
 def last_recorded(storage: str) -> datetime | None:
-    """When the newest look at a replica was that is on record, UTC; None where there is none, or it cannot be read."""
+    """When a replica was last looked at, by the record, UTC.
+
+    None if nothing is on record, or it cannot be read.
+    """
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
     from deltalake.exceptions import DeltaError
@@ -61,7 +67,9 @@ def last_recorded(storage: str) -> datetime | None:
 
 
 def unwatched_in_words(storage: str) -> str:
-    """That no job runs on a storage, and until when one has recorded; empty where one runs, or nobody can tell.
+    """A sentence that no job runs on a storage, and until when one recorded.
+
+    Empty if a job runs, or nobody can tell.
 
     Args:
         storage: ``storage.path``.

@@ -1,4 +1,7 @@
-"""Asks the brokers for the records of a finding when somebody on the page wants it, one at a time; stores nothing."""
+"""Asks the brokers for the records of a finding when a user of the page wants it.
+
+One finding at a time; stores nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AskingError(Exception):
-    """Nothing could be asked; one line for people."""
+    """The brokers could not be asked; one line for people."""
 
 
 class Asking:
@@ -33,7 +36,7 @@ class Asking:
         self._lock = threading.Lock()
 
     def ask(self, finding: Finding) -> Sequence[Versions]:
-        """The records as each broker has them now, a broker that does not answer among them.
+        """The records as each broker has them now, including brokers that do not answer.
 
         Raises:
             AskingError: the cluster has no such partition any more, it cannot be described, or somebody else asks.

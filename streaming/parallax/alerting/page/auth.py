@@ -1,8 +1,8 @@
 """Who may see the page, and who may act on it.
 
-Passwords are kept as bcrypt's hashes, as Prometheus' own web configuration has them. A browser sends a password with
-every request, also with one that another site makes it send: so a form carries a token that only the page knows, and
-a request that says that it comes from another site is refused.
+Passwords are kept as bcrypt's hashes, as in Prometheus' own web configuration. A browser sends a password with every
+request, also with one that another site makes it send. So a form carries a token that only the page knows. A request
+that comes from another site by its own header is refused.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _REMEMBERED = 1000
 
 
 class Users:
-    """Those that may see the page.
+    """The users that may see the page.
 
     Args:
-        hashes: by name, the bcrypt hash of the password; nobody is asked for one where it is empty.
+        hashes: by name, the bcrypt hash of the password; if empty, nobody needs a password.
     """
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
@@ -38,9 +38,9 @@ class Users:
         return bool(self._hashes)
 
     def named(self, header: str | None) -> str | None:
-        """The user that an ``Authorization`` header names, with the right password; None where there is none.
+        """The user that an ``Authorization`` header names with the right password; None if there is none.
 
-        A password that was right is remembered by its hash, under a key of this process: bcrypt takes its time, and
+        A password that was right is remembered by its hash, under a key of this process. For bcrypt is slow, and
         Prometheus asks every few seconds.
         """
         try:
@@ -65,24 +65,24 @@ class Users:
         return name
 
     def token(self, user: str, about: str) -> str:
-        """The token of a form that a user was shown, about a finding."""
+        """The token for a form about a finding, shown to a user."""
         return hmac.new(self._secret, f"{user}\n{about}".encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, given: str, user: str, about: str) -> bool:
-        """Whether a form was made by this page for this user and finding."""
+        """Whether this page made the token of a form, for this user and finding."""
         return hmac.compare_digest(given.encode(), self.token(user, about).encode())
 
 
 def _is_of(password: str, known: str) -> bool:
     try:
-        # bcrypt takes 72 bytes; more are refused by its newer versions, and cut off by the others.
+        # bcrypt takes 72 bytes; newer versions refuse more, the others ignore it.
         return bcrypt.checkpw(password.encode()[:72], known.encode())
     except ValueError:
         return False
 
 
 def is_from_elsewhere(request: Request) -> bool:
-    """Whether a browser says that another site made it send a request (``Sec-Fetch-Site``, ``Origin``)."""
+    """Whether a browser says that another site caused a request (``Sec-Fetch-Site``, ``Origin``)."""
     site = request.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
         return True

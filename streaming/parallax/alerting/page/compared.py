@@ -1,4 +1,7 @@
-"""How far each partition was compared over the last hour, remembered while the job runs: no table holds it."""
+"""How far each partition was compared over the last hour.
+
+Remembered while the job runs; no table holds it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from parallax.alerting.state import Snapshot
 from parallax.model import TopicPartition
 
 MOST = 20_000
-"""Partitions that are remembered; of those beyond, what stands now is all that is known."""
+"""How many partitions are remembered; of further ones only the present is known."""
 _EVERY_S = 60
 _KEPT = 61
 """Changes of a partition that are kept: one a minute at most, for an hour."""
@@ -31,7 +34,7 @@ class Compared:
         self._noted = 0.0
 
     def note(self, snapshot: Snapshot) -> None:
-        """Take in what stands; costs nothing within a minute of the last time."""
+        """Take in how far partitions are compared now; does nothing within a minute of the last time."""
         if snapshot.taken_at - self._noted < _EVERY_S:
             return
         with self._lock:
@@ -47,7 +50,7 @@ class Compared:
                     del own[: -_KEPT * _FIELDS]
 
     def of(self, place: TopicPartition, snapshot: Snapshot) -> Steps:
-        """How far a partition was compared, up to what stands now; empty where nothing of it was."""
+        """How far a partition was compared, step by step up to now; empty if nothing of it was."""
         with self._lock:
             own = self._kept.get(place, array("q"))
             steps = [(own[i], (own[i + 1], own[i + 2])) for i in range(0, len(own), _FIELDS)]

@@ -1,7 +1,7 @@
-"""What stands about each replica at a glance; pure functions of what the job knows.
+"""The state of each replica at a glance; pure functions of what the job knows.
 
-A replica has one state: the first that applies, in the order of `State`. What is not seen, for a reason of
-`parallax.alerting.blind`, or was not compared is never consistent: it is unknown, or, where no fault keeps it from
+A replica has one state: the first that applies, in the order of `State`. A replica is never consistent if the job does
+not see it (`parallax.alerting.blind`), or has not compared all of it. Then it is unknown, or, if no fault keeps it from
 being compared, not fully compared.
 """
 
@@ -44,7 +44,7 @@ _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
 
 
 class State(StrEnum):
-    """What stands about a replica, the gravest first."""
+    """The state of a replica, the gravest first."""
 
     DIVERGED = "diverged"
     UNAUTHORIZED = "unauthorized"
@@ -53,12 +53,12 @@ class State(StrEnum):
     UNKNOWN = "unknown"
     LOADING = "loading"
     NOT_FULLY_COMPARED = "not_fully_compared"
-    """All that was compared agrees; the rest has no verdict for a reason that is no fault of anybody."""
+    """Everything that was compared agrees; the rest has no verdict for a reason that is nobody's fault."""
     CONSISTENT = "consistent"
 
     @property
     def text(self) -> str:
-        """It in words."""
+        """The state in words."""
         return self.replace("_", " ")
 
 
@@ -73,11 +73,11 @@ class Replica:
     """One replica of a partition.
 
     Attributes:
-        why: one phrase; empty where nothing is to be said.
+        why: one phrase; empty if there is nothing to say.
         unseen: why the job does not see which offsets it has now, one phrase; empty where it does.
         read_uncommitted: next offset to read in that view, and so on; None where it is not known.
-        absence: where it is away or behind.
-        late: what it copied too late, where no audit has compared it since.
+        absence: if it is away or behind.
+        late: what it copied too late, if no audit has compared it since.
     """
 
     broker: int
@@ -101,7 +101,7 @@ class Partition:
         replicas: by broker.
         without_verdict: how many offsets have no verdict, and why; empty where all have one.
         compared_up_to: by view; None where nothing was compared.
-        findings: that stand, the gravest first.
+        findings: those that are not over, the gravest first.
         leader: None where there is none, or nobody has said.
         isr: in-sync replicas; None where nobody has said.
     """
@@ -116,25 +116,25 @@ class Partition:
 
     @property
     def state(self) -> State:
-        """The gravest of its replicas."""
+        """The gravest state of its replicas."""
         return min((r.state for r in self.replicas.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
 
 
 def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
-    """Every partition that the job knows of, or those of one topic, the gravest first."""
+    """Every partition that the job knows, or those of one topic, the gravest first."""
     made = [_partition(snapshot, one) for one in verdicts(snapshot, only)]
     made = _with_absences(made, snapshot)
     return sorted(made, key=lambda p: (ORDER[p.state], p.place))
 
 
 class Verdicts(NamedTuple):
-    """What stands about the replicas of one partition.
+    """The states of the replicas of one partition.
 
     Attributes:
-        replicas: by broker, its state and one phrase why; that is empty where nothing is to be said.
+        replicas: by broker, its state and one phrase why; the phrase is empty if there is nothing to say.
         unknown: by reason, how many offsets have no verdict.
-        findings: that stand, the gravest first.
-        unseen: by broker, what keeps the job from seeing its replica; those that are seen are not there.
+        findings: those that are not over, the gravest first.
+        unseen: by broker, what keeps the job from seeing its replica; without replicas that are seen.
     """
 
     place: TopicPartition
@@ -145,7 +145,7 @@ class Verdicts(NamedTuple):
 
 
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
-    """What stands about each partition that the job knows of, or about those of one topic."""
+    """The states of the replicas of each partition that the job knows, or of one topic's partitions."""
     found: dict[TopicPartition, set[int]] = {}
     for replica in snapshot.replicas.keys() | snapshot.refused.keys():
         topic, partition, broker = replica
@@ -170,7 +170,7 @@ def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
 
 
 def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
-    """What the last audit of a partition came to, and what has come of what it found; empty where there was none."""
+    """The result of a partition's last audit, and what became of its findings; empty if there was none."""
     if place not in snapshot.audits.results:
         return ""
     audit, ended_at = snapshot.audits.results[place]
@@ -204,12 +204,12 @@ def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partit
 
 
 def refused_topics(snapshot: Snapshot) -> dict[str, str]:
-    """Topics of which not even the partitions may be seen, and the right that is missing."""
+    """Topics whose partitions the job may not even see, with the right that is missing."""
     return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
 
 
 def standing_findings(snapshot: Snapshot) -> list[Finding]:
-    """The findings that stand: what consumers see first, what was acknowledged last."""
+    """The findings that are not over; what consumers see comes first, what was acknowledged last."""
     order = list(FindingState)
     still_open = sorted(snapshot.findings.open, key=lambda f: (order.index(state_of(f)), f.first_suspected_at))
     return [*still_open, *snapshot.findings.acknowledged]
@@ -291,14 +291,14 @@ def _compared(
     is_overdue: bool,
     partly: str,
 ) -> dict[int, tuple[State, str]]:
-    """What stands about those that can be read.
+    """The state of the replicas that can be read.
 
     Args:
         coverage: None where nothing has been compared.
         unknown: by reason, how many offsets have no verdict.
-        brokers: that can be read.
-        sees_all: whether all can.
-        loading: what of it is still being read, or compared, as it was when that could begin; empty where nothing is.
+        brokers: those whose replica can be read.
+        sees_all: whether all can be read.
+        loading: what is still being read or compared, of what was there when that could begin; empty where nothing is.
         is_overdue: whether verdicts that should come by themselves do not.
         partly: why not all of it is known to agree; empty where it is.
     """

@@ -1,7 +1,8 @@
-"""Lanes over time: of each replica and isolation level its log, what consumers may read of it, and what was compared.
+"""Lanes over time, one for each replica and isolation level.
 
-All lanes of a partition have one scale, and each shows how far the furthest replica was: one that is frozen runs level
-below the others, and what it lacks is a wedge that grows.
+A lane shows the replica's log, what consumers may read of it, and what was compared. All lanes of a partition have one
+scale, and each shows how far the furthest replica was. So a frozen replica runs level below the others, and what it
+lacks is a wedge that grows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from parallax.model import IsolationLevel
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 900, 76, 6, 6
 _LEAST = 100
-"""Offsets that a lane is high at least: a gap of one or two is none to be drawn large."""
+"""A lane is at least this many offsets high. So a gap of one or two is not drawn large."""
 _SAID_S = 60
 """An offset that has stood for so long is said to stand."""
 _EVERY = timedelta(minutes=5)
@@ -35,11 +36,11 @@ class Lane:
     """One view of one replica over time.
 
     Attributes:
-        end: of what consumers of the view may read: high watermark or last stable offset.
+        end: up to where consumers of the view may read: high watermark or last stable offset.
         furthest: the furthest replica's.
         compared: how far all replicas had been compared.
-        said: how it stands, in a few words.
-        is_stuck: it has stood for a minute and others have gone on.
+        said: its state in a few words.
+        is_stuck: it has not moved for a minute, and others have gone on.
     """
 
     broker: int
@@ -53,20 +54,20 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """As ``broker 3, read_committed``."""
+        """Its name, such as ``broker 3, read_committed``."""
         return f"broker {self.broker}, {self.isolation.name.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The lanes of a partition.
+    """The lanes of a partition as they are drawn.
 
     Attributes:
         lanes: each with its image, which has a text.
-        begin: of all; so ``end``.
+        begin: when all lanes begin; ``end``: when they end.
         low: the lowest offset of the scale; ``high`` the highest.
-        times: of the table of values.
-        values: by time and lane, what it was.
+        times: the times in the table of values.
+        values: by time and lane, its value.
     """
 
     lanes: Sequence[tuple[Lane, Markup]]
@@ -79,7 +80,7 @@ class Drawn:
 
 
 def lanes_over_time(tracks: Tracks, compared: Steps = ()) -> list[Lane]:
-    """The lanes, two for each replica of which anything is recorded.
+    """The lanes over time, two for each replica with any record of progress.
 
     Args:
         tracks: what each replica reported.
@@ -100,7 +101,7 @@ def lanes_over_time(tracks: Tracks, compared: Steps = ()) -> list[Lane]:
 
 
 def drawn_over_time(lanes: Sequence[Lane]) -> Drawn | None:
-    """The lanes as images with texts, and as a table; None where there are none."""
+    """The lanes as images with texts, and as a table; None if there are none."""
     if not lanes:
         return None
     begin = min(lane.reports[0].at for lane in lanes)
@@ -121,7 +122,7 @@ def _end_of(own: Sequence[Report], level: IsolationLevel) -> list[Value]:
 
 
 def at_time(values: Sequence[Value], at: datetime) -> int | None:
-    """What stood at a time: the last value from before it; None where there is none, or nobody answered."""
+    """The last value from before a time; None if there is none, or nobody answered."""
     found = bisect_right(values, at, key=lambda value: value[0])
     return values[found - 1][1] if found else None
 
@@ -195,7 +196,7 @@ def _drawn(lane: Lane, on: _Axes, end: datetime) -> Markup:
 
 
 def text_of(lane: Lane) -> str:
-    """A lane in words, for who does not see it."""
+    """A lane in words, for readers who do not see the drawing."""
     name = "last stable offset" if lane.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
     first = next(o for _, o in lane.end if o is not None)
     upto = next((o for _, o in reversed(lane.compared) if o is not None), None)
@@ -206,7 +207,7 @@ def text_of(lane: Lane) -> str:
 
 
 def _stretches(values: Sequence[Value], end: datetime) -> list[tuple[datetime, datetime, int]]:
-    """From when until when it was what: an offset stands until the next report."""
+    """From when until when it had which value: an offset counts until the next report."""
     bounds = [*values, (end, None)]
     return [(at, max(at, until), offset) for (at, offset), (until, _) in pairwise(bounds) if offset is not None]
 

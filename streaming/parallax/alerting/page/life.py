@@ -1,4 +1,7 @@
-"""The time line of a finding: what happened to it when, and what was asked for that; pure functions of its events."""
+"""The time line of a finding: what happened to it when, and what was asked then.
+
+Pure functions of its events.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ class Moment:
     Attributes:
         at: when.
         what: in a word or two: ``suspected``, ``confirmed``, ``seen by consumers`` and so on.
-        later: how long after the suspicion; empty of that itself.
+        later: how long after the suspicion; empty for the suspicion itself.
         text: what was found.
-        asked: whom Parallax asked about what, and when; empty where nobody was asked for it.
+        asked: which brokers Parallax asked what, and when; empty if it asked none.
     """
 
     at: datetime
@@ -39,11 +42,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A step that a finding's life has, and when it came to it; None where it has not.
+    """A step in a finding's life, and when the finding reached it; None if it has not.
 
     Attributes:
         what: ``suspected``, ``confirmed``, ``seen by consumers``, ``acknowledged``, or how it ended.
-        otherwise: what is said where it has not come to that.
+        otherwise: the text if it has not been reached.
     """
 
     what: str
@@ -52,7 +55,7 @@ class Phase:
 
 
 def moments(events: Sequence[Finding]) -> list[Moment]:
-    """All that happened to a finding, in the order of time.
+    """Everything that happened to a finding, in the order of time.
 
     Args:
         events: all of this finding, the oldest first; at least one.

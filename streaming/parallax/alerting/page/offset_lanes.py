@@ -1,4 +1,7 @@
-"""The lanes of a partition: what each replica's log holds and how far it was read and compared, as one drawing."""
+"""The lanes of a partition in one drawing.
+
+They show each replica's log, and how far it was read and compared.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from parallax.model import IsolationLevel
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 900, 150, 180, 22, 26, 12
 _AHEAD = 0.25
-"""Share of the width for what lies below the offsets in question, where the logs are much longer than these."""
+"""Share of the width for what lies below the offsets in question, if the logs are much longer."""
 
 _LEAST = 100
-"""Offsets that the wider part of the scale has at least: a gap of one or two is none to be drawn large."""
+"""The wider part of the scale has at least this many offsets. So a gap of one or two is not drawn large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,8 @@ class Lane:
         read: next offset that Parallax reads.
         compared: offset below which all replicas have been compared.
         behind: how many offsets ``end`` is behind that of the furthest replica.
-        unseen: what keeps the job from seeing it now, so that the rest is as it was last; empty where it is seen.
-        is_calm: nobody has to look after the replica: to be some offsets behind is how replication goes.
+        unseen: what keeps the job from seeing it now, so that the rest is old; empty where it is seen.
+        is_calm: nobody has to act: replication always leaves a replica some offsets behind.
     """
 
     broker: int
@@ -47,7 +50,7 @@ class Lane:
 
     @property
     def text(self) -> str:
-        """In words, for who does not see the drawing."""
+        """The lane in words, for readers who do not see the drawing."""
         name = "last stable offset" if self.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
         said = [f"log start offset {self.start:,}", f"{name} {self.end:,}"]
         if self.behind:
@@ -60,14 +63,17 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where offsets lie between 0 and 1: evenly from ``focus`` to ``end``; what lies below it is drawn together."""
+    """Where offsets lie between 0 and 1.
+
+    From ``focus`` to ``end`` they lie evenly. What lies below ``focus`` is drawn close together.
+    """
 
     start: int
     focus: int
     end: int
 
     def at(self, offset: int) -> float:
-        """The place of an offset; one that lies outside is at the border."""
+        """The place of an offset between 0 and 1; an offset outside the scale is at its border."""
         low = _AHEAD if self.focus > self.start else 0.0
         if offset < self.focus:
             return low * max(0, offset - self.start) / (self.focus - self.start) if low else 0.0
@@ -75,7 +81,7 @@ class Scale:
 
 
 def lanes(partition: Partition) -> list[Lane]:
-    """The lanes of a partition, two for each replica of which any offsets are known."""
+    """The lanes of a partition, two for each replica with any known offsets."""
     made = []
     for level in IsolationLevel:
         ends = {b: _end(replica, level) for b, replica in partition.replicas.items()}
@@ -91,7 +97,10 @@ def lanes(partition: Partition) -> list[Lane]:
 
 
 def scale(shown: Sequence[Lane]) -> Scale:
-    """The scale on which lanes can be told apart: a gap of some offsets is seen also at the end of a long log."""
+    """A scale on which the lanes look different.
+
+    A gap of some offsets is seen even at the end of a long log.
+    """
     start, end = min(lane.start for lane in shown), max(lane.high_watermark for lane in shown)
     marks = [mark for lane in shown for mark in (lane.end, lane.read, lane.compared) if mark is not None]
     low = min(marks)
@@ -102,7 +111,7 @@ def scale(shown: Sequence[Lane]) -> Scale:
 
 
 def drawn_lanes(partition: Partition) -> Markup:
-    """The lanes as an image with a text; empty where no offsets are known."""
+    """The lanes as an image with a text; empty if no offsets are known."""
     shown = lanes(partition)
     if not shown:
         return Markup("")

@@ -1,4 +1,4 @@
-"""From what the job knows to HTML; nothing here asks a broker."""
+"""Makes HTML of what the job knows; nothing here asks a broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from parallax.views.pause import in_words as paused_in_words
 PER_PAGE = 100
 TOPICS_PER_PAGE = 300
 TOPICS_IN_WORDS = 20
-"""Of those that somebody has to look after; of more, the map says by sign and colour what it is."""
+"""How many topics that need somebody are put in words; of more, the map shows sign and colour only."""
 MOST_FINDINGS = 100
 _SIGNS = {
     State.DIVERGED: "✗",
@@ -53,7 +53,7 @@ _SIGNS = {
     State.NOT_FULLY_COMPARED: "◐",
     State.CONSISTENT: "✓",
 }
-"""A state is told by its word, by its sign and by its colour."""
+"""The signs of states. Each state is shown by a word, a sign and a colour."""
 _MARKS = {
     Condition.FINDINGS: "✗",
     Condition.UNKNOWN: "?",
@@ -61,7 +61,7 @@ _MARKS = {
     Condition.AGREE_IN_PART: "◐",
     Condition.AGREE: "✓",
 }
-"""So is what stands about the cluster."""
+"""The signs of the cluster's conditions."""
 _STAGES = {Stage.DONE: "✓", Stage.UNDER_WAY: "↻", Stage.TO_COME: "○"}
 """And so is how far a step of the start is."""
 
@@ -78,10 +78,10 @@ Row = TypeVar("Row", Topic, Partition, Finding)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a table is to show: a part of a name, a state, and which page of it.
+    """The part of a table to show: a part of a name, a state, and the number of the page.
 
     Attributes:
-        state: one of the words that the table knows; of what is none, all are shown.
+        state: one of the table's words for states; any other word shows all.
     """
 
     name: str = ""
@@ -90,7 +90,12 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Mapping[str, str], states: Collection[str] = tuple(State)) -> Wanted:
-        """Read it from the address; what makes no sense there, as a state that is none of ``states``, is left out."""
+        """Read the wanted part from the page's address; what makes no sense there is ignored.
+
+        Args:
+            query: parameters of the address.
+            states: the states that there are; any other is ignored.
+        """
         page = query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
         state = query.get("state", "")
@@ -102,7 +107,7 @@ class Shown(Generic[Row]):
     """One page of a table.
 
     Attributes:
-        next: the first row of the next page; None where this is the last.
+        next: the first row of the next page; None if this is the last.
     """
 
     rows: Sequence[Row]
@@ -115,17 +120,17 @@ class Shown(Generic[Row]):
 
     @property
     def pages(self) -> int:
-        """How many there are."""
+        """How many pages the table has."""
         return max(1, -(-self.total // self.per_page))
 
     @property
     def first(self) -> int:
-        """Number of the first row, from 1."""
+        """Number of the page's first row, from 1."""
         return (self.page - 1) * self.per_page + 1
 
     @property
     def last(self) -> int:
-        """Number of the last row."""
+        """Number of the page's last row."""
         return self.first + len(self.rows) - 1
 
     def link(self, page: int) -> str:
@@ -135,7 +140,7 @@ class Shown(Generic[Row]):
 
 
 def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str], per_page: int = PER_PAGE) -> Shown[Row]:
-    """The page of a table that is wanted."""
+    """The wanted page of a table."""
     found = [
         row
         for row in rows
@@ -166,8 +171,8 @@ class Renderer:
     """Makes the pages of one job.
 
     Args:
-        cluster: what the cluster is called.
-        runbook: where that is.
+        cluster: the cluster's name for people.
+        runbook: address of the runbook.
         live: whether the page follows the job; else it is a report.
         shell: how printed commands name the cluster and the job.
     """
@@ -195,11 +200,11 @@ class Renderer:
         }
 
     def page(self, template: str, **values: Any) -> str:
-        """One page, whole."""
+        """One whole page, from a template and its values."""
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
-        """The first page, which begins with what stands in one line."""
+        """The first page, which begins with the cluster's status in one line."""
         topics = topic_map(glance.verdicts(snapshot))
         standing = glance.standing_findings(snapshot)
         heartbeat = snapshot.heartbeat
@@ -234,7 +239,7 @@ class Renderer:
         )
 
     def findings(self, known: Iterable[Finding], status: Status, wanted: Wanted) -> str:
-        """All findings, those that are over too, the newest first; what was dismissed only where that is asked for."""
+        """All findings, also those that are over, the newest first; dismissed ones only on request."""
         listed = [f for f in known if f.status is not FindingStatus.DISMISSED or wanted.state == f.status]
         listed.sort(key=lambda finding: finding.decided_at, reverse=True)
         return self.page(
@@ -245,7 +250,7 @@ class Renderer:
         )
 
     def topic(self, snapshot: Snapshot, status: Status, topic: str, wanted: Wanted) -> str | None:
-        """The partitions of a topic, below what stands about the cluster; None where there is none."""
+        """The partitions of a topic, below the cluster's status; None where there is none."""
         partitions = glance.partitions(snapshot, topic)
         if not partitions:
             return None
@@ -260,7 +265,7 @@ class Renderer:
     def partition(
         self, snapshot: Snapshot, status: Status, place: TopicPartition, over_time: Drawn | None, timeline_error: str
     ) -> str | None:
-        """One partition, below what stands about the cluster; None where it is not known."""
+        """One partition, below the cluster's status; None where it is not known."""
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
         if not found:
             return None
@@ -292,7 +297,10 @@ class Renderer:
         again: AskedAgain | None = None,
         can_ask: bool = False,
     ) -> str:
-        """A finding with its evidence, below what stands; forms to act on it where there is a token."""
+        """A finding with its evidence, below the cluster's status.
+
+        With forms to act on it if there is a token.
+        """
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
         values["again"] = "" if again is None else again.in_words
         given = {"token": token, "user": user, "problem": problem, "said": said, "can_ask": can_ask}
@@ -301,13 +309,13 @@ class Renderer:
     def asked(
         self, finding: Finding, found: Sequence[Versions], problem: str, status: Status, *, token: str, asked_s: float
     ) -> str:
-        """What the brokers answered to somebody who has just asked for a finding's records.
+        """What the brokers answered to a user who has just asked for a finding's records.
 
         Args:
             finding: asked about.
             found: one for each offset.
             problem: why nothing was found; empty where something was.
-            status: what stands.
+            status: of the cluster.
             token: of the form that asks again.
             asked_s: when they were asked, seconds since 1970 UTC.
         """
@@ -316,11 +324,12 @@ class Renderer:
 
 
 def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
-    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``over_time``.
+    """One page for a ticket, which loads nothing from elsewhere.
 
     Args:
-        reported: the findings, those that stand first.
-        cluster: what the cluster is called.
+        reported: the findings as `finding_values` gives them, each with ``over_time``; those that are not over come
+            first.
+        cluster: the cluster's name for people.
     """
     style = Markup((files("parallax.alerting.page") / "static" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
     findings = [one["finding"] for one in reported]
@@ -348,9 +357,9 @@ def finding_values(
     Args:
         finding: its last event.
         events: of this finding and, maybe, of others.
-        standing: the last events of all findings: the advice goes by what else stands about the partition.
+        standing: the last events of all findings: the advice takes other open findings of the partition into account.
         runbook: where that is.
-        on_record: what else is on record beside a finding.
+        on_record: what else is on record, apart from findings.
         shell: how printed commands name the cluster and the job.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))

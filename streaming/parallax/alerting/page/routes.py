@@ -49,12 +49,12 @@ class Page:
     Args:
         state: what is shown.
         storage: ``storage.path``: findings with their history, and recorded progress.
-        status: says what stands at the moment of a snapshot.
+        status: says the cluster's status at the moment of a snapshot.
         users: who may act on it.
         renderer: makes the pages.
-        on_record: what else is on record beside a finding.
+        on_record: what else is on record about a finding.
         compared: how far partitions were compared over the last hour.
-        asking: asks the brokers for the records of a finding, when somebody wants it; None where nobody can.
+        asking: asks the brokers for the records of a finding when a user wants it; None where nobody can.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Page:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        """For Starlette; handlers run in its pool of threads, for they read tables."""
+        """The routes for Starlette. Their handlers run in its pool of threads, because they read tables."""
         return [
             Route("/", self._overview),
             Route("/topics/{topic}", self._topic),
@@ -93,7 +93,7 @@ class Page:
         ]
 
     def message(self, heading: str, text: str, status: int) -> Response:
-        """A page that says one thing."""
+        """A page with one message."""
         return HTMLResponse(self._renderer.page("message.html", heading=heading, text=text), status)
 
     def _overview(self, request: Request) -> Response:

@@ -31,13 +31,13 @@ def write_report(
     alerting: AlertingSettings | None = None,
     shell: Shell = ANYWHERE,
 ) -> int:
-    """Write a report; a file that is there is replaced as a whole, or not at all.
+    """Write a report; an existing file is replaced as a whole, or not at all.
 
     Args:
         storage: ``storage.path`` of the job.
-        wanted: ids of findings, or the beginnings of them; all that stand where there are none.
+        wanted: ids of findings, or the beginnings of them; without any, all findings that are not over.
         file: where to.
-        on_record: what else is on record beside a finding.
+        on_record: what else is on record about a finding.
         alerting: has the cluster's name, and where the runbook is; the defaults where it is None.
         shell: how printed commands name the cluster and the job.
 

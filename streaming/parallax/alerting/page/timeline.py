@@ -1,4 +1,4 @@
-"""Where the offsets of each replica of a partition stood over time, from the recorded progress."""
+"""The offsets of each replica of a partition over time, from the recorded progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _LOOKED_AT = 16
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one replica said of its log at one time; the offsets are None where it did not answer."""
+    """What one replica said of its log at one time.
+
+    The offsets are None where it did not answer.
+    """
 
     at: datetime
     log_start_offset: int | None
@@ -39,7 +42,7 @@ class Report:
 
     @property
     def answers(self) -> bool:
-        """Whether it said anything."""
+        """Whether the replica answered."""
         return self.high_watermark is not None
 
 
@@ -48,7 +51,9 @@ Tracks = Mapping[int, Sequence[Report]]
 
 
 def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> Tracks:
-    """What the replicas of a partition reported between two times, the present by default, thinned out evenly.
+    """What the replicas of a partition reported between two times, thinned out evenly.
+
+    The later time is the present by default.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
@@ -58,7 +63,7 @@ def recorded(storage: str, place: TopicPartition, since: datetime, until: dateti
 
 
 class Recent:
-    """The same of the last hour, for pages that are loaded again and again: only what is new is read then.
+    """What replicas reported in the last hour, for pages that are loaded often: only new rows are read each time.
 
     Args:
         storage: ``storage.path``.
@@ -72,7 +77,7 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """What the replicas of a partition reported; raises what `recorded` raises."""
+        """What the replicas of a partition reported in the last hour; raises what `recorded` raises."""
         now = self._clock()
         since = now - _HISTORY
         with self._lock:
@@ -108,10 +113,11 @@ def _literal(at: datetime) -> str:
 
 
 def _tracks(rows: pa.Table, since: datetime, until: datetime) -> Tracks:
-    """What each replica reported; of many reports those that were in force at the same moments, for all replicas.
+    """What each replica reported. If there are many reports, those of the same moments, for all replicas.
 
-    The moments are spread evenly, and lie at both sides of each turn from an answer to none, or back: a report that is
-    kept of one replica alone would have the others lag behind it, and a silence reach to the next one that is kept.
+    The moments are spread evenly, with one on each side of every turn from an answer to none, or back. If a report of
+    only one replica were kept, the others would seem to lag behind it. A silence would seem to reach to the next report
+    that is kept.
     """
     tracks: dict[int, list[Report]] = {}
     for row in rows.to_pylist():

@@ -1,4 +1,7 @@
-"""The map of topics by brokers: what stands about each topic on each broker, the worst first; pure functions."""
+"""The map of topics by brokers: the state of each topic on each broker, the worst first.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ class Cell:
     """The replicas of one topic on one broker.
 
     Attributes:
-        states: how many of them are in which state, the gravest first; never empty.
-        unseen: what keeps the job from seeing those that are unknown, where they are the gravest and that is the same
-            for all of them; else empty.
+        states: how many replicas are in which state, the gravest first; never empty.
+        unseen: if unknown replicas are the gravest, and the same reason keeps the job from seeing them all, that
+            reason; else empty.
     """
 
     states: Mapping[State, int]
@@ -25,17 +28,17 @@ class Cell:
 
     @property
     def state(self) -> State:
-        """The gravest of theirs."""
+        """The gravest state of its replicas."""
         return next(iter(self.states))
 
     @property
     def is_calm(self) -> bool:
-        """Whether nobody has to look after any of them."""
+        """Whether nobody has to act on any of them."""
         return self.state in CALM
 
     @property
     def text(self) -> str:
-        """In words, as in ``1 of 3 diverged``; other states follow only where somebody has to look after them."""
+        """The cell in words, as in ``1 of 3 diverged``; further states follow only if somebody has to act on them."""
         count = sum(self.states.values())
         if len(self.states) == 1:
             return self.state.text
@@ -49,7 +52,7 @@ class Topic:
     """All partitions of one topic.
 
     Attributes:
-        cells: by broker; those that hold no replica of it have none.
+        cells: by broker; brokers without a replica of the topic have none.
         partitions: how many there are.
         unknown: by reason, how many offsets have no verdict.
     """
@@ -61,22 +64,22 @@ class Topic:
 
     @property
     def state(self) -> State:
-        """The gravest of its cells; unknown where there are none."""
+        """The gravest state of its cells; unknown if it has none."""
         return min((cell.state for cell in self.cells.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
 
     @property
     def is_calm(self) -> bool:
-        """Whether nobody has to look after any of its replicas."""
+        """Whether nobody has to act on any of its replicas."""
         return self.state in CALM
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What keeps the job from seeing replicas of it, each reason once."""
+        """The reasons that keep the job from seeing its replicas, each once."""
         return tuple(dict.fromkeys(cell.unseen for cell in self.cells.values() if cell.unseen))
 
     @property
     def states(self) -> frozenset[State]:
-        """All that its replicas are in."""
+        """All states that its replicas are in."""
         return frozenset(state for cell in self.cells.values() for state in cell.states)
 
 
@@ -86,7 +89,7 @@ class TopicMap:
 
     Attributes:
         topics: the worst first, then by name.
-        brokers: that hold a replica of any.
+        brokers: those that hold a replica of any topic.
         states: how many replicas of all topics are in which state, the gravest first.
         unknown: by reason, how many offsets of all topics have no verdict.
     """
@@ -101,7 +104,7 @@ def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
     """The map of all partitions.
 
     Args:
-        verdicts: what stands about each partition (`parallax.alerting.page.glance.verdicts`).
+        verdicts: the states of each partition's replicas (`parallax.alerting.page.glance.verdicts`).
     """
     partitions: Counter[str] = Counter()
     unknown: dict[str, Counter[UnknownReason]] = {}

@@ -1,4 +1,7 @@
-"""The versions of a record beside each other, a column for each broker: from a finding's evidence, or as asked now."""
+"""The versions of a record side by side, a column for each broker.
+
+They come from a finding's evidence, or from the brokers as asked now.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Cell:
 
     Attributes:
         text: empty where nothing is known.
-        version: a letter, the same for brokers that show the same, in a row that differs; else empty.
+        version: in a row that differs, a letter: the same for brokers that show the same. Else empty.
     """
 
     text: str
@@ -42,14 +45,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One property on each broker."""
+    """One property of a record on each broker."""
 
     name: str
     cells: tuple[Cell, ...]
 
     @property
     def differs(self) -> bool:
-        """Whether two brokers that say something say different things."""
+        """Whether two brokers with a known value show different ones."""
         return any(cell.version for cell in self.cells)
 
 
@@ -60,8 +63,8 @@ class Versions:
     Attributes:
         title: which record.
         brokers: a heading for each.
-        rows: of which at least one broker says something.
-        note: what has to be known to read it, as that nobody holds it any more; may be empty.
+        rows: properties that at least one broker shows.
+        note: what a reader must know, for instance that nobody holds the record any more; may be empty.
     """
 
     title: str
@@ -76,14 +79,14 @@ class Versions:
 
 
 def of_evidence(finding: Finding) -> tuple[list[Versions], int]:
-    """The records that a finding is about, as the brokers answered at its last probe; nobody is asked.
+    """The records that a finding is about, as the brokers answered at its last probe; no broker is asked.
 
     Args:
         finding: its last event.
 
     Returns:
-        The newest record of the key first, where there is a key, then each offset that was asked about; and how many
-        more offsets the evidence has.
+        The newest record of the key first, if there is a key, then each offset that was asked about. And how many more
+        offsets the evidence has.
     """
     evidence = evidence_of(finding)
     proofs = evidence.get("proofs") or []
@@ -142,8 +145,8 @@ def as_asked(
         answers: by broker.
         leader: its id; -1 where there is none.
         accused: the broker that the finding accuses; -1 where it accuses none.
-        payload: what of keys and values may be shown. Of what may not, a hash is, whose key is of this answer alone:
-            it says who shows the same, and nothing of what.
+        payload: what of keys and values may be shown. The rest appears as a hash, with a key that is used for this
+            answer only: it shows which brokers have the same, and nothing else.
     """
     secret = secrets.token_bytes(16)
     columns = [_of_asked(one, payload, secret) for one in answers.values()]

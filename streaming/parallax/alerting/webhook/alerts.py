@@ -1,4 +1,4 @@
-"""What a receiver is told of, a finding or what the job itself suffers: in which state, and in which words."""
+"""What receivers get messages about: findings and conditions of the job, with their states and words."""
 
 from __future__ import annotations
 
@@ -27,48 +27,50 @@ from parallax.model import Severity, TopicPartition, broker_label
 from parallax.runbook import section
 
 _OF_THE_JOB = -2
-"""In place of a partition: the group of one condition of the job, whose name stands for the topic."""
+"""Instead of a partition, the group of one condition of the job: its name is used as the topic."""
 _ACKNOWLEDGED = "acknowledged"
 TURN = "turn"
-"""The annotation that says of a finding that it is another than the receiver was told."""
+"""The annotation that says how a finding differs from what the receiver knows."""
 _OUTCOME = "resolved_description"
-"""The annotation that says what came of it, once that is known; the rules have one of this name."""
+"""The annotation that says how it ended, once that is known; the rules have one of this name."""
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The group of a condition of the job: of its story alone.
+    """The group of a condition of the job; only conditions of its story share the group.
 
-    Somebody who has taken one on in PagerDuty hears nothing more of that incident, so another one must not be in it.
+    In PagerDuty, a person who has taken an incident on gets no more messages of it. So another condition must not be in
+    it.
     """
     return TopicPartition(suffered.name, _OF_THE_JOB)
 
 
 def is_of_the_job(group: TopicPartition) -> bool:
-    """Whether a group is of what the job itself suffers."""
+    """Whether a group is about what the job itself suffers."""
     return group.partition == _OF_THE_JOB
 
 
 class Status(StrEnum):
-    """What a receiver is to make of an alert, or of a message."""
+    """What a receiver should make of an alert, or of a message."""
 
     FIRING = "firing"
     """Somebody has to act."""
     ACKNOWLEDGED = "acknowledged"
-    """It stands, and somebody has said that no more alarm is wanted."""
+    """It is not over, and somebody has said that no more alarm is wanted."""
     RESOLVED = "resolved"
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One finding, or one condition of the job, as a receiver is told of it.
+    """One finding, or one condition of the job, as a receiver gets it.
 
     Attributes:
         name: what it is known by.
         group: the partition whose message it is in, or another group of the outbox.
         state: of a finding, a `FindingState`; else the name of the condition. The last one where it is over.
-        told: what the last message that was delivered said (`said`); None where there was none, or
-            another one has been tried since: then nobody knows.
-        ends_at: when it was seen to be over, None while it stands.
+        `told`: what the last delivered message said (`said`). None if there was none, or if another was tried since:
+        then
+            nobody knows.
+        ends_at: when it was seen to be over, None while it is not.
         labels: what identifies it.
         annotations: what is said of it.
         is_acknowledged: somebody has said that no more alarm is wanted.
@@ -86,19 +88,19 @@ class Alert:
 
     @property
     def status(self) -> Status:
-        """What a receiver is to make of it."""
+        """What a receiver should make of it."""
         if self.ends_at is not None:
             return Status.RESOLVED
         return Status.ACKNOWLEDGED if self.is_acknowledged else Status.FIRING
 
     @property
     def said(self) -> str:
-        """What a receiver knows once it was told: what it says of the state of an alert that stands."""
+        """What a message says of the alert's state, while the alert is not over."""
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
 
     @property
     def is_news(self) -> bool:
-        """Whether the receiver does not know of its state."""
+        """Whether its state is news to the receiver."""
         return self.ends_at is not None or self.told != self.said
 
     @property
@@ -119,13 +121,13 @@ class Alert:
 
     @property
     def told_state(self) -> str | None:
-        """The state that the receiver was told; None where it was told none, or one of another version."""
+        """The state that the receiver knows; None if it knows none, or one of another version."""
         before = (self.told or "").removesuffix(f" {_ACKNOWLEDGED}")
         return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
 
     @property
     def is_worse_than_told(self) -> bool:
-        """Whether it is critical, and graver than the receiver was told: somebody has to be asked anew."""
+        """Whether it is critical, and graver than the receiver knows: somebody has to be asked again."""
         before = self.told_state
         if before is None:
             return False
@@ -136,17 +138,17 @@ class Alert:
 
     @property
     def rank(self) -> int:
-        """Of its state: the lower, the graver."""
+        """The rank of its state: the lower, the graver."""
         if self.is_of_the_job:
             return _rank(self.state)
         return list(FindingState).index(FindingState(self.state))
 
 
 def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, places: Places) -> Alert:
-    """The alert about a finding that stands.
+    """The alert about a finding that is not over.
 
     Args:
-        finding: as it stands, acknowledged or not.
+        finding: its last event, acknowledged or not.
         known: the alert about it so far.
         group: the message that it is in.
         places: what is where.
@@ -188,10 +190,10 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
 
 
 def _turn(known: Alert | None, state: FindingState) -> str:
-    """What is said before the headline of a finding that is another than the receiver was told; else empty."""
+    """Words before the headline of a finding that differs from what the receiver knows; else empty."""
     if known is None:
         return ""
-    if known.told is None:  # it is being told
+    if known.told is None:  # a message about it is under way
         return known.annotations.get(TURN, "")
     before = known.told_state
     if before is not None and before != state:
@@ -207,8 +209,8 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
         known: the alert about it so far.
         places: what is where.
     """
-    # A story that has become worse is told as that until it is over: each receiver hears that it began, that it became
-    # worse, and what came of it.
+    # A story that has become worse is reported as worse until it is over. So each receiver gets its beginning, its
+    # worsening, and its end.
     state = suffered.alertname
     if known is not None and known.ends_at is None and known.rank < _rank(state):
         state = known.state
@@ -238,10 +240,10 @@ def _rank(state: str) -> int:
 
 
 def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
-    """An alert that has ended; it says in the past what was the matter, and what has become of it.
+    """An alert that has ended; it says in the past what was wrong, and how it ended.
 
     Args:
-        alert: as it stood.
+        alert: as it was.
         at: when it was seen to be over.
         places: what is where.
         event: the last event of a finding; None where it is not known.

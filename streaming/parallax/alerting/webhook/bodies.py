@@ -19,7 +19,7 @@ from parallax.model import Severity
 MOST_ALERTS = 100
 """Alerts in one message; of those beyond it says how many there are."""
 _SLACK_ALERTS = 10
-"""Also those that PagerDuty is told one by one."""
+"""How many alerts a Slack message, or an event of PagerDuty, describes one by one."""
 _SUMMARY_CHARACTERS = 1024
 """PagerDuty's limit."""
 _NEVER = "0001-01-01T00:00:00Z"
@@ -29,7 +29,7 @@ Body = Mapping[str, Any]
 
 
 def bodies(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
-    """The documents to post, one after the other; for all but PagerDuty there is one.
+    """The documents to post, one after the other; only PagerDuty gets several.
 
     Args:
         message: what is said.
@@ -45,7 +45,7 @@ def bodies(message: Message, settings: WebhookSettings, places: Places) -> Seque
 def _alertmanager(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
     """Version 4 of https://prometheus.io/docs/alerting/latest/configuration/#webhook_config.
 
-    It knows no acknowledged alert: one that stands is firing, and says who has acknowledged it.
+    It knows no acknowledged alert: one that is not over is firing, and says who has acknowledged it.
     """
     alerts = [_alert(alert, places) for alert in message.alerts[:MOST_ALERTS]]
     return [
@@ -101,7 +101,7 @@ def _common(documents: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 _NOT_SO = {Status.FIRING: "not acknowledged", Status.ACKNOWLEDGED: "acknowledged", Status.RESOLVED: "over"}
-"""How an alert stands, in a message that is about others."""
+"""The state of an alert, in a message that is about others."""
 
 
 def _title(message: Message) -> str:
@@ -126,7 +126,7 @@ def _noun(message: Message) -> str:
 
 
 def _description(alert: Alert, message: Message) -> str:
-    """What is said of an alert, with how it stands where that is not what its message says."""
+    """The text of an alert, with its state if that is not the state of its message."""
     by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
     stands = {Status.FIRING: f"({_NOT_SO[Status.FIRING]}) " if message.is_in_part else "", Status.RESOLVED: "(over) "}
     known = f"(acknowledged by {by}, who says: {comment}) "

@@ -1,7 +1,7 @@
-"""Asks for an address as long as the job works: who runs the address hears of a job that cannot say anything itself.
+"""Requests an address as long as the job works, so that its owner notices a job that cannot report.
 
-It is what https://healthchecks.io and others call a dead man's switch. It is asked for only while offsets come out of
-the comparison and nothing makes the job blind; a job that hangs, though its process lives, falls silent.
+https://healthchecks.io and others call this a dead man's switch. The job requests the address only while offsets come
+out of the comparison and nothing makes it blind. So a job that hangs falls silent, though its process lives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TAKEN = range(200, 300)
 
 
 class Heartbeat(Collector):
-    """The pings, and how many there were.
+    """Sends the pings, and counts them.
 
     Args:
         settings: section ``alerting``.
@@ -55,7 +55,7 @@ class Heartbeat(Collector):
         return self._settings.heartbeat_url is not None or self._settings.heartbeat_url_file is not None
 
     def beat(self, *, is_working: bool) -> None:
-        """Ask for the address if it is time, and the job works; takes some seconds at most."""
+        """Request the address if it is time and the job works; takes some seconds at most."""
         if not self.is_wanted or self._clock() < self._due_at:
             return
         self._due_at = self._clock() + self._settings.heartbeat_interval_s
@@ -88,7 +88,7 @@ class Heartbeat(Collector):
         return None if answer.status in _TAKEN else f"it answered {answer.status}"
 
     def collect(self) -> Iterator[Metric]:
-        """How many pings there were."""
+        """The metric family that counts the pings."""
         pings = CounterMetricFamily(
             "parallax_heartbeat_pings",
             "Pings of alerting.heartbeat_url since the job started, by result. withheld: the job was not working. "

@@ -1,4 +1,4 @@
-"""How the messages to each receiver stand, as metrics."""
+"""How many messages to each receiver were taken, failed, or wait, as metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parallax.alerting.webhook.sender import WebhookStatus
 
 
 class WebhookCollector(Collector):
-    """Exposes the status of all receivers.
+    """Exposes the status of all receivers as metrics.
 
     Args:
         status: by the receiver's name.
@@ -21,7 +21,7 @@ class WebhookCollector(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """All metric families."""
         messages = CounterMetricFamily(
             "parallax_webhook_messages",
             "Tries to deliver a message to the receiver since the job started, by result.",

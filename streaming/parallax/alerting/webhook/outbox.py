@@ -1,9 +1,9 @@
-"""What one receiver is still to be told: findings and conditions of the job in, messages out, without IO.
+"""What one receiver still has to get: findings and conditions of the job in, messages out, without IO.
 
-The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says how
-things stand when it is sent; what has not been delivered is said by the next one. A finding that was confirmed and is
-over before the receiver could be reached is still reported, as resolved. One that is acknowledged is told as that, and
-is not told again until it is over or worse.
+The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says the
+state at the time of sending. The next message says what has not been delivered. A finding may be confirmed and over
+before the receiver could be reached: it is still reported, as resolved. An acknowledged finding is reported as
+acknowledged, and not again until it is over or worse.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pace:
     """When messages are sent; all in seconds.
 
     Attributes:
-        repeat_s: after how long an open incident is told again.
+        repeat_s: after how long an open incident is reported again.
         wait_s: how long the first message of an incident waits for what belongs to it.
         interval_s: the shortest time between two messages about an incident.
         retry_s: the wait after the first try that failed; it doubles.
@@ -52,15 +52,15 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a receiver is told at one moment about one incident.
+    """What a receiver gets at one moment about one incident.
 
     Attributes:
-        group: of what.
-        alerts: those that somebody has to act on first, then the acknowledged ones, then what is over; of each, the
-            gravest first. Before all of these what was acknowledged, where the message is about that alone.
+        group: the partition, or the group of a condition.
+        alerts: those that somebody has to act on first, then the acknowledged ones, then what is over. Of each sort the
+            gravest comes first. If the message is only about acknowledged ones, these come before all.
         key: the same for the same message, however often it is sent.
-        turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as
-            far as the receiver may know; twice more each time that it has become worse (`Alert.is_worse_than_told`).
+        turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as far
+            as the receiver may know. Each time that it gets worse adds two (`Alert.is_worse_than_told`).
     """
 
     group: TopicPartition
@@ -70,30 +70,30 @@ class Message:
 
     @property
     def rounds(self) -> int:
-        """How often it has asked for somebody again: after all of it had been acknowledged, or since it is worse."""
+        """How often the incident has asked for somebody again: after it was acknowledged, or because it is worse."""
         return self.turns // 2
 
     @property
     def status(self) -> Status:
-        """That of the first alert: what is to be made of the whole."""
+        """The status of the first alert: what the receiver should make of the whole."""
         return self.alerts[0].status
 
     @property
     def is_in_part(self) -> bool:
-        """Whether it says that some of the incident was acknowledged; the rest asks for somebody as it did."""
+        """Whether only some of the incident was acknowledged, and the rest still asks for somebody."""
         return not self.is_firing and any(alert.status is Status.FIRING for alert in self.alerts)
 
     @property
     def is_firing(self) -> bool:
-        """Whether it asks for somebody."""
+        """Whether it asks for somebody to act."""
         return self.status is Status.FIRING
 
 
 class Told(NamedTuple):
-    """What a receiver was told of an incident so far.
+    """What a receiver knows of an incident so far.
 
     Attributes:
-        at: when it was last told, seconds since 1970 UTC; None where it was not.
+        at: when the last message was delivered, seconds since 1970 UTC; None if there was none.
         turns: `Message.turns` of the last message that was tried.
     """
 
@@ -106,12 +106,13 @@ class Group:
     """One incident's messages; times are seconds since 1970 UTC.
 
     Attributes:
-        news_since: since when there is something to tell; None where there is nothing.
+        news_since: since when there is something to report; None where there is nothing.
         delivered_at: when a message was last taken; None where none was.
         failures: tries in a row that failed.
         not_before: no try before then.
-        turns: as of the last message that was tried (`Message.turns`): it may have been taken though nobody said so.
-        is_asking: somebody has to act: it is told again and again.
+        turns: as of the last message that was tried (`Message.turns`); the receiver may have it, even without an
+            answer.
+        is_asking: somebody has to act, so it is reported again and again.
     """
 
     news_since: float | None = None
@@ -139,12 +140,9 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Take up what was recorded; comes before anything else.
+        """Take up what was recorded: what `alerts` and `told` gave. Call it before anything else.
 
-        Args:
-            alerts: as `alerts` had them.
-            told: as `told` had it.
-            now: seconds since 1970 UTC.
+        ``now`` is in seconds since 1970 UTC.
         """
         for alert in alerts:
             self._alerts[alert.name] = alert
@@ -154,25 +152,25 @@ class Outbox:
 
     @property
     def alerts(self) -> list[Alert]:
-        """All that the receiver knows of, or is to be told of."""
+        """All that the receiver knows of, or has still to get."""
         return list(self._alerts.values())
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """When each incident was last told, and how often it has turned by then."""
+        """When each incident was last reported, and how often it had turned by then."""
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
-        """Since when each incident has had something to be told."""
+        """Since when each incident has had something to report, seconds since 1970 UTC."""
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:
-        """Take in all findings that stand at a moment (seconds since 1970 UTC), acknowledged or not.
+        """Take in all findings that are not over at a moment (seconds since 1970 UTC), acknowledged or not.
 
         Args:
             standing: these findings.
             now: the moment.
-            ended: the last events of findings that are over: what is said of their end.
+            ended: the last events of findings that are over, which say how they ended.
 
         Returns:
             Whether anything is to be recorded.
@@ -193,7 +191,7 @@ class Outbox:
         Args:
             suffered: what is worth a message.
             now: the moment.
-            pending: the names of what may come to be: what the last process told of these is not over.
+            pending: the names of what may come to be; what the last process reported of these is not over.
             can_end: whether what is not suffered is over, rather than not known yet.
 
         Returns:
@@ -211,7 +209,7 @@ class Outbox:
         return self._take_in(there, over_by_now, now)
 
     def _take_in(self, there: Iterable[Alert], over_by_now: Mapping[str, Alert], now: float) -> bool:
-        """Take in what stands of one sort, and what is over unless it stands."""
+        """Take in all alerts of one sort that are not over, and those that are over unless they are among the first."""
         before = dict(self._alerts)
         self._alerts |= {**over_by_now, **{alert.name: alert for alert in there}}
         self._look_for_news(now)
@@ -240,16 +238,16 @@ class Outbox:
                 group.news_since = now
 
     def due(self, now: float) -> Message | None:
-        """The message that is to be sent now, the one that has waited longest; None where none is.
+        """The message to send now: of those that are due, the one that has waited longest. None if none is due.
 
-        It counts as tried: `told` is to be on record before it is sent.
+        It counts as tried: put `told` on record before you send it.
         """
         self._not_ahead_of(now)
         ready = [(at, place) for place, group in self._groups.items() if (at := self._due_at(group)) <= now]
         return self._message(min(ready)[1]) if ready else None
 
     def next_at(self, now: float) -> float:
-        """When a message is due, in seconds since 1970 UTC; infinite where none ever is."""
+        """When the next message is due, in seconds since 1970 UTC; infinite if none ever is."""
         self._not_ahead_of(now)
         return min((self._due_at(group) for group in self._groups.values()), default=float("inf"))
 
@@ -292,7 +290,7 @@ class Outbox:
         stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
         said = json.dumps([place, group.delivered_at, stands])
         key = hashlib.sha256(said.encode()).hexdigest()
-        # From now on nobody knows what the receiver was told of these, until it says that it has taken this.
+        # From now on nobody knows what the receiver has of these, until it says that it has taken this message.
         self._alerts |= {alert.name: replace(alert, told=None) for alert in mine if alert.is_news}
         return Message(place, tuple(mine), key, group.turns)
 
@@ -318,7 +316,7 @@ class Outbox:
         Args:
             message: as `due` gave it.
             now: seconds since 1970 UTC.
-            asked_for_s: how long the receiver wants to be left alone.
+            asked_for_s: for how long the receiver asked for no more messages.
 
         Returns:
             After how many seconds it is tried again.

@@ -1,8 +1,8 @@
-"""What each receiver knows and is still to be told, on record: the Delta table ``notifications``.
+"""What each receiver knows and has still to get, on record: the Delta table ``notifications``.
 
-A finding is on record before the first message about it is tried, and what a receiver took after that. A process that
-dies between the two sends the message again, with the same key. The table has one row for each receiver and finding
-and is replaced as a whole, in one commit: a finding leaves it once its end was delivered.
+A finding is on record before the first message about it is tried. What a receiver took is on record after that. A
+process that dies between the two sends the message again, with the same key. The table has one row for each receiver
+and finding, and is replaced as a whole in one commit. A finding leaves it once its end was delivered.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ Row = dict[str, Any]
 
 
 def create_notifications(storage: str) -> None:
-    """Create the table where it is not there yet."""
+    """Create the table ``notifications`` if it does not exist."""
     create_replaced(rust_uri(storage, NOTIFICATIONS), _SCHEMA)
 
 
@@ -92,13 +92,13 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is on record of a receiver: its alerts, and what it was told of each incident."""
+        """What is on record of a receiver: its alerts, and what it knows of each incident."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
-        """Put on record what there is of a receiver now; a failure is logged, and the messages go out all the same.
+        """Put on record the present state of a receiver; a failure is logged, and the messages go out all the same.
 
         Returns:
             Whether it is on record.
@@ -118,7 +118,7 @@ class Record:
             return True
 
     def keep(self, receivers: Sequence[str]) -> None:
-        """Forget the receivers that are none of these: they are told nothing more."""
+        """Forget all other receivers: they get no more messages."""
         self._rows = {name: rows for name, rows in self._rows.items() if name in receivers}
 
     def _write(self, rows: Sequence[Row]) -> None:
@@ -129,7 +129,7 @@ class Record:
 
 
 def _load(uri: str) -> list[Row]:
-    """The rows; none where the table is not there or cannot be read: open findings are told again then."""
+    """The rows; none if there is no table or it cannot be read: then open findings are reported again."""
     try:
         if not DeltaTable.is_deltatable(uri):
             return []

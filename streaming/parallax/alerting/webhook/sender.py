@@ -1,4 +1,4 @@
-"""Posts messages to the receivers: a thread for each, so that one that is slow or down delays nobody else."""
+"""Posts messages to the receivers, a thread for each, so a slow one delays nobody else."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ log = structlog.get_logger(__name__)
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 """https://developer.pagerduty.com/docs/send-alert-event."""
 _IDLE_S = 60.0
-"""The longest that a thread sleeps: what it waits for is read off a clock that may be set."""
+"""The longest that a thread sleeps, for the clock that it waits by may be set."""
 _TAKEN = range(200, 300)
 _CLOSING_S = 5.0
 _SLACK_S = 1.0
-"""How much longer than its time a post is waited for: to connect and to read each have that time to themselves."""
+"""How much longer than its timeout a post is waited for: connecting and reading may each take the whole timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a post.
+    """The result of a post.
 
     Attributes:
         error: None where the message was taken; else one line without a secret.
-        retry_after_s: how long the receiver wants to be left alone.
+        retry_after_s: for how long the receiver asked for no more messages.
     """
 
     error: str | None
@@ -59,7 +59,7 @@ class Answer:
 
 
 class Posts(Protocol):
-    """What sends a message."""
+    """The interface of a function that sends a message."""
 
     def __call__(self, message: Message, /) -> Answer:
         """Send it, and wait for the answer for a bounded time."""
@@ -67,12 +67,12 @@ class Posts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebhookStatus:
-    """How the messages to a receiver stand.
+    """The state of the messages to a receiver.
 
     Attributes:
         delivered_total: messages that were taken since the job started.
         failed_total: tries that failed since then.
-        waiting: incidents of which something is still to be told.
+        waiting: incidents with something still to report.
         oldest_s: for how long the first of them has waited.
     """
 
@@ -83,9 +83,10 @@ class WebhookStatus:
 
 
 class Bounded:
-    """Asks in a thread, for urllib3's time begins again with each part of an answer that drips.
+    """Asks in a thread with a time limit for the whole answer.
 
-    One that has not ended in time is left to itself, and no other is begun beside it.
+    urllib3's own timeout begins again with each part of an answer that drips. A request that has not ended in time is
+    left to itself. No other is begun while it lasts.
 
     Args:
         total_s: how long each is waited for.
@@ -106,7 +107,7 @@ class Bounded:
 
 
 class Post:
-    """Posts to the receiver that the settings name.
+    """Posts messages to the receiver that the settings name.
 
     Args:
         settings: of the receiver.
@@ -166,13 +167,13 @@ class Post:
 
 
 def signature(secret: str, content: bytes, at: int) -> str:
-    """The header by which a receiver knows who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``."""
+    """The header that proves to a receiver who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``."""
     mac = hmac.new(secret.encode(), str(at).encode() + b"." + content, hashlib.sha256)
     return f"t={at},v1={mac.hexdigest()}"
 
 
 def reason_of(error: urllib3.exceptions.HTTPError) -> str:
-    """What went wrong, without the address: a path may be a secret."""
+    """The reason of a failure, without the address: a path may be a secret."""
     for kind, said in _REASONS.items():
         if isinstance(error, kind):
             return said
@@ -190,7 +191,7 @@ _REASONS: Mapping[type[Exception], str] = {
 
 
 def secret_of(value: SecretStr | None, file: str | None) -> str | None:
-    """A secret as it is set; a file is read each time, so that it can be renewed.
+    """A secret as it is set. If a file holds it, the file is read each time, so that the secret can be renewed.
 
     Raises:
         OSError: the file cannot be read.
@@ -215,7 +216,7 @@ def _retry_after(header: str | None, now: float) -> float:
 
 
 class Notifier:
-    """Tells one receiver, in a thread of its own.
+    """Sends messages to one receiver, in a thread of its own.
 
     Args:
         name: of the receiver.
@@ -239,11 +240,11 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to send messages."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Send nothing more; what is under way may take longer than the time that is waited for it."""
+        """Send nothing more. A message under way may take longer than this call waits for it."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
@@ -251,19 +252,19 @@ class Notifier:
             self._thread.join(timeout_s)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Take in all findings that stand, and the ends of others (`Outbox.observe`); returns at once."""
+        """Take in all findings that are not over, and the ends of others (`Outbox.observe`); does not block."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe(standing, self._clock(), ended)
             self._changed.notify()
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in what the job itself suffers (`Outbox.observe_job`); returns at once."""
+        """Take in what the job itself suffers (`Outbox.observe_job`); does not block."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe_job(suffered, self._clock(), pending, can_end=can_end)
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
-        """How its messages stand."""
+        """How many of its messages were taken, failed, or wait."""
         with self._changed:
             since = self._outbox.waiting_since()
             oldest = max(self._clock() - min(since), 0.0) if since else 0.0
@@ -327,7 +328,7 @@ class Webhooks:
 
     Args:
         settings: section ``alerting``.
-        storage: ``storage.path``; what receivers were told is on record there.
+        storage: ``storage.path``; what receivers know is on record there.
         pace: when messages are sent; as the settings say by default.
         shell: how commands in messages name the cluster and the job.
     """
@@ -349,17 +350,20 @@ class Webhooks:
             self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, places))
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to send messages to all receivers."""
         for notifier in self._notifiers.values():
             notifier.start()
 
     def stop(self) -> None:
-        """Send nothing more; what was not delivered is on record, and sent by the next job on this storage path."""
+        """Send nothing more.
+
+        What was not delivered is on record. The next job on this storage path sends it.
+        """
         for notifier in self._notifiers.values():
             notifier.stop(_CLOSING_S)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Take in all findings that stand; returns at once, and does nothing where they are the same as before.
+        """Take in all findings that are not over; does not block, and does nothing if they are the same as before.
 
         Args:
             standing: these findings, acknowledged or not.
@@ -372,16 +376,16 @@ class Webhooks:
             notifier.observe(standing, ended)
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in what the job itself suffers; returns at once.
+        """Take in what the job itself suffers; does not block.
 
         Args:
             suffered: what is worth a message.
-            pending: the names of what is wrong, be it only for a moment.
+            pending: the names of what is wrong, even if only for a moment.
             can_end: whether what is not suffered is over, rather than not known yet.
         """
         for notifier in self._notifiers.values():
             notifier.observe_job(suffered, pending, can_end=can_end)
 
     def status(self) -> dict[str, WebhookStatus]:
-        """How the messages to each receiver stand, by its name."""
+        """By receiver's name, how many of its messages were taken, failed, or wait."""
         return {name: notifier.status() for name, notifier in self._notifiers.items()}

@@ -1,4 +1,4 @@
-"""Looks every few seconds at how the job fares: tells the receivers what it suffers, and sends the heartbeat."""
+"""Looks every few seconds how the job fares, reports to the receivers, and sends the heartbeat."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CLOSING_S = 5.0
 
 
 class JobWatch:
-    """A thread that looks.
+    """A thread that looks at the job's metrics regularly.
 
     Args:
         families: the metrics that conditions go by (`parallax.alerting.collector.ParallaxCollector.of_the_job`).
-        webhooks: who is told.
+        webhooks: who gets messages.
         heartbeat: what is sent while the job works.
         every_s: how often it looks.
     """
@@ -47,11 +47,11 @@ class JobWatch:
         self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more: what the job does while it stops is no news."""
+        """Stop the thread: what the job does while it stops is no news."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING_S)

@@ -17,17 +17,20 @@ _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def bits(slots: Array) -> Array:
-    """The mask with the one bit of each slot set."""
+    """For each slot, a mask with only its bit set."""
     return _SLOT_BITS[slots]
 
 
 def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
-    """Mask of those in which the bit of a slot (a single one, of whatever type) is set."""
+    """For each bit mask, whether the bit of a slot is set.
+
+    The slot is a single one, or one for each mask.
+    """
     return (masks >> np.uint32(slot)) & 1 == 1
 
 
 def slots_of(mask: int) -> list[int]:
-    """The slots whose bits are set, ascending."""
+    """The slots whose bits are set in a mask, ascending."""
     return [slot for slot in range(mask.bit_length()) if mask >> slot & 1]
 
 
@@ -37,7 +40,7 @@ def bit_counts(masks: Array) -> Array:
 
 
 def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
-    """A structured array from columns; those not given are zero."""
+    """A structured array from columns; columns that are not given are zero."""
     made = np.zeros(length, dtype)
     for name, value in columns.items():
         made[name] = value
@@ -47,7 +50,7 @@ def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
 def joined(*tables: Array) -> Array:
     """Structured arrays of one type, one after another.
 
-    ``np.concatenate`` works out the common type of structured arrays in Python each time, field by field.
+    This is faster than ``np.concatenate``, which works out the common type in Python each time, field by field.
     """
     made = np.empty(sum(len(part) for part in tables), tables[0].dtype)
     start = 0
@@ -65,16 +68,16 @@ def group_starts(sorted_keys: Array) -> Array:
 
 
 def passed_without(positions: Array, members: int, offsets: Array, shown: Array) -> Array:
-    """Which member replicas have been read past an offset without showing what lies there.
+    """For each row, which member replicas have been read past its offset without showing it.
 
     Args:
         positions: next offset to read, by slot.
         members: mask of the replica set.
         offsets: of each row, ``int64[n]``.
-        shown: who showed the row, ``uint32[n]``.
+        shown: bit mask of the replicas that showed the row, ``uint32[n]``.
 
     Returns:
-        A mask for each row, ``uint32[n]``.
+        A bit mask for each row, ``uint32[n]``.
     """
     passed = np.zeros(len(offsets), np.uint32)
     for slot in slots_of(members):

@@ -17,10 +17,10 @@ _BARE = np.uint64((1 << 60) - 1)
 def fingerprints(rows: ViewRows) -> Array:
     """One 64-bit number for all that must agree: producer id and epoch, key, value and headers, timestamp.
 
-    For an end marker it is made of its producer and its type.
+    The number of an end marker is made of its producer and its type.
 
-    The highest four bits are the version of the content's hash: what was recorded with unlike versions is never
-    said to differ.
+    The highest four bits are the version of the content's hash. Records whose hashes have different versions never
+    count as different.
 
     The key and the content are keyed 128-bit and 64-bit hashes already; mixing them needs no cryptographic strength.
     The leader epoch is left out: it belongs to the batch, and a follower may know an older one.
@@ -44,13 +44,13 @@ def fingerprints(rows: ViewRows) -> Array:
 
 
 def take_in(content: Array, offsets: Array, prints: Array, slots: Array) -> Array:
-    """Add what replicas showed to the table of what is unmatched.
+    """Add what replicas showed to the table of unmatched content.
 
     Args:
         content: `CONTENT`, in offset order.
         offsets: of the records shown.
         prints: their fingerprints.
-        slots: who showed them.
+        slots: of the replicas that showed them.
 
     Returns:
         `CONTENT` in offset order: one row for each offset, or one for each distinct record where replicas differ.
@@ -84,7 +84,13 @@ def _merged(content: Array, shown: Array) -> Array:
 
 
 def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
-    """Mask of the offsets at which a replica was read to show something; ``slots``: of the replica, for each offset."""
+    """Mask of the offsets at which a replica has shown something.
+
+    Args:
+        table: content by offset, in offset order.
+        offsets: those asked about.
+        slots: for each offset, the slot of the replica.
+    """
     first, end = (np.searchsorted(table["offset"], offsets, side) for side in ("left", "right"))
     mask = np.zeros(len(offsets), np.bool_)
     # There is one row an offset, but where replicas differ.
@@ -119,7 +125,7 @@ def _versions(content: Array) -> Array:
 
 
 def incomparable(content: Array) -> Array:
-    """The offsets that were shown with hashes of unlike versions that do not agree in all but the version."""
+    """The offsets whose hashes cannot be compared: shown in two versions of the hash, with unlike hashes."""
     offset, bare = content["offset"], content["fingerprint"].astype(np.uint64) & _BARE
     unlike = (offset[1:] == offset[:-1]) & (bare[1:] != bare[:-1]) & (_versions(content)[1:] != _versions(content)[:-1])
     return np.unique(offset[1:][unlike])

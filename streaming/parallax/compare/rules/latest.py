@@ -1,8 +1,8 @@
-"""I3: up to a common stable offset, the latest committed value of each key is the same on every replica.
+"""I3: up to a common last stable offset, every replica shows the same latest committed value of each key.
 
-A tombstone and nothing at all are equal. Replicas compact on their own, so the rule is about absences that nothing
-explains: a record that was shown by some and passed by others stays a *candidate* until a later record of its key is
-seen, or the replicas that lack it have been read up to where such a record could lie.
+A tombstone equals no record at all. Replicas compact on their own, so the rule looks for absences that nothing
+explains. A record that some replicas showed and others passed without showing it is a *candidate*. It stays one until a
+later record of its key is seen, or until the replicas that lack it were read up to where such a record could lie.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 def absences(released: Array, members: int | Array, markers: Array, *, strict_from: int, passed_at: int) -> Array:
     """Records that every replica of the set has passed and not all have shown.
 
-    One whose outcome is in doubt is none of them: who lacks it may have cleaned it as aborted. But for a tombstone that
-    was surely committed: what it deletes is to be seen on no replica, however another has ended it.
+    A record that some replica shows as aborted is not among them: the replicas that lack it may have cleaned it as
+    aborted. There is one exception: a tombstone that was surely committed. No replica may show what it deletes, however
+    another replica has ended it.
 
     Args:
         released: `PENDING` rows below the common stable offset.
@@ -52,7 +53,9 @@ def is_doubted(rows: Array) -> Array:
 
 
 def doubted_deletions(rows: Array, members: int | Array) -> Array:
-    """Mask of the tombstones that some lack and some have shown as aborted: who lacks one may show what it deletes.
+    """Mask of the tombstones that some replicas lack and some have shown as aborted.
+
+    A replica that lacks one may still show what it deletes.
 
     Args:
         rows: `PENDING` or `CANDIDATE`.
@@ -66,10 +69,10 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """Mask of the tombstones that some have passed and lack, though not every replica has passed them.
+    """Mask of the tombstones that some replicas have passed and lack, though not every replica has passed them.
 
-    Only of those that were surely committed: a replica that still shows an older value is wrong, whatever those that
-    are away may show. All other absences wait for them.
+    Only tombstones that were surely committed count. A replica that still shows an older value is wrong, whatever the
+    absent replicas may show. All other absences wait for the absent replicas.
 
     Args:
         pending: `PENDING` rows that all of ``members`` have passed.
@@ -86,7 +89,7 @@ def early_absences(pending: Array, members: int, markers: Array, *, strict_from:
 
 
 def as_candidates(rows: Array, passed_at: int) -> Array:
-    """`CANDIDATE` rows of `PENDING` rows."""
+    """Make `CANDIDATE` rows of `PENDING` rows."""
     made = np.zeros(len(rows), CANDIDATE)
     for name in rows.dtype.names or ():
         made[name] = rows[name]
@@ -96,16 +99,16 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """Those of `PENDING` rows that supersede older records of their key: shown as committed, and by none as aborted."""
+    """The `PENDING` rows that supersede older records of their key: some show them as committed, none as aborted."""
     return rows[(rows["visible"] != 0) & (rows["aborted"] == 0) & (rows["flags"] & NULL_KEY == 0)]
 
 
 def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
-    """Drop the candidates whose key some replica has shown a later committed record of.
+    """Drop the candidates that are explained: some replica has shown a later committed record of their key.
 
     Args:
         candidates: `CANDIDATE`.
-        shown: the tables to look in: rows that supersede older records of their key, the candidates' own among them.
+        shown: the tables to look in: rows that supersede older records of their key, the candidates included.
     """
     if not len(candidates):
         return candidates
@@ -116,11 +119,11 @@ def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
 
 
 def set_horizons(candidates: Array, brokers: Array) -> Array:
-    """Say up to where the replicas that lack a record must be read before its absence counts.
+    """Set the offset up to which the replicas that lack a record must be read before its absence counts.
 
-    A replica may have copied a log in which the record was superseded already, by a record anywhere below the last
-    stable offset of the replica it copied from. So the horizon is the highest last stable offset of all, as reported
-    after the record was passed.
+    A replica may have copied a log in which the record was superseded already. The superseding record may be anywhere
+    below the last stable offset of the replica it copied from. So the horizon is the highest last stable offset of all,
+    as reported after the record was passed.
 
     Args:
         candidates: `CANDIDATE`.
@@ -139,12 +142,12 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
 
 
 def lacking(candidates: Array, members: int | Array) -> Array:
-    """Mask of the replicas that lack each candidate."""
+    """For each candidate, a bit mask of the replicas that lack it."""
     return np.uint32(members) & ~candidates["visible"] & ~candidates["aborted"]
 
 
 def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
-    """Mask of the candidates that all who lack them have been read past the horizon of."""
+    """Mask of the candidates for which every replica that lacks them has been read past their horizon."""
     done = candidates["horizon"] != UNKNOWN
     absent = lacking(candidates, members)
     for slot in slots_of(int(np.bitwise_or.reduce(absent))):
@@ -159,7 +162,7 @@ class Verdict:
 
     Attributes:
         row: index into the candidates.
-        slot: the accused; `NOBODY` where nothing says which side is wrong.
+        slot: the accused; `NOBODY` if nothing proves which side is wrong.
     """
 
     row: int
@@ -170,8 +173,8 @@ class Verdict:
 def surely_committed(candidates: Array, markers: Array) -> Array:
     """Mask of the records that were committed, whatever end markers any replica has lost.
 
-    A plain record was. A transactional one was where a replica that shows it shows a COMMIT of its producer directly
-    behind it: the true end is the lowest marker behind the record, and there is no room for a lower one.
+    A plain record was. A transactional record was if some replica shows it, and directly behind it a COMMIT of its
+    producer. The true end is the lowest marker behind the record, and there is no room for a lower one.
 
     Args:
         candidates: `CANDIDATE`.
@@ -191,10 +194,11 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
 
     - A tombstone that was surely committed: each replica that lacks it may still show what it deletes. The state does
       not hold what all have shown alike, so the probe looks for the older value.
-    - From ``strict_from`` on, where nothing is compacted, any record that some lack: each that lacks it,
-      `RECORD_MISSING`.
-    - Anything else: those that lack a value may have lost it, or the others its tombstone; a tombstone may be one that
-      those who show it should have aborted. How many they are proves nothing: `VISIBILITY_MISMATCH` of nobody.
+    - From ``strict_from`` on, where nothing is compacted, any record that some lack: each replica that lacks it is
+      accused of `RECORD_MISSING`.
+    - Anything else is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or the
+      others its tombstone. A tombstone may be one that the replicas that show it should have aborted. Numbers prove
+      nothing.
 
     Args:
         candidates: `CANDIDATE`.

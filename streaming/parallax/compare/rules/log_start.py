@@ -1,11 +1,11 @@
-"""The head of a log: where a topic is only compacted, no log may begin above that of another replica.
+"""The head of a log: if a topic is only compacted, no log may begin above that of another replica.
 
-Compaction never moves a log start, DeleteRecords is refused for such a topic, and a follower takes the log start of its
-leader over (``UnifiedLog.maybeIncrementLogStartOffset``). So a log that begins above another one for longer than a
-follower needs to fetch has lost records that no policy deleted.
+Compaction never moves a log start, and Kafka refuses DeleteRecords for such a topic. A follower takes over the log
+start of its leader (``UnifiedLog.maybeIncrementLogStartOffset``). So a log has lost records that no policy deleted if
+it begins above another one for longer than a follower needs to fetch.
 
-A log that holds nothing holds no head either, wherever it begins: that of a replica that is new begins at 0 until the
-leader has told where its own does.
+An empty log holds no head, wherever it begins. The log of a new replica begins at 0 until the leader has reported
+where its own begins.
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 def holds_any(brokers: Array) -> Array:
-    """Mask of the replicas (`BROKER`) whose logs are known to hold anything, so that they tell where a head is."""
+    """Mask of the replicas (`BROKER`) whose logs are known to hold records.
+
+    Only these show where a head is.
+    """
     starts = brokers["log_start_offset"]
     known: Array = (starts != UNKNOWN) & (starts < np.maximum(brokers["log_end_offset"], brokers["high_watermark"]))
     return known
 
 
 def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:
-    """Accuse each replica whose log has begun above another's, which holds anything, for longer than the grace period.
+    """Accuse each replica whose log has begun above a log that holds records for longer than the grace period.
 
-    Where all begin above where one of them once did, the leader has lost its head, and the others have followed: one of
-    them stands for all, the one that was seen so first. Only replicas that could be reached at the last tick are looked
-    at: what another said before is out of date.
+    All may begin above where one of them once did: the leader has lost its head, and the others have followed. Then one
+    replica is accused for all, the one that was seen so first. Only replicas that answered at the last tick count;
+    older answers are out of date.
 
     Args:
         brokers: `BROKER`, after the progress was taken in; written to.
         deleted_to: a log may begin here, since the cleanup policy once deleted records; -1 where it did not.
-        head: the lowest start of a log that held anything that was seen while the policy did not delete; -1 where none
-            was.
+        head: the lowest start of a log with records that was seen while the policy deleted nothing; -1 if none was
+            seen.
         grace_ms: how long a log start may trail that of the leader.
     """
     starts = brokers["log_start_offset"]

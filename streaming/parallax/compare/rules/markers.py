@@ -1,8 +1,9 @@
-"""I2 for transactions: the end marker that one replica shows, all show that had that transaction open.
+"""I2 for transactions: all replicas that had a transaction open show the same end marker for it.
 
-A replica's transactions are read off its read_uncommitted rows as *intervals*: from the first data of a producer to its
-next end marker on that replica. A marker of the same producer strictly inside an interval, shown by another replica
-and passed by this one, was missed: on this replica the next marker ended the transaction in its place, or nothing did.
+A replica's transactions are read off its read_uncommitted rows as *intervals*. An interval goes from the first data of
+a producer to its next end marker on that replica. Another replica may show a marker of the producer strictly inside
+the interval. If this replica passed that offset, it missed the marker. Its transaction was ended by its next marker
+instead, or by nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 from parallax.model import UNKNOWN
 
 DATA = 0
-"""Stands for a data row where a marker's type (1 commit, 2 abort: `RowKind`) would stand."""
+"""The type of a data row, where an end marker has its own (1 commit, 2 abort: `RowKind`)."""
 
 UNREAD = 0
-"""Stands for the type of the end marker where a transaction has ended and its marker was not read."""
+"""The type of an end marker that was not read, although its transaction has ended."""
 
 _OVER = 255
-"""Stands, in place of a marker's type, for an end that only the replica's own list shows."""
+"""The type of an end that only the replica's own list of open transactions shows."""
 
 
 def take_in_markers(
     markers: Array, offsets: Array, producers: Array, types: Array, slots: Array, epochs: Array
 ) -> Array:
-    """Add the end markers that replicas showed; `MARKER`, in offset order.
+    """Add the end markers that replicas showed; returns `MARKER`, in offset order.
 
-    One row an offset, or one for each distinct marker where replicas differ: that is a difference of content (I1).
+    There is one row for each offset, or one for each distinct marker where replicas differ: a difference of content
+    (I1).
     """
     if not len(offsets):
         return markers
@@ -58,7 +60,7 @@ def take_in_markers(
 def disputed_offsets(markers: Array) -> Array:
     """Mask of the markers at whose offset another replica shows another marker: one of the logs was replaced.
 
-    Nothing says which, so neither proves how a transaction ended on the others.
+    Nothing proves which one. So neither marker proves how a transaction ended on other replicas.
     """
     disputed = np.zeros(len(markers), np.bool_)
     twice = markers["offset"][1:] == markers["offset"][:-1]
@@ -75,10 +77,10 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         offsets: of transactional data and of end markers.
         producers: their producer ids.
         types: `DATA`, or the marker's type.
-        slots: who showed them.
+        slots: of the replicas that showed them.
 
     Returns:
-        `INTERVAL`: those that were open may have ended, new ones are added.
+        `INTERVAL`: open ones may have ended, and new ones are added.
     """
     if not len(offsets):
         return intervals
@@ -132,14 +134,14 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
 
 
 def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array, slots: Array) -> Array:
-    """Add the transactions of records that are in no interval, so far as their own replica showed how they ended.
+    """Add transactions of records that are in no interval, if their own replica showed how they ended.
 
     Args:
         intervals: `INTERVAL`.
         markers: `MARKER`.
         offsets: of transactional records.
         producers: their producer ids.
-        slots: who showed them.
+        slots: of the replicas that showed them.
     """
     made = [intervals]
     for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
@@ -170,16 +172,19 @@ def _ended(slot: int, producer: int, span: tuple[int, int], end_type: int) -> Ar
 
 
 def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows that lie in a transaction whose end its replica has shown: the other view came first."""
+    """Mask of the rows in a transaction whose end their replica has shown already.
+
+    Such rows come late because the other view came first.
+    """
     return within(intervals[intervals["end"] != NEVER], slots, producers, offsets)
 
 
 def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows that lie in a transaction as the replica shows it that shows the row.
+    """Mask of the rows that lie in a transaction, as the replica that shows the row also shows the transaction.
 
     Args:
         intervals: `INTERVAL`.
-        slots: who shows each row.
+        slots: of the replica that shows each row.
         producers: their producer ids.
         offsets: their offsets.
     """
@@ -198,9 +203,9 @@ def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> 
 
 
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """The end markers that the given replicas showed in either view, below the last of the given rows of each.
+    """The end markers that replicas showed in either view, below the last of the given rows of each.
 
-    A marker that was shown as read_committed may be cleaned before the reader of read_uncommitted comes to it; it has
+    A marker that was shown in read_committed may be cleaned before the reader of read_uncommitted comes to it. It has
     ended the transaction all the same.
 
     Args:
@@ -209,7 +214,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
         offsets: of these rows, in order for each slot.
 
     Returns:
-        Rows of ``markers``, the slot of each, and for each of the given rows how many of its replica's lie below it.
+        Rows of ``markers``; the slot of each; for each of the given rows, how many markers of its replica lie below it.
     """
     passed = np.zeros(len(slots), np.intp)
     found, of = [markers[:0]], [slots[:0]]
@@ -226,9 +231,9 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 
 
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
-    """End the transactions inside which their own replica showed an end marker: it came to be known only later.
+    """End the transactions inside which their own replica showed an end marker that became known only later.
 
-    What followed in such an interval is let go: where the next transaction began there is not known.
+    The rest of such an interval is dropped: it is not known where in it the next transaction began.
 
     Args:
         intervals: `INTERVAL`.
@@ -276,7 +281,9 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def later_ones(intervals: Array, shown: Array) -> Array:
-    """What lies behind a missed end marker is of a later transaction, which the same marker ended on that replica.
+    """Intervals of later transactions that a replica ended together with one whose end marker it missed.
+
+    They lie behind the missed marker.
 
     Args:
         intervals: `INTERVAL`.
@@ -346,19 +353,20 @@ def reconcile(
 ) -> Array:
     """Compare the open intervals of a replica with the open transactions that it listed itself.
 
-    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker.
-    What the rows show as open is over where the replica does not list it, or lists a later one of the same producer;
-    it is closed only once the reader has passed the place (`close_ended`): the marker may still be to come.
-    The last stable offset has to be past it too: from there on the cleaner takes nothing, so that the marker is still
-    there to be read, unless it is truncated before it was replicated; and then the transaction is open again.
+    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. An interval
+    that is open by the rows is over if the replica does not list it, or lists a later transaction of the producer.
+
+    The interval is closed only once the reader has passed the place (`close_ended`), for its marker may still come. The
+    last stable offset must be past it too. Above that offset the cleaner takes nothing, so the marker is still there to
+    be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
 
     Args:
         intervals: `INTERVAL`.
         slot: the replica.
         producers: of the transactions that it listed.
         starts: their first offsets; of a batch, which may lie below the first record that is left of it.
-        log_ends: its log end offset, at the tick before and now: only what was in the log then, and lies in the log
-            now, can be known to be over. One that was truncated in between may have got the same offset again.
+        log_ends: its log end offset, at the tick before and now. Only what was in the log then and is in it now can be
+            known to be over. What was truncated in between may have got the same offset again.
         stable: its last stable offset, asked before the list.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
@@ -385,9 +393,9 @@ def reconcile(
 
 
 def close_ended(intervals: Array, positions: Array) -> Array:
-    """Close the open intervals that ended unseen where they are known to be over; the transaction that followed begins.
+    """Close the open intervals that are known to have ended unseen; the transaction that followed begins.
 
-    What was missed before that stays missed: the replica had passed it with the transaction open.
+    A marker that was missed before stays missed: the replica had passed it with the transaction open.
 
     Args:
         intervals: `INTERVAL`.
@@ -408,5 +416,8 @@ def close_ended(intervals: Array, positions: Array) -> Array:
 
 
 def passed_open(intervals: Array) -> Array:
-    """Mask of the transactions whose replica passed another's end marker before an end that was not read."""
+    """Mask of the transactions that stayed open past another replica's end marker.
+
+    Their own end was not read.
+    """
     return (intervals["end"] != NEVER) & (intervals["end_type"] == UNREAD) & (intervals["missed"] != NEVER)

@@ -1,4 +1,7 @@
-"""I2: whatever outcome a replica has once shown for a record, every replica that shows one shows the same."""
+"""I2: all replicas that show an outcome of a record show the same one.
+
+An outcome that a replica has shown once counts for good.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def shown_records(
     epochs: Array,
     nameless: Array,
 ) -> Array:
-    """Make `PENDING` rows of what replicas showed in read_committed, one a row and replica."""
+    """Make `PENDING` rows of what replicas showed in read_committed, one for each row and replica."""
     mask = bits(slots)
     flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
     flags = np.where(nameless, NAMELESS, flags)
@@ -54,12 +57,11 @@ def shown_records(
 
 
 def take_in(pending: Array, shown: Array) -> Array:
-    """Merge what was shown into the table; `PENDING` in offset order, one row an offset.
+    """Merge what was shown into the table; both are `PENDING` in offset order, with one row for each offset.
 
-    Where replicas show unlike outcomes of one record, `DISPUTED` is set. Where they show two records at one offset,
-    neither's outcome says anything of the other's: that is a difference of content (I1), not reported here.
-    Where one more replica shows an outcome of a record that was reported, that one has not been judged: the dispute is
-    open again.
+    Sets `DISPUTED` where replicas show unlike outcomes of one record. Two different records at one offset are not
+    compared here: that is a difference of content (I1). If another replica shows an outcome of a record that was
+    reported, the dispute is open again, for that replica has not been judged.
     """
     if not len(shown):
         return pending
@@ -126,7 +128,7 @@ def _differ(rows: Array, starts: Array) -> Array:
 
 
 def open_disputes(pending: Array) -> Array:
-    """Mask of the rows whose outcome replicas differ about, and that were not reported yet."""
+    """Mask of the rows with unlike outcomes that were not reported yet."""
     return (pending["flags"] & (DISPUTED | REPORTED)) == DISPUTED
 
 
@@ -135,7 +137,7 @@ class Verdict:
     """Records of one producer whose outcome on one replica is unlike that on others.
 
     Attributes:
-        slot: the replica that is wrong; `NOBODY` where nothing says which outcome is right.
+        slot: the replica that is wrong; `NOBODY` if nothing proves which outcome is right.
         rows: indices into ``pending``.
         shown_aborted: the replica shows them as aborted (else as committed).
         markers: for each row the end marker that the replica lacks; -1 where it is not known.
@@ -148,7 +150,7 @@ class Verdict:
 
     @property
     def proven(self) -> bool:
-        """Whether the end markers say who is wrong."""
+        """Whether end markers prove which replica is wrong."""
         return self.slot != NOBODY
 
 
@@ -157,24 +159,28 @@ def judge_disputes(
 ) -> list[Verdict]:
     """Say who is wrong where outcomes differ and no interval decides it, so far as end markers prove it.
 
-    The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
-    the type of the outcome. If it is not, the replica contradicts itself (`follow_ends`), and that marker bounds nobody
-    else's end. Of two replicas with unlike outcomes the one whose transaction ended higher is wrong; one that passed a
-    marker with the transaction open ended it above that one, though its own end was cleaned before it was read. So is
-    one that shows another outcome than the end marker of the record's leader epoch that another replica shows directly
-    behind it, and that shows an end only further up, of whichever type: its own may have been cleaned. Where that does
-    not decide it, nobody is accused: neither numbers nor the order of reading prove anything. One that
-    contradicts itself by a marker of another leader epoch than the record's is no side then: the marker that gave the
-    outcome may have been truncated, unread. A row that differs no more without such is in no verdict: what it should be
-    is unknown.
+    The first end marker that a replica shows after a record ended its transaction there, if its type fits the outcome.
+    If the type does not fit, the replica contradicts itself (`follow_ends`), and the marker bounds nobody else's end.
+
+    Of two replicas with unlike outcomes, one is wrong if any of these holds:
+
+    - Its transaction ended higher.
+    - It passed a marker with the transaction open. Then its end lies above that marker, even if it was cleaned unread.
+    - Another replica shows the opposite end marker directly behind the record, in the record's leader epoch. This one
+      shows an end only further up, of whichever type: its own may have been cleaned.
+
+    Otherwise nobody is accused: neither numbers nor the order of reading prove anything. Then a replica is no side if
+    it contradicts itself by a marker of another leader epoch than the record's. The marker that gave its outcome may
+    have been truncated, unread. If the outcomes of a row differ no more without such replicas, the row is in no
+    verdict: its outcome is unknown.
 
     Args:
         pending: `PENDING`.
         rows: indices of disputed rows, all of one producer.
         markers: `MARKER`, in offset order.
         intervals: `INTERVAL`.
-        unmarked: the range in which markers were shown that are not among these: the first known end of a transaction
-            beyond its start is an upper bound of the true one, and no more.
+        unmarked: the range where markers were shown that are not in ``markers``. The first known end of a transaction
+            beyond its start is only an upper bound of the true one.
     """
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
@@ -278,8 +284,8 @@ def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Ar
 def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array, Array]:
     """Follow each replica's transactions as its read_committed reader shows them, up to their own end markers.
 
-    A record is in the log as long as the marker that ended its transaction, so the first marker of its producer that a
-    replica shows behind a record is of the type of the outcome that this replica gives it. Where it is not, the replica
+    The marker that ended a transaction stays in the log as long as its records. So behind a record, a replica's first
+    marker of the producer has the type of the outcome that the replica gives the record. If it has not, the replica
     contradicts itself: its index of aborted transactions is wrong. That needs no other replica.
 
     Args:
@@ -288,8 +294,8 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
         ends: `UNENDED` rows of end markers that are new; ``aborted`` where it is an ABORT.
 
     Returns:
-        What has yet to end, at most two rows a transaction; the first record of each transaction whose end contradicts
-        what was shown of it; the offset of that end for each.
+        What has yet to end, at most two rows a transaction. The first record of each transaction whose end contradicts
+        what was shown of it. For each of these, the offset of that end.
     """
     same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
     same &= shown["aborted"][1:] == shown["aborted"][:-1]
@@ -319,9 +325,9 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
 
 
 def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array, Array, Array]:
-    """Compare what has yet to end for read_committed with the end markers that its replica has shown to the other view.
+    """Compare what has yet to end in read_committed with end markers that the replica has shown in read_uncommitted.
 
-    Behind a transaction that stays open read_committed never comes to them.
+    While an earlier transaction stays open, read_committed never gets to these markers.
 
     Args:
         unended: `UNENDED`.
@@ -329,7 +335,8 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
         intervals: `INTERVAL` that missed an end marker: what lies in one did not end with its own next marker.
 
     Returns:
-        What has yet to end; the rows that the first own marker behind them contradicts; the offset of that for each.
+        What has yet to end; the rows that the first own marker behind them contradicts; the offset of that marker for
+        each.
     """
     first = np.full(len(unended), UNKNOWN)
     for slot in np.unique(unended["slot"]) if len(markers) else ():
@@ -351,19 +358,20 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
 
 
 def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
-    """Find records of transactions that ended behind them, though not in this log.
+    """Find records whose transaction ended behind them, but not in this replica's log.
 
-    The cleaner empties an end marker once no record of its transaction is left. So where a replica shows a record and
-    behind it an emptied end marker of its producer, with none between, it got the empty batch in the marker's place.
+    The cleaner empties an end marker once no record of its transaction is left. A replica may show a record and behind
+    it an emptied end marker of its producer, with no other marker between. Then it has copied the empty batch instead
+    of the marker.
 
     Args:
         unended: `UNENDED` of the steps before.
         shown: `UNENDED` rows of transactional records that are new.
-        ends: the same of end markers.
-        emptied: the same of end markers that were emptied.
+        ends: `UNENDED` rows of end markers that are new.
+        emptied: `UNENDED` rows of end markers that are new and emptied.
 
     Returns:
-        For each of these the last such record; -1 where there is none.
+        For each emptied marker the last such record; -1 where there is none.
     """
 
     def last(rows: Array, end: Array) -> int:
@@ -375,7 +383,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """Mask of the intervals that another type of marker ended than the one that was missed."""
+    """Mask of the intervals that ended with another type of marker than the one that was missed."""
     return (
         (intervals["missed"] != NEVER)
         & (intervals["end"] != NEVER)
@@ -385,14 +393,14 @@ def turned(intervals: Array) -> Array:
 
 
 def wrongly_shown(pending: Array, interval: Array) -> Array:
-    """The `PENDING` rows that the interval's replica shows with the outcome that the wrong marker gave them."""
+    """The `PENDING` rows that an interval's replica shows with the outcome of the wrong marker."""
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = has_bit(showed, interval["slot"])
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
 def shown_against(unended: Array, interval: Array) -> Array:
-    """The `UNENDED` rows of the interval's replica that it shows otherwise than the marker that ended them there."""
+    """The `UNENDED` rows that an interval's replica shows otherwise than the marker that ended them there."""
     return unended[_within(unended, interval) & (unended["aborted"] == (interval["end_type"] == COMMIT))]
 
 
@@ -402,10 +410,10 @@ def _within(unended: Array, interval: Array) -> Array:
 
 
 def explained(pending: Array, intervals: Array) -> Array:
-    """Mask of the `PENDING` rows of which all that show one of the outcomes have it for a marker that they missed.
+    """Mask of the `PENDING` rows whose unlike outcomes are explained by a missed marker.
 
-    An interval explains what its own replica shows, and no other: two may have missed the same marker, and one of them
-    be read much later.
+    All replicas that show one of the outcomes must show it because of a marker that they missed. An interval explains
+    only what its own replica shows. For two replicas may have missed the same marker, and one may be read much later.
 
     Args:
         pending: `PENDING`.
@@ -422,7 +430,7 @@ def explained(pending: Array, intervals: Array) -> Array:
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:
-    """Mask of the records that lie in the part of a transaction which its replica ended wrongly."""
+    """Mask of the records in the part of a transaction that its replica ended wrongly."""
     inside: Array = (
         (producers == interval["producer_id"]) & (offsets >= interval["start"]) & (offsets < interval["missed"])
     )

@@ -1,12 +1,13 @@
 """I4: a replica that has replicated past the end of a transaction does not keep its last stable offset before it.
 
-The clock of a replica that stands still starts when its high watermark has reached the *reference*: the last stable
-offset that another replica had when it was first seen ahead, or the highest that any of them has since, where that is
-lower (their logs were truncated). So a replica that does not replicate is no suspect, nor is a high watermark that
-trails by a fetch round or steps back after a restart: any movement of the last stable offset stops the clock.
+The last stable offset of a replica may stand still. Its clock starts when its high watermark has reached the
+*reference*: the last stable offset that another replica had when it was first seen ahead. If the logs of the others
+were truncated, the reference is the highest that any of them reported since. So a replica that does not replicate is
+no suspect. A high watermark that trails by a fetch round, or steps back after a restart, makes none either. Any
+movement of the last stable offset stops the clock.
 
-Where no other is ahead, all may stand below where one has stood before: those that were right may have been copied
-from one that is not. Then the reference is the high watermark that was seen with that (`Ended`).
+Where no other replica is ahead, all may be below an offset that one had reached: the right ones may have been copied
+from a wrong one. Then the reference is the high watermark that was seen together with that offset (`Ended`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 class Ended(NamedTuple):
-    """The furthest that all transactions were seen to have ended, as `PARTITION` keeps it; -1 where nothing was seen.
+    """Up to where all transactions were seen to have ended, as `PARTITION` keeps it; -1 where nothing was seen.
 
     Attributes:
         to: a last stable offset: every transaction that begins below it, and from ``start`` on, had ended.
@@ -42,7 +43,7 @@ class Ended(NamedTuple):
 
     @classmethod
     def of(cls, partition: Array) -> Ended:
-        """What the one row of `PARTITION` says."""
+        """Read it from the one row of `PARTITION`."""
         return cls(*(int(partition[name][0]) for name in ENDED))
 
 
@@ -55,8 +56,8 @@ class Frozen:
 
     Attributes:
         slot: the accused.
-        last_stable_offset: where it stands.
-        ahead: the highest last stable offset of the others, or that any has had before where all stand below that.
+        last_stable_offset: the offset that does not move.
+        ahead: the highest last stable offset of the others; if none is ahead, the highest that any had before.
         seconds: for how long.
         producer_id: of the open transaction that holds it, -1 where the replica did not say.
         start: first offset of that transaction, -1 where the replica did not say.
@@ -136,7 +137,7 @@ def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int, ended: Ended)
 
 
 def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: int) -> tuple[int, int]:
-    """The open transaction that a replica's last stable offset stands at, by what the replica itself lists."""
+    """The open transaction that holds a replica's last stable offset, by the replica's own list."""
     mine = (listed.broker == broker) & (listed.observed_at == observed_at) & (listed.start_offset != UNKNOWN)
     at = np.flatnonzero(mine & (listed.start_offset <= stands_at))
     if not len(at):
@@ -150,11 +151,11 @@ def accuse(
 ) -> Accusation | None:
     """Name the transaction that freezes a replica; None while it cannot be named but might be soon.
 
-    Of those that a transaction freezes all, one is named; none if one was read to have missed the transaction's end
+    If a transaction freezes all replicas, one of them is accused. Nobody is if a replica missed the transaction's end
     marker, for that is a suspect already.
 
-    The transaction's start is the one that its read_uncommitted rows show, where they show it: the name of the
-    divergence must be the same as that of the marker which was missed.
+    The transaction's start is taken from the replica's read_uncommitted rows where they show it. So the divergence has
+    the same name as the one of the missed marker.
     """
     mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]
     if frozen.producer_id != UNKNOWN:
@@ -203,9 +204,10 @@ def accuse(
 
 
 def _speaks_for_all(frozen: Frozen, brokers: Array, ended: Ended) -> bool:
-    """Whether all replicas stand where this one does, and are past where the transactions had ended; the first of them.
+    """Whether all replicas have this one's last stable offset, and this one is the first of them.
 
-    While one is away it may be right: it says so, or stands there too, when it is back.
+    All must be past where the transactions had ended. An absent replica may be right: when it is back it says so, or
+    has that offset, too.
     """
     members = brokers[brokers["member"]]
     stands = members["reachable"] & (members["last_stable_offset"] == frozen.last_stable_offset)
