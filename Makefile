@@ -43,7 +43,7 @@ mutation: setup  ## Mutation score of compare/ and findings/: how many changes o
 soak: setup  ## A cluster under traffic and blows, watched for MINUTES (10); SEED repeats a plan
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --kafka-version $(KAFKA_VERSION) $(ARGS)
 
-lint:  ## ruff, mypy --strict, import-linter, generated documents, prose, the site, pip-audit
+lint:  ## ruff, mypy --strict, import-linter, generated documents, prose of pages and docstrings, the site, pip-audit
 	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
 	@$(PYTHON) scripts/bootstrap.py --packages-only
 	$(BIN)/ruff format --check .

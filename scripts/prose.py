@@ -1,6 +1,6 @@
-"""Measure the prose of the documents and report what breaks the bounds of prose.toml: part of ``make lint``.
+"""Measure the documents and the public docstrings, and report what breaks the bounds of prose.toml.
 
-With ``--docstrings``, measure the public docstrings of streaming/ in the same way and say how many break the bounds.
+It is part of ``make lint``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -121,19 +121,15 @@ def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:
             pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]
 
 
-def main(arguments: Iterable[str]) -> int:
+def main() -> int:
     """Report what breaks the bounds; 1 where something does."""
-    if "--docstrings" in arguments:
-        by_place = {place: found for place, said in docstrings() if (found := faults(place, said))}
-        print("\n".join(line for found in by_place.values() for line in found))
-        print(f"{len(by_place)} of {sum(1 for _ in docstrings())} public docstrings break the bounds")
-        return int(bool(by_place))
-    texts = documents()
+    texts, said = documents(), dict(docstrings())
     found = [line for page, text in texts.items() for line in (*faults(page, text), *too_long(page, text))]
     found += over_budget(texts)
-    print("\n".join(found) or f"{len(texts)} pages within the bounds")
+    found += [line for place, text in said.items() for line in faults(place, text)]
+    print("\n".join(found) or f"{len(texts)} pages and {len(said)} public docstrings within the bounds")
     return int(bool(found))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

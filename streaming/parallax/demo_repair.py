@@ -1,4 +1,4 @@
-"""The second half of the demo: it repairs each divergence by its plan, and reads the repaired broker as a consumer."""
+"""The second half of the demo: repair each divergence by its plan, then read the repaired broker."""
 
 from __future__ import annotations
 

@@ -17,6 +17,12 @@ def test_a_page_is_within_the_bounds(page: str) -> None:
     assert [*prose.faults(page, TEXTS[page]), *prose.too_long(page, TEXTS[page])] == []
 
 
+def test_public_docstrings_are_within_the_bounds() -> None:
+    said = dict(prose.docstrings())
+    assert len(said) > 3000
+    assert [line for place, text in said.items() for line in prose.faults(place, text)] == []
+
+
 def test_the_pages_are_within_their_budgets_of_lines() -> None:
     assert prose.over_budget(TEXTS) == []
 
