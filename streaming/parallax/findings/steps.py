@@ -80,9 +80,10 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
 def _by_word(known: Grounds) -> Step:
     text = (
         "Once you know which replica is right, have those that are wrong copied anew from it: give its broker to the "
-        f"plan by --right. A wrong choice deletes what was right. {_RUN_IT}"
+        f"plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT} No evidence says that you "
+        "were right: a finding that names no broker stays until you acknowledge it."
     )
-    return Step(text, _plan(known))
+    return Step(text, _plan(known, "--right", "BROKER"))
 
 
 def _acknowledge(known: Grounds, text: str) -> Step:
@@ -134,10 +135,10 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
     return (Step("Write what is right once more: no copy of a replica can repair it."), acknowledge)
 
 
-def _plan(known: Grounds) -> str:
+def _plan(known: Grounds, *options: str) -> str:
     finding, shell = known.finding, known.shell
     file = f"parallax-{finding.topic}-{finding.partition}-repair.json"
-    plan = shell.parallax("repair", "plan", finding.finding_id, "-o", file, by_settings=True)
+    plan = shell.parallax("repair", "plan", finding.finding_id, *options, "-o", file, by_settings=True)
     return f"{plan}\n{shell.parallax('repair', 'run', file, by_settings=True)}"
 
 

@@ -321,6 +321,8 @@ def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> s
         text = _SUPERSEDED
     elif claim.broker == NOBODY and decision.resolution in _TRACELESS:
         text = _RESOLVED_WITHOUT_DIRECTION
+    elif repaired and decision.resolution is Resolution.HEALED:
+        text = f"Repaired: {{repaired}} {text}"
     misled = _HELD_BACK if was_open else _MISLED
     return text.format(reason=_past(decision, answers), broker=claim.broker, misled=misled, repaired=repaired)
 

@@ -51,6 +51,7 @@ class Outage:
         away_ms: the earliest time since when any of them has not answered; None while all answer.
         absent: its replicas that were absent at some time of it.
         late: those that copied something too late.
+        doubtful: those of the late ones of which nobody can tell whether they were back in time.
         untold: replicas of which no look can say whether they were back in time (`Unclear.NO_TIME`).
         gone: replicas that no longer exist, or are no longer watched.
         differ: partitions of any of these with a finding that is not over.
@@ -64,6 +65,7 @@ class Outage:
     away_ms: int | None = None
     absent: frozenset[TopicPartition] = frozenset()
     late: frozenset[TopicPartition] = frozenset()
+    doubtful: frozenset[TopicPartition] = frozenset()
     untold: frozenset[TopicPartition] = frozenset()
     gone: frozenset[TopicPartition] = frozenset()
     differ: frozenset[TopicPartition] = frozenset()
@@ -142,7 +144,14 @@ def _of_late(outage: Outage) -> list[str]:
     agree = [place for place in late if verdicts.get(place) is Result.CONSISTENT]
     gone = late & outage.gone - verdicts.keys()
     untold = late - outage.gone - verdicts.keys()
-    said = [f"Broker {outage.broker} was back too late, and {counted(len(late), 'replica')} copied something late."]
+    said, known = [], late - outage.doubtful
+    if known:
+        said.append(
+            f"Broker {outage.broker} was back too late, and {counted(len(known), 'replica')} copied something late."
+        )
+    if doubtful := late - known:
+        them = agreed(len(doubtful), "it was", "they were")
+        said.append(f"Of {of_it(doubtful, f'broker {outage.broker}')} nobody can tell whether {them} back in time.")
     if differ:
         said.append(
             f"An audit found that {counted(len(differ), 'partition')} {agreed(len(differ), 'differs', 'differ')} "

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from parallax.audit.result import Result
-from parallax.counts import agreed, counted
+from parallax.counts import agreed, counted, named
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.guard.endings import Ending, Outage, of_it
 from parallax.model import TopicPartition
@@ -165,11 +165,13 @@ def _next(
     is_away = any(one.presence is Presence.AWAY for one in absent)
     since_away = min((one.since_ms for one in absent if one.presence is Presence.AWAY), default=now_ms)
     places = frozenset(one.place for one in late)
+    doubtful = frozenset(one.place for one in late if one.absence.unclear is not None)
     return replace(
         was,
         away_ms=(since_away if was.away_ms is None else was.away_ms) if is_away else None,
         absent=was.absent | {one.place for one in absent},
         late=was.late | places,
+        doubtful=(was.doubtful - places) | doubtful,
         untold=was.untold | {one.place for one in absent if one.unclear is Unclear.NO_TIME},
         # Who is late again, or still, has to be audited once more.
         verdicts={place: result for place, result in was.verdicts.items() if place not in places},
@@ -186,19 +188,30 @@ def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late]
         late: those that copied something too late.
         now: seconds since 1970 UTC.
     """
-    return f"Broker {outage.broker} {_stage(outage, absent, late, now)} ({outage.topics})"
+    stage = _stage(outage, absent, late, now)
+    topics = named(place.topic for place in outage.late) if stage in _LATE else outage.topics
+    return f"Broker {outage.broker} {stage} ({topics})"
+
+
+_TOO_LATE, _DOUBTFUL = "was back too late", "is back, and nobody can tell whether in time"
+_LATE = (_TOO_LATE, _DOUBTFUL)
+"""The stages that are of the late replicas alone."""
 
 
 def _stage(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
     if copied := _late(outage, late):
         is_added = all(one.absence.presence is Presence.COPYING for one in copied)
-        return "copied its log late" if is_added else "was back too late"
+        return "copied its log late" if is_added else _too_late(outage)
     if outage.ending is not None:
-        ends = {Ending.LATE: "was back too late", Ending.GONE: "has none of these replicas any more"}
+        ends = {Ending.LATE: _too_late(outage), Ending.GONE: "has none of these replicas any more"}
         return ends.get(outage.ending, "is back")
     if any(_has_passed(one, now) for one in _absent(outage, absent)):
         return "has been away for too long"
     return "is away" if outage.away_ms is not None else "is behind"
+
+
+def _too_late(outage: Outage) -> str:
+    return _DOUBTFUL if outage.late <= outage.doubtful else _TOO_LATE
 
 
 def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
@@ -220,10 +233,15 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
     untold = [one for one in mine if one not in passed and one not in left]
     said = []
     if copied:
-        said.append(
-            f"{_named(copied)} copied something late, and may have missed tombstones or end markers that were cleaned "
-            "before. The job audits that by itself (audit.unread_delay_s); this ends with that audit."
-        )
+        surely = [one for one in copied if one.absence.unclear is None]
+        if surely:
+            said.append(
+                f"{_named(surely)} copied something late, and may have missed tombstones or end markers that were "
+                "cleaned before."
+            )
+        if doubtful := [one for one in copied if one not in surely]:
+            said.append(f"Of {_named(doubtful)} nobody can tell whether they were back in time.")
+        said.append("The job audits that by itself (audit.unread_delay_s); this ends with that audit.")
     if passed:
         said.append(
             f"What {_named(passed)} {agreed(len(passed), 'lacks', 'lack')} may be gone from the others since "

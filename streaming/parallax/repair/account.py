@@ -10,8 +10,11 @@ from typing import Any
 
 from parallax.config import GuardSettings, ReadSettings
 from parallax.findings.finding import Finding
+from parallax.findings.grounds import in_words
+from parallax.findings.moves import Purpose
 from parallax.findings.report import Facts, OnRecord
 from parallax.guard.account import on_record
+from parallax.model import NOBODY
 from parallax.moments import time_text
 from parallax.repair.record import Phase, Repair
 from parallax.repair.table import read_record
@@ -38,7 +41,7 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
 
 def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
-    """The record of each repair of a finding's transaction, one sentence each.
+    """The record of each repair that mends a finding, one sentence each.
 
     What cannot be read is said in a sentence, too.
 
@@ -73,26 +76,55 @@ def repaired_by(storage: str) -> Callable[[Finding], str]:
 
 
 def _about(storage: str, finding: Finding) -> Iterator[tuple[Repair, Mapping[str, Any]]]:
-    """The repairs with a step for the transaction of a finding, and that step."""
-    transaction = finding.producer_id, finding.transaction_start_offset
+    """The repairs with a step that mends a finding, and that step.
+
+    It writes an end marker for the finding's transaction. Or it copies a replica of which the finding says, or leaves
+    open, that it is wrong.
+    """
     for repair in read_record(storage).repairs.values():
-        for step in repair.plan.get("steps", ()):
-            if repair.place == finding.place and (step["producer_id"], step["start_offset"]) == transaction:
+        for step in repair.plan.get("steps", ()) if repair.place == finding.place else ():
+            mends = _copies_for if _is_move(step) else _ends_for
+            if mends(repair, step, finding):
                 yield repair, step
 
 
+def _is_move(step: Mapping[str, Any]) -> bool:
+    return "move" in step
+
+
+def _ends_for(_: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
+    transaction = finding.producer_id, finding.transaction_start_offset
+    return (step["producer_id"], step["start_offset"]) == transaction
+
+
+def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
+    copied = set(step["move"]["copied"]) & set(step["wrong"]) if step["move"]["purpose"] == Purpose.COPY else set()
+    is_later = repair.began_ms >= finding.first_suspected_at.timestamp() * 1000
+    return is_later and bool(copied) and finding.broker in {NOBODY, *copied}
+
+
 def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
-    marker = f"{step['end'].upper()} marker for its transaction"
+    did, does, proof = _of_a_copy(step) if _is_move(step) else _of_a_marker(step)
     name, at = f"Repair {repair.repair_id[:_ID_CHARACTERS]}", time_text(repair.at_ms)
     if step["number"] in repair.proven:
-        return f"{name} wrote a {marker}, and every replica was read to show it by {at}."
+        return f"{name} {did}, and {proof} by {at}."
     if repair.phase is Phase.RUNNING:
-        return (
-            f"{name}, begun at {time_text(repair.began_ms)}, is to write a {marker}; no replica is proven to show it."
-        )
+        return f"{name}, begun at {time_text(repair.began_ms)}, is to {does}; that is not proven yet."
     how = "was given up" if repair.phase is Phase.CLOSED else "stopped"
     reason = f": {repair.reason.rstrip('.')}" if repair.reason else ""
-    return f"{name}, to write a {marker}, {how} at {at}{reason}. It is not proven that every replica shows it."
+    return f"{name}, to {does}, {how} at {at}{reason}. It is not proven that it did."
+
+
+def _of_a_marker(step: Mapping[str, Any]) -> tuple[str, str, str]:
+    marker = f"{step['end'].upper()} marker for its transaction"
+    return f"wrote a {marker}", f"write a {marker}", "every replica was read to show it"
+
+
+def _of_a_copy(step: Mapping[str, Any]) -> tuple[str, str, str]:
+    broker, source = in_words(step["move"]["copied"]), f"broker {step['source']}"
+    said = ", which a person says is right" if step["is_said"] else ""
+    how = f"{broker} again from {source}{said}"
+    return f"copied {how}", f"copy {how}", f"{broker} was read to show the same"
 
 
 __all__ = ["beside", "repaired_by", "repairs_of"]

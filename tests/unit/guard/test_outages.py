@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,17 @@ def deleted(watching: Watching) -> None:
     for at in range(3 * MINUTE, 20 * MINUTE, MINUTE):
         if watching.said.absent:
             watching.see(at, tick(at, {1: 12, 3: 12}, REST, place=OTHER))
+
+
+def test_of_replicas_whose_time_nobody_knows_it_is_not_said_that_they_were_late() -> None:
+    outage = Outage(2, 0, absent=frozenset({PLACE, SHORT}), late=frozenset({SHORT}), doubtful=frozenset({SHORT}))
+    over = replace(outage, ended_ms=MINUTE, verdicts={SHORT: Result.CONSISTENT})
+    assert headline(over, (), (), 0) == "Broker 2 is back, and nobody can tell whether in time (short)"
+    assert "too late" not in over.outcome
+    assert over.outcome.startswith("Of 1 replica of broker 2 (short) nobody can tell whether it was back in time.")
+    both = replace(over, late=frozenset({PLACE, SHORT}))
+    assert headline(both, (), (), 0) == "Broker 2 was back too late (orders, short)"
+    assert both.outcome.startswith("Broker 2 was back too late, and 1 replica copied something late. Of 1 replica of")
 
 
 @pytest.mark.parametrize("ends", [reassigned, not_compacted, deleted])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from parallax.model import FindingKind
+from parallax.model import NOBODY, FindingKind
 from parallax.repair.account import repaired_by, repairs_of
 from parallax.repair.record import Event, EventKind
 from parallax.repair.table import RepairTable
@@ -40,8 +41,8 @@ def test_a_repair_that_every_replica_was_read_to_show_is_told_of_in_both_places(
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        (EventKind.INTENDED, "is to write a COMMIT marker; no replica is proven to show it."),
-        (EventKind.STOPPED, "stopped at 2023-11-14 22:13:21 UTC: why. It is not proven that every replica shows it."),
+        (EventKind.INTENDED, "is to write a COMMIT marker; that is not proven yet."),
+        (EventKind.STOPPED, "stopped at 2023-11-14 22:13:21 UTC: why. It is not proven that it did."),
         (EventKind.CLOSED, "was given up at 2023-11-14 22:13:21 UTC: why. It is not proven"),
     ],
 )
@@ -60,6 +61,34 @@ def test_a_repair_of_another_transaction_says_nothing(tmp_path: Path, other: dic
     recorded(tmp_path, EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER, **other)
     assert repairs_of(str(tmp_path))(HELD) == ()
     assert repaired_by(str(tmp_path))(HELD) == ""
+
+
+COPY = {
+    "number": 1,
+    "move": {"purpose": "copy", "replicas": [1, 2, 3], "copied": [2], "gone": []},
+    "wrong": [2],
+    "source": 1,
+    "is_said": False,
+}
+
+
+def copied(storage: Path, *, is_said: bool = False) -> None:
+    table, step = RepairTable(str(storage)), COPY | {"is_said": is_said}
+    at_ms = int(HELD.first_suspected_at.timestamp() * 1000) + 60_000
+    for kind in (EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER):
+        document = {"steps": [step]} if kind is EventKind.BEGUN else {}
+        table.append(Event(kind, "b" * 32, HELD.topic, HELD.partition, at_ms, "me", 1, document))
+
+
+def test_a_copy_is_of_the_findings_about_its_replica_and_says_whose_word_it_rests_on(tmp_path: Path) -> None:
+    copied(tmp_path, is_said=True)
+    accused = replace(HELD, broker=2)
+    said = repaired_by(str(tmp_path))(accused)
+    assert said.startswith("Repair bbbbbbbb copied broker 2 again from broker 1, which a person says is right, and ")
+    assert repairs_of(str(tmp_path))(replace(HELD, broker=NOBODY)) == (said,)
+    assert repairs_of(str(tmp_path))(replace(HELD, broker=3)) == ()
+    later = accused.first_suspected_at + timedelta(hours=1)
+    assert repairs_of(str(tmp_path))(replace(accused, first_suspected_at=later)) == ()
 
 
 def test_a_storage_without_repairs_says_nothing(tmp_path: Path) -> None:
