@@ -8,8 +8,9 @@ import pytest
 
 from parallax.model import FindingKind, FindingStatus
 from tests.simulation.history import Op
+from tests.simulation.ops import PLAIN, ROUND, STANDARD, SYNC
 from tests.simulation.readers import RC
-from tests.simulation.test_unread import PLAIN, ROUND, STANDARD, SYNC, cleaned
+from tests.simulation.unread import cleaned
 from tests.simulation.world import World
 
 PROFILE = replace(STANDARD, wipes=True, reassigns=True, unclean=True)

@@ -18,9 +18,10 @@ from parallax.findings.decide import truncation, values
 from parallax.kinds import Family
 from parallax.model import FindingKind, IsolationLevel, Rule
 from parallax.replica import reader
+from tests.simulation.histories import SHRUNKEN
 from tests.simulation.history import Op, Profile, generate
 from tests.simulation.kinds import profile
-from tests.simulation.test_regressions import SHRUNKEN, parse
+from tests.simulation.ops import parse
 from tests.simulation.world import Violation, World
 
 MOST = 300

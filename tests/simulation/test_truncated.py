@@ -8,7 +8,7 @@ import pytest
 
 from parallax.findings.finding import Finding
 from parallax.findings.incidents import ALONE
-from tests.simulation.test_regressions import OF_FOUR, STANDARD, looked_at_again, parse
+from tests.simulation.ops import OF_FOUR, STANDARD, looked_at_again, parse
 from tests.simulation.world import World
 
 LOOKS = "sync; round; tick 400; round; tick 400; round"

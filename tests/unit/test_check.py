@@ -30,7 +30,7 @@ from parallax.views.binding import bind
 from parallax.views.outages import Outage, Turn, longest_outages, outages
 from parallax.views.pause import pause
 from tests.pages import Job, progress
-from tests.unit.guard.test_recall import history, record
+from tests.unit.guard.recording import history, record
 
 PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "remote.storage.enable": "false"}

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from monitored import Monitor
-from test_collector import Report, samples
 
 from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S, overdue
@@ -21,6 +19,8 @@ from parallax.model import MissingRight, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, progress
+from tests.unit.alerting.monitored import Monitor
+from tests.unit.alerting.reported import Report, samples
 
 PLACE = TopicPartition("orders", 0)
 

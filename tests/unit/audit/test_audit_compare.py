@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,11 @@ from parallax.audit.compare import STATE, Comparer, PartitionInput, dated, parse
 from parallax.audit.inputs import from_tables, known_before
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import Compared, merged
-from parallax.compare.observations import Observations
-from parallax.compare.packing import pack
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
 from parallax.findings.claim import claim_from_row
 from parallax.model import FindingKind, Outcome, ReadEvent
+from tests.unit.audit.chunked import Reading, chunks, packed
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -34,15 +33,12 @@ from tests.unit.compare.history import (
     shown,
     tick,
 )
-from tests.unit.compare.test_listed import END, emptied, read
+from tests.unit.compare.listing import END, emptied, read
 
 COMPACTED = PartitionPlan("t", 0, "id", TopicTraits(), tuple(BROKERS))
 NEVER_COMPACTED = replace(COMPACTED, traits=TopicTraits(compacted=False), strict_from=0)
 DOUBTED = replace(NEVER_COMPACTED, strict_from=3, doubted=True)
 """Nothing says whether the policy was another one when the first records were written."""
-
-Reading = list[Row]
-"""Rows of one reader, in offset order; a position row ends them."""
 
 
 @dataclass
@@ -54,20 +50,6 @@ class Audited:
     @property
     def kinds(self) -> list[tuple[str, int]]:
         return sorted((str(s.kind), s.broker) for s in self.suspects)
-
-
-def packed(rows: Sequence[Row]) -> bytes:
-    return pack(Observations.of("t", 0, rows))
-
-
-def chunks(readings: Iterable[Reading], size: int) -> list[tuple[int, bytes]]:
-    """Blobs of each reader, sorted as Spark sorts them."""
-    made = []
-    for reading in readings:
-        for view, broker in dict.fromkeys((int(r["view"]), r["broker"]) for r in reading):
-            mine = [r for r in reading if (int(r["view"]), r["broker"]) == (view, broker)]
-            made += [(mine[i]["offset"], packed(mine[i : i + size])) for i in range(0, len(mine), size)]
-    return sorted(made, key=lambda chunk: chunk[0])
 
 
 def audited(

@@ -23,8 +23,8 @@ from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FINDINGS, read_events
 from parallax.model import FindingKind, Rule, TopicPartition
 from parallax.shell import Shell
-from tests.unit.audit.test_result import PLAN, WHOLE
-from tests.unit.findings.test_manager import (
+from tests.unit.audit.results import PLAN, WHOLE
+from tests.unit.findings.managed import (
     HASHER,
     Cluster,
     Replicas,

@@ -25,7 +25,7 @@ from parallax.compare.step import step
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent, UnknownReason
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
-from tests.unit.compare.test_replicas import VIEWS, left_behind, observed, state
+from tests.unit.compare.states import VIEWS, left_behind, observed, state
 
 SKIPPED = UNREAD_REASONS.index(UnknownReason.SKIPPED)
 

@@ -10,7 +10,7 @@ from parallax.compare.early import follow_leader
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import EARLY, PENDING, TOMBSTONE
 from parallax.model import FindingKind, Outcome
-from tests.unit.compare.test_replicas import left_behind, state
+from tests.unit.compare.states import left_behind, state
 
 from .history import RC, Comparison, Row, both, commit, everywhere, filler, record, tick
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_findings_table import EVENT
 
 from parallax.findings.cleared import CLEARED, Shown, cleared
 from parallax.findings.finding import Finding
 from parallax.kinds import Clears
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from tests.unit.findings.events import EVENT
 
 RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 MISSING = FindingKind.RECORD_MISSING

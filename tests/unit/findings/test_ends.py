@@ -22,8 +22,8 @@ from parallax.findings.questions import Reading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
-from tests.unit.findings.test_incidents import Flood, lost, resurrected
-from tests.unit.findings.test_lifecycle import RECHECK_S, Life, replica, value
+from tests.unit.findings.floods import Flood, lost, resurrected
+from tests.unit.findings.lives import RECHECK_S, Answering, Life, replica, value
 
 OLD, NEW = "of the topic that was", "of the topic that is"
 NONE = KeyShown(None, True)
@@ -39,8 +39,6 @@ UNDIRECTED = Claim(
     key_hash_lo=5,
     recorded=UNLIKE,
 )
-
-Showing = Callable[[Claim], Answers]
 
 
 def holding(offset: int, size: int = 5) -> KeyShown:
@@ -59,7 +57,7 @@ def values(leader: int = 3, **shown: KeyShown) -> Answers:
     return Answers(made, leader=leader, isr=tuple(made))
 
 
-def by(where: Whereabouts, showing: Callable[[], Answers]) -> Showing:
+def by(where: Whereabouts, showing: Callable[[], Answers]) -> Answering:
     """A probe of a partition that is where the metadata say, as `questions` asks it."""
 
     def answer(claim: Claim) -> Answers:
@@ -143,7 +141,7 @@ class TestATopicThatWasReCreatedUnderItsName:
             recorded = replace(UNLIKE, topic_id=str(topic_id_code(topic)))
             return replace(UNDIRECTED, suspect_id=topic, recorded=recorded)
 
-        def differing(topic: str) -> Showing:
+        def differing(topic: str) -> Answering:
             return by(at(1, 2, 3, topic_id=topic), lambda: values(b1=holding(12), b2=holding(12), b3=NONE))
 
         life = Life().confirmed(of(OLD), answering=differing(OLD))
@@ -515,7 +513,7 @@ class TestAnOutcomeOfATransactionOfOneKey:
         held = {} if outcome is None else {claim.offset: record}
         return replica(broker, committed=held, asked=frozenset({claim.offset}), key=key, stable_after=100)
 
-    def probe(self, *shown: tuple[str | None, KeyShown], size: int = 5) -> Showing:
+    def probe(self, *shown: tuple[str | None, KeyShown], size: int = 5) -> Answering:
         def answer(claim: Claim) -> Answers:
             of = replace(claim, offset=claim.transaction_start_offset) if claim.producer_id == 7 else claim
             all_shown = {b: self.shown(of, b, *one, size) for b, one in enumerate(shown, start=1)}

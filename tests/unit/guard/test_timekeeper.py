@@ -23,8 +23,8 @@ from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
-from tests.unit.guard.test_recall import ALL, REST, _row, history
-from tests.unit.guard.test_recall import record as write
+from tests.unit.guard.recording import ALL, REST, history, row
+from tests.unit.guard.recording import record as write
 
 IN_TIME = tick(0, {1: 10, 2: 10, 3: 10}, ALL)
 AWAY = tick(2_000, {1: 12, 2: None, 3: 12}, REST)
@@ -45,7 +45,7 @@ class Keeper:
 
     def take_in(self, *ticks: list[Look]) -> None:
         for one in ticks:
-            self.keeper.take_in([_row(look) for look in one])
+            self.keeper.take_in([row(look) for look in one])
 
 
 def audit(began: int, **said: Any) -> AuditReport:
@@ -251,7 +251,7 @@ class Auditing:
         before = len(self.audited)
         for _ in range(seconds):
             self.at += 1_000
-            self.keeper.take_in([_row(look) for look in tick(self.at, ends, isr, retention=45_000)])
+            self.keeper.take_in([row(look) for look in tick(self.at, ends, isr, retention=45_000)])
             self.schedule.run_due()
         return self.audited[before:]
 

@@ -16,7 +16,7 @@ from parallax.source.feedback import ALL, Recorded, write, write_paused
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
 from parallax.source.planner import Planner
-from tests.unit.source.test_survey import batch
+from tests.unit.source.headers import batch
 
 
 class FaultyClient:

@@ -20,7 +20,7 @@ from parallax.source.options import replica_options
 from parallax.source.planning import PIECE, Piece, admit, aligned, tasks
 from parallax.source.sharing import Shared, shared
 from parallax.source.standing import Progress
-from tests.unit.replica.test_ranges import Broker, helds
+from tests.unit.replica.brokers import Broker, helds
 
 RU, RC = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 
