@@ -418,7 +418,7 @@ def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Pat
     assert event.summary.endswith("Acknowledged by ann: the disk is being replaced.")
 
 
-def test_the_record_of_a_finding_is_asked_for_by_a_click_and_what_differs_is_said_without_colour(
+def test_a_click_asks_for_the_record_of_a_finding_and_no_difference_is_said_by_colour_alone(
     browser: Browser, tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)

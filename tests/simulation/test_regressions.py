@@ -133,7 +133,7 @@ def test_one_replica_that_is_away_or_frozen_does_not_hide_what_another_has_lost(
 
 
 @pytest.mark.parametrize("frozen", [1, 3, 4])
-def test_a_frozen_replica_hides_no_difference_between_others_whichever_of_those_that_show_the_value_it_is(
+def test_a_frozen_replica_that_shows_the_value_hides_no_difference_between_the_others(
     frozen: int,
 ) -> None:
     """2 alone has deleted the key, and nothing of that is left; one of the three that show the value is frozen."""
@@ -189,7 +189,7 @@ def test_a_transaction_is_one_finding_wherever_the_rows_of_its_end_are_cut(cut: 
     world.settle()
 
 
-def test_what_a_wrong_outcome_has_taken_from_another_key_of_its_transaction_is_no_second_finding() -> None:
+def test_a_wrong_outcome_that_cost_another_key_of_its_transaction_is_one_finding() -> None:
     lap = "tick 2500; write -1 90 1; sync; clean 1; clean 3; round; " * 5
     lost = f"write -1 1 10; write -1 2 11; write 0 1 -1; write 0 2 -1; sync; round; stop 2; end 0; sync; round; {lap}"
     turned = f"write 0 4 44; end 0 1; sync; round; {lap}start 2; sync; round; round; "
@@ -207,7 +207,7 @@ def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> N
     assert world.monitor.confirmed == []
 
 
-def test_who_ended_a_transaction_rightly_by_a_higher_marker_is_not_accused_by_one_of_another_transaction() -> None:
+def test_a_right_outcome_by_a_higher_marker_is_not_accused_by_another_transactions_marker() -> None:
     """The true end marker was cleaned everywhere before anybody read, and on one replica an ABORT that came later."""
     fill, pause = "tick 2001; write -1 90 9; sync; clean 2; ", "clean 3; "
     text = (
@@ -224,7 +224,7 @@ def test_who_ended_a_transaction_rightly_by_a_higher_marker_is_not_accused_by_on
     assert world.monitor.confirmed == []
 
 
-def test_what_a_lost_index_showed_is_no_difference_that_stands_once_its_replica_holds_it_no_more() -> None:
+def test_what_a_lost_index_showed_is_no_difference_once_its_replica_has_cleaned_it() -> None:
     lost = "write 1 2 815; end 1 0; sync; stop 2; unindex 2 1; start 2; sync; round; tick 61; round; round; "
     over = "write -1 2 7; sync; tick 200; write -1 90 1; sync; clean 2; round; tick 5000; round"
     world = World(STANDARD)
@@ -314,9 +314,7 @@ def test_what_ends_with_its_replica_is_said_of_that_one_and_accuses_no_other() -
 
 @pytest.mark.parametrize("rewritten", ["", f"write -1 0 7; sync; round; {_lap(3, 1, 2, 3)}"], ids=["held", "cleaned"])
 @pytest.mark.parametrize("away", [False, True], ids=["all asked", "one away"])
-def test_a_loss_is_complete_though_the_replica_that_was_accused_is_taken_off_before_that_is_seen(
-    rewritten: str, away: bool
-) -> None:
+def test_a_loss_has_spread_though_the_accused_is_unassigned_before_that_is_seen(rewritten: str, away: bool) -> None:
     """And though the record that its finding names was cleaned, and another of the transaction was not."""
     world = World(_MOVING)
     left = "lead 1; stop 3; unassign 2; round" if away else "lead 1; unassign 2; round"
@@ -364,7 +362,7 @@ def test_a_record_that_no_replica_has_any_more_is_lost_whenever_that_was_looked_
     world.settle()
 
 
-def test_a_difference_stands_between_those_that_are_left_when_the_replica_that_was_asked_last_is_taken_off() -> None:
+def test_a_difference_stays_open_between_the_others_when_the_one_asked_last_is_unassigned() -> None:
     world = World(STANDARD)
     for op in parse(f"{_SUSPECTED}stop 3; probe; start 3; sync; round"):
         world.apply(op)
@@ -377,7 +375,7 @@ def test_a_difference_stands_between_those_that_are_left_when_the_replica_that_w
     world.settle()
 
 
-def test_one_that_shows_what_the_marker_says_that_it_lacked_is_not_accused_by_those_that_cannot_be_asked() -> None:
+def test_who_shows_what_its_lacked_marker_says_is_not_accused_by_those_that_are_away() -> None:
     lost = "write 0 1 4097; sync; stop 5; write 0 0 96; end; sync; round; usurp 5; end 0 1; write -1 0 38208; round; "
     back = "tick 150; start 2; start 3; sync; round; write -1 1 5; sync; "
     gone = "".join(f"tick 2001; write -1 90 {n}; sync; clean 2; clean 3; clean 5; " for n in range(4))
@@ -443,7 +441,7 @@ def test_an_incident_says_again_of_a_key_what_the_probe_of_its_own_finding_has_p
     run(1930010230, healthy=False, alone=1)
 
 
-def test_a_tombstone_that_an_election_has_cut_is_not_held_against_who_shows_another_record_there() -> None:
+def test_a_tombstone_that_an_election_cut_accuses_nobody_who_shows_another_record_there() -> None:
     world = World(replace(STANDARD, seed=7, unclean=True, keys=4))
     ops = parse(
         "write -1 2 11875; sync; round; stop 1; stop 2; write -1 2 -1; tick 200; write -1 90 23; clean 3; "
@@ -457,7 +455,7 @@ def test_a_tombstone_that_an_election_has_cut_is_not_held_against_who_shows_anot
 
 
 @pytest.mark.parametrize("wired", [False, True], ids=["model", "bytes"])
-def test_what_a_log_of_an_older_epoch_has_replaced_up_to_where_it_was_read_is_unknown_until_an_audit(
+def test_what_a_log_of_an_older_epoch_replaced_unseen_is_unknown_until_an_audit(
     wired: bool,
 ) -> None:
     """Broker 2 wrote offset 1 in an epoch of its own; after a second unclean election it has that of 1, and goes on."""
@@ -472,7 +470,7 @@ def test_what_a_log_of_an_older_epoch_has_replaced_up_to_where_it_was_read_is_un
     world.settle()
 
 
-def test_a_replica_that_is_put_right_is_accused_no_more_though_another_was_copied_from_it_before() -> None:
+def test_a_replica_that_is_put_right_is_accused_no_more_though_it_was_copied_before() -> None:
     """2 misses the ABORT of two records, and the producer's COMMIT ends both. 3 is copied from 2, and 2 from 1."""
     world = World(replace(STANDARD, seed=7, reassigns=True, keys=4))
     ops = parse(
@@ -593,7 +591,7 @@ def test_an_index_is_not_said_to_be_rebuilt_once_the_cleaner_has_taken_the_end_m
     assert "rebuild" not in " ".join(step.text for step in explain(after).steps)
 
 
-def test_a_value_that_a_wrong_outcome_has_cost_is_not_over_once_all_were_copied_from_its_replica() -> None:
+def test_a_value_lost_by_a_wrong_outcome_is_not_over_once_all_were_copied_from_its_replica() -> None:
     """2 shows a rolled-back tombstone as committed, and its cleaner takes the value before it; then all are copies."""
     world = World(STANDARD)
     for op in parse(MISSED_THE_ABORT_OF_A_DELETION):
@@ -703,7 +701,7 @@ def test_one_that_shows_the_same_and_is_away_when_the_accused_is_put_right_is_no
     world.settle()
 
 
-def test_a_key_of_a_transaction_that_was_written_again_alike_keeps_no_outcome_without_direction_open() -> None:
+def test_a_key_that_was_written_again_alike_keeps_no_outcome_without_direction_open() -> None:
     world = World(STANDARD)
     far = "".join(f"write -1 {91 + i % 2} {i}; " for i in range(70))
     begun = (
@@ -767,7 +765,7 @@ def test_a_copy_is_looked_for_by_key_though_the_accused_shows_the_record_rightly
     world.settle()
 
 
-def test_a_copy_is_looked_for_by_other_records_though_the_accused_shows_the_first_rightly_again() -> None:
+def test_a_copy_is_found_by_other_records_though_the_accused_shows_the_first_rightly_again() -> None:
     """1 is a copy of 2 and has cleaned the first of two rolled-back records; 2 is one of 3, uncleaned."""
     world = World(STANDARD)
     two = A_LATE_ABORT.format("write -1 1 4; ", "write 0 0 7; write 0 1 7; ")
@@ -841,7 +839,7 @@ COPIED = "lead {0}; sync; tick 100; round; wipe {1} 1; sync; tick 100; round"
 
 
 @pytest.mark.parametrize("brokers", [BROKERS, (1, 2, 3, 4)], ids=["three", "four"])
-def test_one_that_was_frozen_and_is_right_by_now_is_not_accused_by_one_that_ended_the_transaction_otherwise(
+def test_a_replica_that_was_frozen_and_is_right_is_not_accused_by_one_with_another_outcome(
     brokers: tuple[int, ...],
 ) -> None:
     """3 shows a rolled-back record as committed. Another was copied from it, and held that open; it is copied anew."""
@@ -868,7 +866,7 @@ def test_one_that_was_frozen_and_is_right_by_now_is_not_accused_by_one_that_ende
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_copy_that_lacks_a_value_is_reported_once_the_accused_is_right_though_another_is_frozen(frozen: bool) -> None:
+def test_a_copy_that_lacks_a_value_is_reported_once_the_accused_is_right_and_one_is_frozen(frozen: bool) -> None:
     world = World(replace(STANDARD, brokers=(1, 2, 3, 4)))
     if frozen:
         held = "round; write 1 5 3; sync; round; stop 4; end 1 1; write -1 5 9; sync; round; "
@@ -891,7 +889,7 @@ def _a_copy_of_one_that_was_cleaned(
     looked_at_again(world, 2)
 
 
-def test_a_copy_that_lacks_a_value_is_reported_though_it_was_away_when_the_accused_came_to_be_right() -> None:
+def test_a_copy_that_lacks_a_value_is_reported_though_it_was_away_when_the_accused_healed() -> None:
     world = World(STANDARD)
     _a_copy_of_one_that_was_cleaned(world)
     _looked_at(world, "stop 1; tick 100; round; " + COPIED.format(3, 2))
@@ -914,7 +912,7 @@ def test_a_copy_that_lacks_the_values_of_many_keys_of_a_transaction_is_reported_
 
 
 @pytest.mark.parametrize("first", ["7", "-1"])
-def test_a_transaction_that_an_audit_has_found_is_no_second_finding_once_its_first_record_is_cleaned(
+def test_a_transaction_found_by_an_audit_is_one_finding_once_its_first_record_is_cleaned(
     first: str,
 ) -> None:
     world = World(STANDARD)
@@ -931,7 +929,7 @@ def test_a_transaction_that_an_audit_has_found_is_no_second_finding_once_its_fir
 
 
 @pytest.mark.parametrize("alone", [0, ALONE])
-def test_a_loss_that_has_spread_goes_on_being_said_of_the_one_that_is_taken_off_while_another_is_away(
+def test_a_spread_loss_stays_with_the_replica_that_is_unassigned_while_another_is_away(
     alone: int,
 ) -> None:
     """1 and 2 have missed an ABORT, and 3 is copied from 2."""
@@ -948,7 +946,7 @@ def test_a_loss_that_has_spread_goes_on_being_said_of_the_one_that_is_taken_off_
     assert stands == {(1, "confirmed"), (2, "spread")}
 
 
-def test_who_copies_a_right_log_is_not_accused_of_a_transaction_by_the_end_marker_of_another_producers() -> None:
+def test_a_replica_that_copies_a_right_log_is_not_accused_by_another_producers_end_marker() -> None:
     """2 missed the ABORT of one transaction. Its disk is replaced, and it has come to where another one is open."""
     world = World(STANDARD)
     begun = "round; write -1 90 4; sync; round; round; write 0 0 7; write 1 5 3; sync; round; stop 2; end 0 0; sync; "
@@ -1027,7 +1025,7 @@ def test_a_deletion_that_one_committed_is_held_against_a_copy_whoever_has_aborte
 @pytest.mark.parametrize(
     "read", ["round; ", "read 1 1 999; ", ""], ids=["read", "read as read_committed alone", "unread"]
 )
-def test_a_plain_tombstone_of_a_log_that_was_lost_is_none_that_another_log_has_aborted_at_its_offset(read: str) -> None:
+def test_a_plain_tombstone_of_a_lost_log_is_not_the_one_that_another_log_aborted_there(read: str) -> None:
     """2 alone had deleted the key; 1, elected uncleanly, wrote a deletion of it there that was rolled back."""
     world = World(STANDARD)
     begun = "write -1 1 9; sync; round; stop 3; stop 1; write -1 1 -1; round; stop 2; usurp 1; write 3 1 -1; end 3 0; "
@@ -1106,7 +1104,7 @@ def test_a_deletion_that_was_read_in_time_is_held_against_the_only_replica_that_
 
 
 @pytest.mark.parametrize("cap", [3000, 700], ids=["kept", "left out"])
-def test_a_deletion_that_one_committed_is_found_or_unknown_though_its_commit_does_not_fit_the_state(cap: int) -> None:
+def test_a_deletion_whose_commit_does_not_fit_the_state_is_found_or_unknown(cap: int) -> None:
     """1 misses the COMMIT and aborts the deletion; 3 copies what is left, and is read behind nine later end markers."""
     world = World(replace(STANDARD, cap=cap))
     begun = "write -1 1 9; stop 3; write 3 1 -1; sync; stop 1; end 3 1; round; tick 200; "

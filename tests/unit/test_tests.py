@@ -1,4 +1,4 @@
-"""The tests read well: what they share is beside them."""
+"""The tests read well: what they share is beside them, and their names are short."""
 
 from __future__ import annotations
 
@@ -38,3 +38,13 @@ def test_no_module_imports_a_module_of_tests() -> None:
 )
 def test_each_way_to_import_a_module_of_tests_is_noticed(code: str) -> None:
     assert modules_of_tests(code)
+
+
+LONGEST = 89
+"""Characters of a test's name: with what pytest writes around it, it fits a line."""
+
+
+def test_names_are_short_enough_to_be_read_at_a_glance() -> None:
+    functions = (node for path in MODULES for node in ast.walk(ast.parse(path.read_text())))
+    names = {node.name for node in functions if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+    assert sorted(name for name in names if len(name) > LONGEST) == []

@@ -341,7 +341,7 @@ def test_what_all_logs_have_lost_is_told_and_the_rest_agrees(healthy: Monitor) -
     assert states == [State.NOT_FULLY_COMPARED] * 3
 
 
-def test_logs_of_which_retention_moves_the_beginning_are_known_in_part_and_no_audit_is_promised(
+def test_logs_that_retention_shortens_are_known_in_part_and_no_audit_is_promised(
     healthy: Monitor,
 ) -> None:
     condition, why, states = says_of(healthy, UnknownReason.RETENTION_DIFFERS, APART)

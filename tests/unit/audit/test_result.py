@@ -28,7 +28,7 @@ def test_a_confirmed_finding_is_diverged_whatever_else_is_unknown() -> None:
     assert len(one.reasons) == 2
 
 
-def test_what_lies_beyond_a_transaction_that_may_hang_is_unknown_and_what_lies_below_is_settled() -> None:
+def test_beyond_a_transaction_that_may_hang_all_is_unknown_and_below_it_is_settled() -> None:
     beyond = replace(PLAN, beyond=("nothing is compared in read_committed from offset 4 on",))
     one = judge(beyond, WHOLE, [], {}, [])
     assert (one.result, one.reasons) == (Result.UNKNOWN, beyond.beyond)

@@ -43,7 +43,7 @@ def healthy(start: int, end: int) -> Iterator[Row]:
 @pytest.mark.parametrize("step_s", [-3, -60, -3600, 3600])
 @pytest.mark.parametrize("most", [10, *(pytest.param(n, marks=pytest.mark.release) for n in (25, 40)), 10**6])
 @pytest.mark.parametrize("is_joined", [False, True])
-def test_a_comparison_that_is_rebuilt_after_a_clock_has_stepped_takes_the_commits_in_their_order(
+def test_a_comparison_that_is_rebuilt_after_a_clock_step_takes_the_commits_in_order(
     storage: Path, monkeypatch: pytest.MonkeyPatch, step_s: int, most: int, is_joined: bool
 ) -> None:
     def records(end: int) -> list[Row]:

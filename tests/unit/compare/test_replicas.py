@@ -285,7 +285,7 @@ class TestPositions:
         self.take_in(together, *reads)
         return [*found, tuple(int(together.partition[name][0]) for name in ENDED)]
 
-    def test_up_to_where_all_transactions_had_ended_is_what_the_furthest_reading_at_the_high_watermark_says(
+    def test_the_furthest_reading_at_the_high_watermark_says_where_all_transactions_ended(
         self,
     ) -> None:
         level: dict[str, Any] = {"leader_epoch": 4, "log_start_offset": 2}

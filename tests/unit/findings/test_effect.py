@@ -166,7 +166,7 @@ def test_the_record_that_the_claim_names_is_not_asked_about_twice() -> None:
     assert [(c.offset, c.key) for c in found] == [(10, K1), (11, K2)], "a finding without a key"
 
 
-def test_a_later_end_marker_of_the_accused_alone_says_nothing_of_records_that_it_does_not_hold() -> None:
+def test_a_later_end_marker_of_the_accused_alone_says_nothing_of_records_it_lacks() -> None:
     # Broker 2 was read to hold the record at 18, and then nothing below the COMMIT at 60: it may have had the ABORT at
     # 20, and cleaned it with the records before it was read.
     recorded = Recorded(markers={1: "abort", 2: "commit", 3: "abort"})

@@ -134,7 +134,7 @@ def assert_planned_and_run(step: Step, finding_id: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
-def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what_to_run_then(
+def test_if_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what_to_run(
     kind: FindingKind,
 ) -> None:
     said = explain(held_open(kind=kind))
@@ -222,7 +222,7 @@ def test_an_incident_names_no_leader_and_says_whether_consumers_meet_it() -> Non
     assert "do not meet it" not in explain(replace(many, exposed=False)).now
 
 
-def test_where_the_others_differ_from_one_another_none_of_them_is_called_right_and_none_is_copied() -> None:
+def test_if_the_others_differ_from_one_another_none_is_called_right_and_none_is_copied() -> None:
     said = explain(finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}))
     assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
     assert said.away is said.back is None

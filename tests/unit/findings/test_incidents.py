@@ -698,7 +698,7 @@ class TestWhatIsReported:
         life.after(2 * 10 * RECHECK_S, wrong_where(lambda key: key < 50 or key >= 100))
         assert life.counts == [150]
 
-    def test_that_is_acknowledged_takes_a_single_finding_of_what_it_counts_in_and_stays_acknowledged(self) -> None:
+    def test_that_is_acknowledged_takes_in_a_single_finding_and_stays_acknowledged(self) -> None:
         alone = Flood()
         alone.suspect(lost(7))
         alone.settle(resurrected)

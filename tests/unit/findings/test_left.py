@@ -174,7 +174,7 @@ def test_keys_whose_values_differ_once_many_are_over_are_differences_without_dir
 
 
 @pytest.mark.parametrize("count", [16, 17, 100])
-def test_suspects_that_were_left_on_a_replica_that_is_away_wait_for_it_after_a_restart_as_well(count: int) -> None:
+def test_suspects_on_a_replica_that_is_away_wait_for_it_after_a_restart_as_well(count: int) -> None:
     before = Flood()
     before.suspect(*MANY[:count])
     before.settle(showing(2, 3))

@@ -257,7 +257,7 @@ class TestAFinding:
         life.until_asked(lambda c: missing(c, leader=2))
         assert [e.kind for e in life.table] == [MARKER, COMMITTED_WRONGLY, COMMITTED_WRONGLY]
 
-    def test_on_an_outcome_says_that_the_accused_is_frozen_by_that_transaction_now_and_when_it_is_not_any_more(
+    def test_on_an_outcome_says_whether_that_transaction_freezes_the_accused_now(
         self,
     ) -> None:
         """Its end marker was truncated after the accused had ended the transaction wrongly."""
@@ -679,9 +679,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         assert {(f.kind, f.broker) for f in life.machine.standing()} == {(RESURRECTED, 3), (FROZEN, 2)}
 
     @pytest.mark.parametrize("named", [True, False])
-    def test_without_direction_is_explained_only_by_what_a_replica_that_it_names_makes_of_the_transaction(
-        self, named: bool
-    ) -> None:
+    def test_without_direction_is_explained_only_by_an_outcome_of_a_replica_that_it_names(self, named: bool) -> None:
         def answering(c: Claim) -> Answers:
             if c.kind is FROZEN:
                 return missing(c)
@@ -703,7 +701,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         assert standing == ({FROZEN} if named else {FROZEN, FindingKind.VISIBILITY_MISMATCH})
 
     @pytest.mark.parametrize(("shown", "away", "waits"), [(20, False, False), (30, False, True), (20, True, True)])
-    def test_without_direction_does_not_wait_for_a_frozen_replica_that_shows_what_another_is_accused_of(
+    def test_without_direction_does_not_wait_for_a_frozen_replica_that_shows_the_accused_value(
         self, shown: int, *, away: bool, waits: bool
     ) -> None:
         def showing(offset: int) -> KeyShown:
@@ -724,9 +722,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         assert standing == {(RESURRECTED, 2)} | ({(FindingKind.VISIBILITY_MISMATCH, NOBODY)} if waits else set())
 
     @pytest.mark.parametrize("by", [2, 4])
-    def test_without_direction_does_not_wait_for_a_replica_that_is_away_once_it_is_proven_who_of_its_sides_was_wrong(
-        self, by: int
-    ) -> None:
+    def test_without_direction_waits_for_no_replica_that_is_away_once_the_wrong_side_is_proven(self, by: int) -> None:
         value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
         shown = {1: value, 2: none, 3: value}
         recorded = Recorded(sides=parsed({"value": (1, 3), "no value": (2,)}), pivot=3)
@@ -1214,7 +1210,7 @@ class TestADismissedSuspect:
 
     @pytest.mark.parametrize("first", [deleted, old_value])
     @pytest.mark.parametrize("before", [86_400 * 41, 86_400 * 39])
-    def test_that_an_audit_raises_is_probed_again_and_only_what_is_live_proves_it_if_it_may_be_of_before_the_verdict(
+    def test_that_an_audit_raises_needs_live_proof_if_it_may_be_older_than_the_verdict(
         self, first: Answering, before: int
     ) -> None:
         life = Life().confirmed(value(), answering=first)
@@ -1394,7 +1390,7 @@ class TestEventsOfOthers:
         assert life.last.status is FindingStatus.RESOLVED
         assert life.now - asked_at == pytest.approx(RECHECK_S)
 
-    def test_an_acknowledged_finding_opens_again_once_an_election_exposes_it_and_not_for_another_election(self) -> None:
+    def test_an_acknowledged_finding_opens_again_only_for_the_election_that_exposes_it(self) -> None:
         life = Life().confirmed(claim())
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
         life.until_asked(lambda c: missing(c, leader=2))

@@ -616,7 +616,7 @@ class TestAProbeThatComesBackAsAReportIsDue:
         assert said == ["confirmed", "acknowledged"]
 
 
-def test_what_was_decided_as_the_tables_were_loaded_is_decided_again_where_somebody_was_faster(
+def test_what_was_decided_at_the_start_is_decided_again_if_somebody_was_faster(
     start: Start, settings: Settings
 ) -> None:
     """Findings that have become many while nothing put them together, of which one is acknowledged just then."""

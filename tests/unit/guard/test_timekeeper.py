@@ -288,7 +288,7 @@ def test_a_late_copy_waits_for_a_replica_that_is_away_and_for_one_that_still_cop
     assert len(job.spend(90, dict.fromkeys(ALL, 12), ALL)) == 1
 
 
-def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_and_none_is_where_that_is_off(tmp_path: Path) -> None:
+def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_unless_audits_are_off(tmp_path: Path) -> None:
     job = Auditing(tmp_path)
     job.verdict = Result.UNKNOWN
     job.spend(60, dict.fromkeys(ALL, 10), ALL)
@@ -306,7 +306,7 @@ def short(at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> list[Lo
     return tick(at, ends, isr, retention=SKEW + LOOK)
 
 
-def test_a_topic_that_cannot_be_watched_is_told_of_once_and_makes_no_restart_an_outage_that_was_too_long(
+def test_a_topic_that_cannot_be_watched_is_reported_once_and_makes_no_restart_an_outage(
     tmp_path: Path,
 ) -> None:
     keeper = Keeper(tmp_path)

@@ -55,7 +55,7 @@ def test_a_finding_for_which_nothing_can_be_copied_says_why() -> None:
     assert missing(made) == "Finding f1: nothing proves which replica is right. Compare."
 
 
-def test_of_two_replicas_the_broker_with_the_most_room_stands_in_or_the_plan_says_that_one_is_needed() -> None:
+def test_of_two_replicas_the_roomiest_broker_stands_in_or_the_plan_asks_for_one() -> None:
     two = {"assigned": (2, 1), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
     wrong = Claim("f1", frozenset({2}), frozenset({1}), (17,))
     layout = replace(LAYOUT, sizes={1: GIB, 2: GIB})

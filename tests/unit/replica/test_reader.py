@@ -182,7 +182,7 @@ def test_a_log_that_still_holds_what_was_read_is_read_on() -> None:
 
 
 @pytest.mark.parametrize("begins", [20, 25], ids=["at the position", "above it"])
-def test_a_log_of_older_epochs_up_to_the_position_may_have_taken_the_place_of_the_one_that_was_read(
+def test_a_log_of_older_epochs_up_to_the_position_may_have_replaced_the_one_that_was_read(
     begins: int,
 ) -> None:
     # Epoch 3 was read below offset 20. After a second unclean election the log is of epoch 0 there.

@@ -160,7 +160,7 @@ def test_a_summary_is_no_longer_than_pagerduty_takes() -> None:
     assert len(posted["payload"]["summary"]) == 1024
 
 
-def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_who_acknowledged_it_and_why() -> None:
+def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_by_whom_and_why() -> None:
     told = message(known(finding("a")))
     for_alertmanager = as_posted(told, ALERTMANAGER)
     (alert,) = for_alertmanager["alerts"]
@@ -199,7 +199,7 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     assert "• (acknowledged by ann" in text
 
 
-def test_an_acknowledgement_of_some_findings_says_which_and_how_many_are_not_and_is_no_event_for_pagerduty() -> None:
+def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_pagerduty() -> None:
     outbox = Outbox(Pace(repeat_s=3600), Random(1), LAB)
     many = [finding(name) for name in "abcde"]
 
