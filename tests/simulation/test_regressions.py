@@ -16,7 +16,7 @@ from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
 from parallax.sides import as_document, standing
 from tests.simulation import kinds, probe
 from tests.simulation.cluster import Cluster
-from tests.simulation.histories import FAULTY, HEALTHY, SEEDS, SHRUNKEN, THREE_SIDES
+from tests.simulation.histories import FAULTY, HEALTHY, OLDER_LOGS, SEEDS, SHRUNKEN, THREE_SIDES
 from tests.simulation.history import BROKERS
 from tests.simulation.monitor import RECHECK_S
 from tests.simulation.ops import OF_FOUR, ROUND, STANDARD, looked_at_again, parse
@@ -81,28 +81,26 @@ def shown_by_side(event: Finding) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_faulty(name: str) -> None:
-    brokers = BROKERS[:2] if "replica of two" in name else BROKERS
-    World(replace(STANDARD, brokers=brokers)).run(FAULTY[name])
+    World(FAULTY[name].profile).run(FAULTY[name].parsed())
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy(name: str) -> None:
-    World(replace(STANDARD, healthy=True)).run(HEALTHY[name])
+    World(HEALTHY[name].profile).run(HEALTHY[name].parsed())
 
 
 @pytest.mark.parametrize("name", SHRUNKEN)
 def test_shrunken(name: str) -> None:
-    seed, text = SHRUNKEN[name]
-    World(replace(kinds.profile(seed, healthy=False), compacted=True)).run(parse(text))
+    World(SHRUNKEN[name].profile).run(SHRUNKEN[name].parsed())
 
 
 def test_what_waits_for_one_that_is_held_back_is_right_to_wait_only_where_that_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seed, text = SHRUNKEN["a value waits for one that is held back by a transaction whose outcome is reported of it"]
+    history = SHRUNKEN["a value waits for one that is held back by a transaction whose outcome is reported of it"]
     monkeypatch.setattr("tests.simulation.world.is_blocking", lambda _: False)
     with pytest.raises(Violation, match="still pending"):
-        World(kinds.profile(seed, healthy=False)).run(parse(text))
+        World(history.profile).run(history.parsed())
 
 
 def test_an_entry_of_the_aborted_list_over_a_commit_is_a_wrong_outcome() -> None:
@@ -412,24 +410,6 @@ def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_rea
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
     run(seed, healthy)
-
-
-OLDER_LOGS = {
-    "an end marker that a later one has replaced at its offset contradicts no outcome": 2000000019,
-    "a record that the log has committed since was not rolled back": 2000000273,
-    "a record that the log has aborted since was not committed": 2000000474,
-    "a transaction that the log has open again holds nobody back wrongly": 2000000368,
-    "a value whose deletion is lost with a log has not healed where it is gone": 2000000678,
-    "a finding on a transaction that another end has closed since is over": 2000000007,
-    "a finding on an index is over once the log has no end marker there": 2000000122,
-    "a deletion that is lost with a log accuses nobody to the end": 2000000516,
-    "one that was held back in a log before is held back by another transaction now": 2000000109,
-    "a transaction of which no log that stands knows the end accuses nobody": 2000000532,
-    "a transaction that is open below where all logs were truncated is another one": 2000002193,
-    "an end marker that was cut says of no outcome that all show that it is wrong": 2000000567,
-    "a replica holds two transactions as one": 2000001191,
-}
-"""After a loss that was found, one that had stayed behind leads: what was read of the other log says nothing of its."""
 
 
 @pytest.mark.parametrize("name", OLDER_LOGS)
