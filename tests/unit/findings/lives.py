@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from parallax.config import FindingSettings
-from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import (
@@ -28,12 +28,10 @@ from parallax.findings.incident import decided
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.table import as_read
 from parallax.model import FindingKind, Rule
+from tests.unit.findings.replies import missing, replica, wrong
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RETRY_S, RECHECK_S = 1.0, 30.0
-OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
-HELD_BY_ANOTHER: dict[str, Any] = {"open_transactions": (OpenTransaction(5, 3), *OPEN), "last_stable_offset": 3}
-"""A replica that misses an end marker, and whose last stable offset stands below that, at a long transaction."""
 MARKER = FindingKind.MARKER_MISSING
 COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
 RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
@@ -51,33 +49,12 @@ def value(name: str = "v", **fields: Any) -> Claim:
     return claim(name, RESURRECTED, **(base | fields))
 
 
-def replica(broker: int, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
-    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
-
-
-def missing(_: Claim, leader: int = 1) -> Answers:
-    accused = replica(2, **HELD_BY_ANOTHER)
-    return Answers({1: replica(1), 2: accused, 3: replica(3)}, leader=leader)
-
-
-def agree(_: Claim) -> Answers:
-    return Answers({b: replica(b) for b in (1, 2, 3)}, leader=1)
-
-
 def away(_: Claim) -> Answers:
     return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
 
 
 def gone(_: Claim) -> Answers:
     return Answers({}, gone="the topic t does not exist any more")
-
-
-def wrong(_: Claim) -> Answers:
-    def holds(broker: int, outcome: str) -> ReplicaAnswer:
-        return replica(broker, committed={10: RecordShown(10, outcome)}, asked=frozenset({10}))
-
-    return Answers({1: holds(1, "aborted"), 2: holds(2, "committed"), 3: holds(3, "aborted")}, leader=1)
 
 
 def old_value(c: Claim) -> Answers:

@@ -12,6 +12,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import FindingKind, Rule
 from parallax.replica.decode import ContentHasher
+from tests.unit.findings.replies import replica
 
 HASHER = ContentHasher(bytes(16))
 
@@ -58,28 +59,12 @@ class Watch:
             return self.status
 
 
-def replica(broker: int, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
-    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
-
-
 def among(accused: ReplicaAnswer, leader: int = 1) -> Answers:
     return Answers({1: replica(1), accused.broker: accused, 3: replica(3)}, leader=leader)
 
 
-def agree(_: Claim) -> Answers:
-    return among(replica(2))
-
-
 def away(_: Claim) -> Answers:
     return among(ReplicaAnswer(2, error="broker 2: no answer within 3000 ms; is it paused or overloaded?"))
-
-
-def wrong(_: Claim) -> Answers:
-    def holds(broker: int, outcome: str) -> ReplicaAnswer:
-        return replica(broker, committed={10: RecordShown(10, outcome)}, asked=frozenset({10}))
-
-    return Answers({1: holds(1, "aborted"), 2: holds(2, "committed"), 3: holds(3, "aborted")}, leader=1)
 
 
 def suspect(kind: FindingKind = FindingKind.MARKER_MISSING, **fields: Any) -> Suspect:

@@ -14,7 +14,8 @@ from parallax.findings.decide import Resolution, Verdict
 from parallax.findings.effect import COVERED, Judged, about_the_rest, covered, remembered, unknown_rest, whole
 from parallax.findings.requests import TransactionRecords
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, replica
+from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record
+from tests.unit.findings.replies import replica
 
 K1, K2 = (0, 1), (0, 2)
 POISON = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1, recorded=Recorded(markers={1: "abort"}))

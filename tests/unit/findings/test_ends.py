@@ -23,7 +23,8 @@ from parallax.findings.requests import Ask, Where, Whereabouts
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
 from tests.unit.findings.floods import Flood, lost, resurrected
-from tests.unit.findings.lives import RECHECK_S, Answering, Life, replica, value
+from tests.unit.findings.lives import RECHECK_S, Answering, Life, value
+from tests.unit.findings.replies import replica
 
 OLD, NEW = "of the topic that was", "of the topic that is"
 NONE = KeyShown(None, True)

@@ -34,8 +34,9 @@ from tests.unit.findings.floods import (
     resurrected,
     shown,
 )
-from tests.unit.findings.lives import RECHECK_S, RETRY_S, wrong
+from tests.unit.findings.lives import RECHECK_S, RETRY_S
 from tests.unit.findings.lives import claim as transaction
+from tests.unit.findings.replies import wrong
 
 NEWER = 200_000
 

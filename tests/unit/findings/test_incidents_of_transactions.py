@@ -22,6 +22,7 @@ from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
 from tests.unit.findings.floods import ALONE, RESURRECTED, Flood, objects
 from tests.unit.findings.lives import RECHECK_S, RETRY_S
+from tests.unit.findings.replies import replica
 from tests.unit.findings.transactions import (
     COMMITTED_WRONGLY,
     CONTRADICTS,
@@ -32,7 +33,6 @@ from tests.unit.findings.transactions import (
     flood,
     healed,
     missed,
-    replica,
     shows,
     start_of,
     turned,
@@ -57,7 +57,7 @@ def by_others(claim: Claim) -> Answers:
 
 
 def away(claim: Claim) -> Answers:
-    return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
+    return Answers({1: replica(1, END), 2: ReplicaAnswer(2, error="away"), 3: replica(3, END)}, leader=1)
 
 
 def compacted(claim: Claim) -> Answers:
@@ -69,7 +69,7 @@ def compacted(claim: Claim) -> Answers:
 def open_on_two(claim: Claim) -> Answers:
     """Broker 2 holds the transaction open by now, and its last stable offset stands there."""
     start = claim.transaction_start_offset
-    held = replica(2, open_transactions=(OpenTransaction(claim.producer_id, start),), last_stable_offset=start)
+    held = replica(2, END, open_transactions=(OpenTransaction(claim.producer_id, start),), last_stable_offset=start)
     return Answers({1: shows(1, claim, "aborted", "abort"), 2: held, 3: shows(3, claim, "aborted", "abort")}, leader=1)
 
 

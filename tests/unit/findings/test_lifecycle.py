@@ -34,7 +34,6 @@ from parallax.sides import parsed
 from tests.unit.findings.lives import (
     COMMITTED_WRONGLY,
     MARKER,
-    OPEN,
     RECHECK_S,
     RESURRECTED,
     RETRY_S,
@@ -42,18 +41,15 @@ from tests.unit.findings.lives import (
     Answering,
     Life,
     NoJitter,
-    agree,
     away,
     claim,
     deleted,
     gone,
-    missing,
     old_value,
     only_recorded,
-    replica,
     value,
-    wrong,
 )
+from tests.unit.findings.replies import OPEN, agree, missing, replica, wrong
 
 FROZEN = FindingKind.READ_COMMITTED_FROZEN
 

@@ -12,7 +12,8 @@ from parallax.findings.answers import KeyShown, MarkerShown
 from parallax.findings.claim import Recorded
 from parallax.findings.looks import case_of, looks_of
 from parallax.model import FindingKind, Rule, hash_text
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, replica, silent
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, silent
+from tests.unit.findings.replies import replica
 
 KEY = (3, -5)
 CLAIM = claim(FindingKind.MARKER_MISSING)

@@ -29,28 +29,10 @@ from parallax.findings.incidents import ALONE
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
-from tests.unit.findings.managed import (
-    HASHER,
-    Cluster,
-    Replicas,
-    Watch,
-    agree,
-    among,
-    away,
-    replica,
-    showing,
-    suspect,
-    undeleted,
-    wrong,
-)
+from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, among, away, showing, suspect, undeleted
+from tests.unit.findings.replies import HELD_BY_ANOTHER, OPEN, agree, missing, replica, wrong
 
-OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
-HELD_BY_ANOTHER: dict[str, Any] = {"open_transactions": (OpenTransaction(5, 3), *OPEN), "last_stable_offset": 3}
 """A replica that misses an end marker, and whose last stable offset stands below that, at a long transaction."""
-
-
-def missing(_: Claim) -> Answers:
-    return among(replica(2, **HELD_BY_ANOTHER))
 
 
 @pytest.fixture

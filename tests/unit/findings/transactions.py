@@ -10,6 +10,7 @@ from parallax.findings.answers import Answers, KeyShown, MarkerShown, RecordShow
 from parallax.findings.claim import Claim, Recorded
 from parallax.model import FindingKind, Rule
 from tests.unit.findings.floods import Flood
+from tests.unit.findings.replies import replica
 
 CONTRADICTS = FindingKind.OUTCOME_CONTRADICTS_MARKER
 COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
@@ -51,16 +52,11 @@ def missed(number: int, **fields: Any) -> Claim:
     )
 
 
-def replica(broker: int, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": END, "last_stable_offset": END, "log_start_offset": 0, "log_end_offset": END}
-    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
-
-
 def shows(broker: int, claim: Claim, outcome: str | None, marker: str | None) -> ReplicaAnswer:
     start, end = claim.transaction_start_offset, claim.marker_offset
     held = {} if outcome is None else {start: RecordShown(start, outcome, producer_id=claim.producer_id)}
     markers = () if marker is None else (MarkerShown(end, claim.producer_id, marker),)
-    return replica(broker, committed=held, uncommitted=held, asked=frozenset({start}), markers=markers)
+    return replica(broker, END, committed=held, uncommitted=held, asked=frozenset({start}), markers=markers)
 
 
 def by_index(claim: Claim) -> Answers:
@@ -75,7 +71,9 @@ def by_key(claim: Claim) -> Answers:
     at = claim.offset
     alive = KeyShown(RecordShown(at, "none", value_size=5), True, at)
     none = KeyShown(None, True)
-    return Answers({1: replica(1, key=none), 2: replica(2, key=alive), 3: replica(3, key=none)}, leader=1)
+    return Answers(
+        {1: replica(1, END, key=none), 2: replica(2, END, key=alive), 3: replica(3, END, key=none)}, leader=1
+    )
 
 
 def healed(claim: Claim) -> Answers:

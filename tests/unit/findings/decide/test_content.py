@@ -9,15 +9,8 @@ from parallax.findings.claim import Recorded
 from parallax.findings.decide import Verdict, decide
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import (
-    PID,
-    answers,
-    claim,
-    outcome_of,
-    record,
-    replica,
-    silent,
-)
+from tests.unit.findings.decide.answered import PID, answers, claim, outcome_of, record, silent
+from tests.unit.findings.replies import replica
 
 
 class TestContent:

@@ -18,18 +18,8 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.endings import ended_by
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import (
-    PID,
-    answers,
-    claim,
-    holding,
-    outcome_of,
-    record,
-    replica,
-    shows,
-    silent,
-    verdict,
-)
+from tests.unit.findings.decide.answered import PID, answers, claim, holding, outcome_of, record, shows, silent, verdict
+from tests.unit.findings.replies import replica
 
 
 class TestOutcome:

@@ -11,7 +11,8 @@ from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransacti
 from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, shows, silent
+from tests.unit.findings.replies import replica
 
 FROZEN = claim(FindingKind.READ_COMMITTED_FROZEN)
 C2A = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1)

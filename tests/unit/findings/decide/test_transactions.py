@@ -15,18 +15,8 @@ from parallax.findings.claim import Recorded
 from parallax.findings.decide import Resolution, Verdict, decide, named
 from parallax.model import FindingKind
 from parallax.sides import Side, parsed
-from tests.unit.findings.decide.answered import (
-    OPEN,
-    PID,
-    answers,
-    claim,
-    holding,
-    outcome_of,
-    record,
-    replica,
-    silent,
-    verdict,
-)
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, outcome_of, record, silent, verdict
+from tests.unit.findings.replies import replica
 
 
 class TestOpenTransaction:

@@ -18,17 +18,8 @@ from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.findings.decide.case import shows_deleted
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import Side, parsed
-from tests.unit.findings.decide.answered import (
-    PID,
-    answers,
-    claim,
-    outcome_of,
-    record,
-    replica,
-    shows,
-    silent,
-    verdict,
-)
+from tests.unit.findings.decide.answered import PID, answers, claim, outcome_of, record, shows, silent, verdict
+from tests.unit.findings.replies import replica
 
 
 def undirected(what: str, showing: set[int], lacking: set[int], *, pivot: int, **fields: Any) -> Claim:

@@ -12,7 +12,8 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, shows, silent
+from tests.unit.findings.replies import replica
 
 EPOCH = 4
 """In which the marker, or the tombstone, was shown."""
