@@ -302,7 +302,7 @@ if INSTALLED:
                 alertmanager.post({"labels": source, "endsAt": datetime.now(UTC).isoformat()})
                 until(lambda: all(source not in told.by(one) for one in suppressed), f"{source} to end")  # noqa: B023
 
-    def test_an_acknowledged_finding_is_over_for_nobody_until_it_is_and_asks_again_when_it_is_worse(
+    def test_an_acknowledged_finding_is_not_over_and_asks_again_when_it_is_worse(
         tmp_path: Path,
     ) -> None:
         state, wrong = MonitorState(), sample("f1")
@@ -521,7 +521,7 @@ if INSTALLED:
             assert title == "[CHANGED] Nobody knows whether this is over: It has become worse: Broker 2 lacks it"
             assert "Over" not in text
 
-    def test_what_is_resolved_of_a_finding_says_whatever_annotation_is_shown_that_it_is_worse_or_what_healed_it(
+    def test_a_resolved_alert_says_in_each_annotation_that_it_is_worse_or_what_healed_it(
         tmp_path: Path,
     ) -> None:
         state = MonitorState()

@@ -13,15 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
-import yaml
 from confluent_kafka import Producer
-from typer.testing import CliRunner
 
 from parallax.audit.agreeing import agreeing, recorded_blocks
 from parallax.audit.ledger import Ledger
 from parallax.audit.plan import PartitionPlan, TopicTraits
-from parallax.cli import app
 from parallax.config import CompareSettings
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ScenarioResult
@@ -29,12 +25,12 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
-from tests.e2e.job_process import SHORT_LIVED, JobProcess
+from tests.e2e.auditing import Ended, kinds, results, run_here, written
+from tests.e2e.job_process import JobProcess
 from tests.e2e.play import Played
 
 pytestmark = pytest.mark.timeout(1500)
 
-Ended = subprocess.CompletedProcess[str]
 Audit = Callable[..., Ended]
 
 
@@ -67,47 +63,10 @@ def audit(config: Path) -> Audit:
     return functools.partial(run_here, config)
 
 
-def written(lab: Cluster, folder: Path) -> Path:
-    """A settings file over tables that nobody has written."""
-    config = folder / "parallax.yaml"
-    settings = {
-        "kafka": {"bootstrap.servers": lab.bootstrap_servers},
-        "topics": {"pattern": "(gone|well)-.*"},
-        "storage": {"path": str(folder / "data")},
-        "read": {"payload": "key", "request_timeout_ms": 30_000},
-        "findings": {"probe_timeout_ms": 30_000},
-        "audit": {"confirm_timeout_s": 300},
-        "spark": {"master": "local[2]", **SHORT_LIVED},
-    }
-    config.write_text(yaml.safe_dump(settings))
-    return config
-
-
-def run_here(config: Path, *flags: str) -> Ended:
-    """Run the command in this process, whose JVM is up already."""
-    command = ["audit", "-c", str(config), *flags]
-    try:
-        ended = CliRunner().invoke(app, command)
-    finally:
-        structlog.reset_defaults()  # it logs to the standard error of the command, which is closed by now
-    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
-        raise ended.exception
-    return Ended(command, ended.exit_code, ended.stdout, ended.stderr)
-
-
 def run_alone(config: Path, *flags: str) -> Ended:
     """Run the command in a process of its own, as a user does."""
     command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(config), *flags]
     return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
-
-
-def results(ended: Ended) -> dict[str, Any]:
-    assert ended.stdout.startswith("{"), ended.stderr
-    return {one["topic"]: one for one in json.loads(ended.stdout)["partitions"]}
-
-
-def kinds(one: dict[str, Any]) -> list[tuple[str, int]]:
-    return [(finding["kind"], finding["broker"]) for finding in one["findings"]]
 
 
 def topics(result: ScenarioResult) -> list[str]:

@@ -20,7 +20,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
 from parallax.model import RowKind, TopicPartition
 from parallax.replica.client import ReplicaClient, Watermarks
-from tests.e2e.test_views import VIEWS, Queries, settings, wait
+from tests.e2e.recording import VIEWS, Queries, settings, wait
 
 BULK, STEADY_S = 20, 30
 """Megabytes that are there when reading begins, and for how long more is written."""

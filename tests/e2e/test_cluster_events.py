@@ -387,7 +387,7 @@ class _OnItsTopic(Conductor):
         pass
 
 
-def test_a_replica_that_was_wiped_or_moved_is_counted_from_its_beginning_and_a_later_divergence_is_found(
+def test_a_wiped_or_moved_replica_is_read_from_its_start_and_a_later_divergence_is_found(
     lab: Cluster, watched: Watched, topic: str
 ) -> None:
     name = f"event-{topic}"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -16,10 +14,9 @@ from parallax.compare.suspect import Coverage
 from parallax.compare.tables import SUSPECTS
 from parallax.config import CompareSettings, Settings, validate
 from parallax.model import Outcome
-from parallax.source.schema import PROGRESS as PROGRESS_SCHEMA
-from parallax.source.schema import VIEW
-from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, create_tables, table_path
+from parallax.views.tables import PROGRESS, VIEWS, create_tables, table_path
 from tests.unit.compare.history import RC, RU, Row, abort, commit, everywhere, record, shown, tick
+from tests.unit.compare.tabled import tables_of
 
 POISON, GOOD = record(0, "poison", "v", pid=9, outcome=Outcome.ABORTED), record(5, "good", "v", pid=9, outcome=1)
 
@@ -40,39 +37,6 @@ def append(settings: Settings, rows: list[Row]) -> None:
     """Record rows as the sinks do: one commit for each table."""
     for name, data in tables_of(rows):
         write_deltalake(table_path(settings.storage.path, name), data, mode="append")
-
-
-def tables_of(rows: Iterable[Row]) -> Iterator[tuple[str, Any]]:
-    """The rows as those of the tables, by name."""
-    today = datetime.now(UTC).date()
-    rows = [{**r, **_times(r)} for r in rows]
-    tables = {
-        "read_uncommitted": (VIEW, [_view(r) for r in rows if r.get("view") == RU]),
-        "read_committed": (VIEW, [_view(r) for r in rows if r.get("view") == RC]),
-        PROGRESS: (PROGRESS_SCHEMA, [_progress(r) for r in rows if "observed_at" in r]),
-    }
-    for name, (schema, part) in tables.items():
-        if part:
-            data = pa.Table.from_pylist(part, schema=schema)
-            yield name, data.append_column(RECORDED_ON, pa.array([today] * len(part)))
-
-
-def _times(row: Row) -> Row:
-    return {
-        name: datetime.fromtimestamp(row[name] / 1000, UTC) for name in ("timestamp", "observed_at") if name in row
-    } | {"topic": row.get("topic", "t"), "partition": 0}
-
-
-def _view(row: Row) -> Row:
-    fields = ("high_watermark", "last_stable_offset", "log_start_offset", "event")
-    position = {name: row[name] for name in fields} | {"topic_id": "a"} if row["kind"] == 3 else None
-    return {**row, "kind": int(row["kind"]), "outcome": int(row.get("outcome", 0)), "position": position}
-
-
-def _progress(row: Row) -> Row:
-    opened = row.get("open_transactions")
-    listed = None if opened is None else [{"producer_id": p, "start_offset": s} for p, s in opened]
-    return {**row, "replicas": list(row.get("replicas", ())), "open_transactions": listed}
 
 
 def run(spark: Any, settings: Settings) -> list[Coverage]:

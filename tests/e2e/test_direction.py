@@ -19,9 +19,9 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from tests.e2e.auditing import kinds, results, run_here, written
 from tests.e2e.job_process import SHORT_LIVED
 from tests.e2e.play import Played
-from tests.e2e.test_audit import kinds, results, run_here, written
 
 pytestmark = pytest.mark.timeout(600)
 

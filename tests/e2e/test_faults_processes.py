@@ -189,7 +189,7 @@ def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_reported
         kafka.wait_isr(name, {1, 2, 3})
 
 
-def test_a_job_that_dies_three_times_in_an_outage_records_each_row_and_finds_each_divergence_once(
+def test_a_job_that_dies_three_times_in_an_outage_records_and_finds_everything_once(
     kafka: Cluster, job: JobProcess, topic: str
 ) -> None:
     stream = Stream(kafka, f"killed-{topic}")

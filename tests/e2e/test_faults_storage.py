@@ -88,7 +88,7 @@ def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
 
-def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_reported_in_one_line(
+def test_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_reported_in_one_line(
     lab: Cluster, job: JobProcess, faulty: Faulty, topic: str
 ) -> None:
     stream = Stream(lab, f"stored-{topic}")

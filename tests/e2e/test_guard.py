@@ -392,7 +392,7 @@ def test_brokers_say_how_much_space_is_left(kafka: Cluster, topic: str) -> None:
 
 
 @pytest.mark.release
-def test_an_outage_that_began_while_the_job_was_down_and_a_second_replica_that_is_lost_meanwhile(
+def test_the_guard_holds_for_an_outage_from_before_the_job_and_for_a_second_lost_replica(
     guarded: Callable[..., Guarded], kafka: Cluster, topic: str
 ) -> None:
     kafka.create_topics([topic], replicas=[1, 2, 3], config=MADE)

@@ -96,7 +96,7 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
     producer.commit()
 
 
-def test_hanging_transactions_are_committed_and_aborted_by_a_plan_that_their_owner_answers_for(
+def test_hanging_transactions_are_ended_by_a_plan_that_their_owner_answers_for(
     unverified: Cluster, topic: str, tmp_path: Path
 ) -> None:
     unverified.create_topics([topic])

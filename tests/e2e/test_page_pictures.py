@@ -13,18 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from parallax.model import FindingKind
-from tests.e2e.test_status_page import (
-    NAME,
-    PHONE,
-    address,
-    browser,
-    healthy,
-    job,
-    opened,
-    stalled,
-    starting,
-    without_a_broker,
-)
+from tests.e2e.browsing import NAME, PHONE, address, browser, healthy, job, opened, stalled, starting, without_a_broker
 from tests.pages import Job, finding
 
 __all__ = ["address", "browser", "job"]

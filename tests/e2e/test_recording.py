@@ -14,7 +14,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, RowKind
 from parallax.views.queries import view_queries
-from tests.e2e.test_source import transactions
+from tests.e2e.transactional import transactions
 
 PLAIN = ["topic", "partition", "broker", "kind", "offset", "timestamp", "leader_epoch", "producer_id", "producer_epoch"]
 PLAIN += ["outcome", "key_hash_hi", "key_hash_lo", "content_hash", "key_size", "value_size", "payload"]

@@ -21,7 +21,7 @@ from tests.e2e.kafka_tools import run_as_written
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_leadership_goes_to_one_that_is_right_the_accused_gets_a_new_copy_and_the_order_comes_back(
+def test_a_right_replica_leads_the_accused_is_copied_anew_and_the_order_is_restored(
     kafka: Cluster, topic: str, tmp_path: Path
 ) -> None:
     kafka.create_topic(topic, replicas=[3, 1, 2])

@@ -148,7 +148,7 @@ def test_its_right_is_asked_for_and_is_known_where_the_cluster_may_be_described(
 
 
 @pytest.mark.parametrize(("producer", "when"), [("legacy", "before"), ("java", "after")])
-def test_a_repair_that_is_killed_beside_its_marker_is_resumed_and_every_replica_shows_what_was_committed(
+def test_a_repair_that_is_killed_at_its_marker_is_resumed_and_every_replica_is_right(
     played: Played, granted: None, tmp_path: Path, producer: ProducerKind, when: str
 ) -> None:
     settings = config(played, tmp_path, "on", witness.options(played.lab))
@@ -202,7 +202,7 @@ main()
     [("legacy", "tombstone", ()), ("legacy", "abort", ("--right", 1)), ("java", "commit", ("--right", 3))],
     ids=["proven right", "an ABORT was missed", "a COMMIT was missed"],
 )
-def test_replicas_that_are_proven_wrong_are_copied_anew_and_each_shows_a_consumer_what_is_right(
+def test_replicas_that_are_proven_wrong_are_copied_anew_and_show_consumers_what_is_right(
     played: Played, granted: None, tmp_path: Path, producer: ProducerKind, script: str, said: tuple[object, ...]
 ) -> None:
     settings, topic = config(played, tmp_path, "on", witness.options(played.lab)), f"gone-{producer}-{script}"

@@ -429,7 +429,7 @@ def watched(secured: Secured, admin: AdminClient, topic: str, tmp_path: Path) ->
     made.close()
 
 
-def test_read_that_is_revoked_while_reading_is_unauthorized_and_unknown_until_it_is_granted_again(
+def test_a_revoked_right_to_read_is_reported_and_unknown_until_it_is_granted_again(
     secured: Secured, admin: AdminClient, topic: str, watched: Monitor
 ) -> None:
     revoke(admin, acl(AclOperation.READ, topic))

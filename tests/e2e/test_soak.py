@@ -26,7 +26,7 @@ def test_a_hurt_and_busy_cluster_yields_no_finding_and_then_only_the_injected_fa
 @pytest.mark.release
 @pytest.mark.alone
 @pytest.mark.timeout(1200)
-def test_streams_connect_and_mirror_maker_at_work_and_killed_yield_no_finding_and_then_only_the_fault(
+def test_streams_connect_and_mirror_maker_yield_no_finding_but_the_fault_even_when_killed(
     tmp_path: Path,
 ) -> None:
     report = soak(Plan(seed=2, healthy_s=120, faults=("resurrected",), real_clients=True), tmp_path, print)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from parallax.alerting.page.glance import CALM, State
 from parallax.alerting.page.ticket import write_report
@@ -22,6 +18,7 @@ from parallax.findings.finding import current
 from parallax.findings.table import FindingsTable, read_events
 from parallax.model import FindingStatus, MissingRight, UnknownReason
 from parallax.supervisor import QueryReport
+from tests.e2e.browsing import NAME, PHONE, address, browser, healthy, job, opened, stalled, starting, without_a_broker
 from tests.pages import (
     BROKERS,
     HOSTILE,
@@ -38,54 +35,9 @@ from tests.pages import (
     shown_by,
 )
 
+__all__ = ["address", "browser", "job"]
+
 expect.set_options(timeout=60_000)
-
-NAME = "f0" * 16
-PHONE = {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    assert path is not None, "chromium is missing; install Debian's package chromium"
-    with sync_playwright() as playwright:
-        # Chromium does not make a sandbox for root, as whom tests run in a container.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """Ten thousand partitions, of which one has a finding, one is unknown and one stands still on a broker."""
-    job = Job(tmp_path_factory.mktemp("job"))
-    job.follow("orders", 3)
-    job.follow("payments", 9_900)
-    for topic in range(97):
-        job.follow(f"topic-{topic:02}")
-    job.state.update_coverage([coverage("topic-07", unknown={UnknownReason.RETENTION_GAP: (7, 7)})])
-    job.find(finding())
-    begin = datetime.now(UTC) - timedelta(minutes=20)
-    job.record(
-        [
-            progress(
-                broker=broker,
-                observed_at=(at := begin + timedelta(seconds=10 * tick)),
-                recorded_on=at.date(),
-                high_watermark=100 + tick,
-                last_stable_offset=110 if broker == 3 else 100 + tick,
-            )
-            for tick in range(110)
-            for broker in BROKERS
-        ]
-    )
-    return job
-
-
-@pytest.fixture(scope="module")
-def address(job: Job) -> Iterator[str]:
-    with job.served() as address:
-        yield address
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -96,18 +48,6 @@ def scheme(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     yield from opened(browser, base_url=address)
-
-
-def opened(browser: Browser, **options: Any) -> Iterator[Page]:
-    """A page of which nothing may fail unseen: no error of a script, nothing that its policy blocks."""
-    context = browser.new_context(**options)
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    yield page
-    context.close()
-    assert said == []
 
 
 @pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/0", "/findings", f"/findings/{NAME}", "/else"])
@@ -361,19 +301,6 @@ def test_it_follows_what_happens_without_being_loaded_again(browser: Browser, tm
             assert page.title().startswith("1 open")
 
 
-def healthy(job: Job) -> None:
-    job.follow()
-
-
-def starting(job: Job) -> None:
-    job.state.update_query(QueryReport("compare", up=True))
-
-
-def without_a_broker(job: Job) -> None:
-    job.follow()
-    job.state.update_progress([progress(broker=3, reachable=False)])
-
-
 def in_part(job: Job) -> None:
     job.follow()
     job.state.update_coverage([coverage(partition=1, unknown={UnknownReason.BEFORE_FIRST_READING: (9, 9)})])
@@ -392,12 +319,6 @@ def found(job: Job) -> None:
 def acknowledged(job: Job) -> None:
     job.follow()
     job.find(finding(status=FindingStatus.ACKNOWLEDGED))
-
-
-def stalled(job: Job) -> None:
-    job.follow()
-    long_ago = int((datetime.now(UTC) - timedelta(minutes=20)).timestamp() * 1000)
-    job.state.update_coverage([replace(coverage(), compared_at=long_ago)])
 
 
 BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
@@ -497,7 +418,7 @@ def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Pat
     assert event.summary.endswith("Acknowledged by ann: the disk is being replaced.")
 
 
-def test_the_record_of_a_finding_is_asked_for_by_a_click_and_what_differs_is_said_without_colour(
+def test_a_click_asks_for_the_record_of_a_finding_and_no_difference_is_said_by_colour_alone(
     browser: Browser, tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
@@ -24,16 +24,15 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from parallax.config import validate
 from parallax.lab.cluster import Cluster
 from parallax.model import ReadEvent, RowKind
 from parallax.source import feedback
 from parallax.source.repeats import RETENTIONS
 from parallax.views import sink
 from parallax.views.blocks import blocks_of
-from parallax.views.queries import view_queries
 from parallax.views.sink import ViewSink
-from tests.e2e.job_process import SHORT_LIVED, kill_with_children
+from tests.e2e.job_process import kill_with_children
+from tests.e2e.recording import VIEWS, Queries, settings, wait
 
 JOB = """
 import contextlib, json, sys
@@ -77,18 +76,6 @@ supervisor.stop()
 """
 
 
-def settings(kafka: Cluster, topic: str, path: Path, **read: Any) -> dict[str, Any]:
-    return {
-        "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
-        "topics": {"include": [topic]},
-        "storage": {"path": str(path)},
-        "read": {"trigger_ms": 500, "request_timeout_ms": 2000, **read},
-        "spark": {"master": "local[2]", **SHORT_LIVED},
-        # A machine that runs other things takes its time over the first batch.
-        "supervisor": {"no_progress_deadline_s": 600},
-    }
-
-
 class Died(Exception):  # noqa: N818 - a death, not an error of the program
     """The query breaks off here."""
 
@@ -120,24 +107,6 @@ def dies(monkeypatch: pytest.MonkeyPatch, point: str, batch: int) -> None:
         monkeypatch.setattr(ViewSink, "_record", recorded)
 
 
-class Queries:
-    """The recording queries in this process; each start makes them again, as a new process does."""
-
-    def __init__(self, spark: Any, document: dict[str, Any]) -> None:
-        self._queries = [spec.start(spark) for spec in view_queries(validate(document))]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for query in self._queries:
-            query.stop()
-
-    def poll(self) -> object:
-        """What a query that ended died of; None while all run."""
-        return next((query.exception() or "stopped" for query in self._queries if not query.isActive), None)
-
-
 @contextmanager
 def job(document: dict[str, Any], point: str = "never", batch: int = -1) -> Iterator[subprocess.Popen[str]]:
     """The recording queries in a process of their own, which may kill itself at a point of a batch."""
@@ -162,16 +131,6 @@ def records(path: Path, view: str) -> Counter[tuple[int, int, int]]:
     columns = ["broker", "partition", "offset", "kind"]
     rows = DeltaTable(str(path / view)).to_pyarrow_table(columns=columns).to_pylist()
     return Counter((r["broker"], r["partition"], r["offset"]) for r in rows if r["kind"] == RowKind.RECORD)
-
-
-def wait(
-    condition: Callable[[], bool], what: str, alive: subprocess.Popen[str] | Queries | None = None, seconds: int = 300
-) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert alive is None or alive.poll() is None, f"the job ended before {what}: {alive.poll()}"
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.4)
 
 
 def produce(kafka: Cluster, topic: str, values: range) -> None:
@@ -348,9 +307,6 @@ def test_what_stays_as_it_is_is_recorded_only_as_often_as_it_must_vouch_for_a_re
         lost = sum(at > back + due_s for broker in (1, 2, 3) for at in ticks(broker, reachable=False))
     # A broker that does not answer in time is something new, and so is the next time that it does.
     assert len(recorded) <= 4 + 3 * lost, f"{len(recorded)} ticks were recorded in {recorded[-1] - back - due_s:.0f} s"
-
-
-VIEWS = ("read_uncommitted", "read_committed")
 
 
 def leader_is_not_2(kafka: Cluster, topic: str) -> bool:

@@ -12,12 +12,12 @@ from parallax.findings import explain, finding, grounds, steps
 from tests.simulation import kinds
 from tests.simulation.advice import Advice, States, conditional, lies, read
 from tests.simulation.cluster import Cluster
+from tests.simulation.histories import THREE_SIDES
 from tests.simulation.history import Op
+from tests.simulation.ops import STANDARD, parse
 from tests.simulation.properties import Said
 from tests.simulation.records import End
-from tests.simulation.test_oracle import VERSION2, cluster, lose_tombstone, miss_tombstone, turn
-from tests.simulation.test_regressions import _THREE_SIDES as THREE_SIDES
-from tests.simulation.test_regressions import STANDARD, parse
+from tests.simulation.tombstones import VERSION2, cluster, lose_tombstone, miss_tombstone, turn
 from tests.simulation.world import Violation, World
 
 KEPT = Said("of a key", 3, frozenset(), "key", offset=1, key=7)

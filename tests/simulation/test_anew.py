@@ -14,10 +14,10 @@ from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.config import CompareSettings
 from tests.simulation import kinds, monitor, properties
+from tests.simulation.chunks import CHUNK, name
 from tests.simulation.kinds import generate, profile
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import Row
-from tests.simulation.test_simulation import CHUNK, name
 from tests.simulation.together import taken_in
 from tests.simulation.world import Violation, World
 

@@ -104,7 +104,7 @@ def test_an_unclean_election_takes_from_all_what_the_new_leader_lacks() -> None:
     assert c.replicas[1].epoch_end(0) == (0, 1)
 
 
-def test_who_led_without_a_record_gives_up_its_epoch_for_a_log_that_goes_on_below_though_nothing_is_lost() -> None:
+def test_a_leader_without_records_gives_up_its_epoch_for_a_log_that_goes_on_below() -> None:
     c = cluster()
     plain(c, 1, 10)
     c.sync()

@@ -8,8 +8,9 @@ import pytest
 
 from parallax.model import FindingKind, FindingStatus
 from tests.simulation.history import Op
+from tests.simulation.ops import PLAIN, ROUND, STANDARD, SYNC
 from tests.simulation.readers import RC
-from tests.simulation.test_unread import PLAIN, ROUND, STANDARD, SYNC, cleaned
+from tests.simulation.unread import cleaned
 from tests.simulation.world import World
 
 PROFILE = replace(STANDARD, wipes=True, reassigns=True, unclean=True)
@@ -50,7 +51,7 @@ SPREAD = [(str(FindingStatus.SPREAD), str(FindingKind.READ_COMMITTED_FROZEN))]
 
 
 @pytest.mark.parametrize("copied", [WIPED, REASSIGNED], ids=["an empty disk", "reassigned"])
-def test_all_copied_from_a_frozen_replica_before_anybody_stood_still_for_long_is_reported_once(
+def test_a_freeze_that_all_copied_before_it_lasted_long_is_reported_once(
     copied: list[Op],
 ) -> None:
     """Broker 2 leads without the end marker, and the others are copied from it."""
@@ -63,7 +64,7 @@ def test_a_transaction_that_is_open_on_all_and_that_nobody_saw_end_is_merely_lon
     assert standing(*OPEN, *writes, *cleaned(1, 3), *LEADS, *WIPED, *STAND) == []
 
 
-def test_of_what_nobody_read_to_end_an_audit_vouches_for_nothing_from_the_last_stable_offset_on() -> None:
+def test_an_audit_vouches_for_nothing_from_the_last_stable_offset_on_if_nobody_read_an_end() -> None:
     """As when it is found, but nobody has read any of it before the logs were copied: all see one that is open."""
     unread = [op for op in (*OPEN, *READ) if op != ROUND]
     world = World(PROFILE)

@@ -7,8 +7,9 @@ import pytest
 from tests.simulation import events, oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import Op
+from tests.simulation.ops import PLAIN, ROUND, STANDARD, SYNC
 from tests.simulation.properties import ENDS_RIGHT, KNOWN, Ended, Said, Unknown, places, shows, was_cut
-from tests.simulation.test_unread import HISTORIES, LOST_TOMBSTONE, PLAIN, ROUND, STANDARD, SYNC, with_a_head_lost
+from tests.simulation.unread import HISTORIES, LOST_TOMBSTONE, with_a_head_lost
 from tests.simulation.world import World
 
 NOTHING = Ended((), (), ())

@@ -9,40 +9,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.oracle import Span, judge
 from tests.simulation.records import End, Limits
 from tests.simulation.replica import Replica
-
-FOREVER = 10**9
-VERSION2 = 1
-
-
-def cluster(brokers: tuple[int, ...] = (1, 2, 3)) -> Cluster:
-    return Cluster(Limits(delete_retention=1_000, producer_expiration=FOREVER), brokers)
-
-
-def turn(c: Cluster, ms: int = 200) -> None:
-    c.tick(ms)
-    c.write([(99, c.now)])
-    c.sync()
-    for broker in c.replicas:
-        c.clean(broker)
-
-
-def miss_tombstone(c: Cluster, key: int, *brokers: int) -> None:
-    """A tombstone comes and goes while brokers are away; those that went last are back first."""
-    for broker in brokers:
-        c.stop(broker)
-    c.write([(key, None)])
-    for _ in range(3):
-        turn(c, 1_001)
-    for broker in reversed(brokers):
-        c.start(broker)
-    c.sync()
-
-
-def lose_tombstone(c: Cluster) -> None:
-    """The tombstone of key 7 comes and goes while broker 3 is away."""
-    c.write([(7, 1)])
-    c.sync()
-    miss_tombstone(c, 7, 3)
+from tests.simulation.tombstones import FOREVER, VERSION2, cluster, lose_tombstone, miss_tombstone, turn
 
 
 def without(c: Cluster, broker: int, end: End) -> None:
@@ -108,7 +75,7 @@ def test_an_end_marker_that_was_never_replicated_has_ended_nothing() -> None:
     assert judge(c, compacted=True) == {}
 
 
-def test_who_shows_an_aborted_tombstone_of_a_key_that_was_deleted_before_misleads_nobody_about_the_key() -> None:
+def test_an_aborted_tombstone_of_a_key_that_was_deleted_before_misleads_nobody() -> None:
     c = cluster()
     c.write([(7, 1)])
     c.write([(7, None)], VERSION2)
@@ -198,7 +165,7 @@ def test_what_had_healed_may_be_lost_again_with_a_log_that_is_truncated() -> Non
     assert properties.healed(replace(said, cut_since=frozenset({3})), c, now, []) is None
 
 
-def test_an_outcome_that_has_healed_is_another_than_that_of_an_earlier_transaction_held_as_one_with_it() -> None:
+def test_a_healed_outcome_is_not_that_of_an_earlier_transaction_held_as_one_with_it() -> None:
     """Of a copy that got the first end marker emptied: to it the aborted record and the committed ones are one."""
     c = cluster()
     for end in (End.ABORT, End.COMMIT):
@@ -311,7 +278,7 @@ def test_an_end_marker_that_the_truth_does_not_have_tells_nobody_the_outcome() -
     assert not any(properties.shows(c, truth, now, place, compacted=True) for place in turned)
 
 
-def test_what_a_replica_has_aborted_and_others_lack_tells_nobody_but_by_an_emptied_end_marker_behind_it() -> None:
+def test_an_abort_that_others_lack_is_known_only_by_an_emptied_end_marker_behind_it() -> None:
     """A COMMIT was lost on 3, which has aborted the record; 1 and 2 have cleaned it with the tombstone of its key."""
     for expires, told in ((True, False), (False, True)):
         c = Cluster(Limits(delete_retention=1_000, producer_expiration=500 if expires else FOREVER))
@@ -357,7 +324,7 @@ def test_where_nothing_is_compacted_each_record_counts() -> None:
     assert judge(c, compacted=False)[2].offsets == {0}
 
 
-def test_a_value_that_was_deleted_where_consumers_have_come_is_superseded_whatever_was_written_since() -> None:
+def test_a_value_that_was_deleted_below_the_consumers_is_superseded_whatever_follows() -> None:
     c = cluster()
     lose_tombstone(c)
     kept = c.replicas[3]
@@ -371,7 +338,7 @@ def test_a_value_that_was_deleted_where_consumers_have_come_is_superseded_whatev
     assert not oracle.shows_superseded(oracle.truth_of(c), kept, 7, 0)
 
 
-def test_what_had_healed_may_be_shown_still_to_consumers_that_another_finding_says_do_not_come_so_far() -> None:
+def test_a_healed_key_may_be_shown_to_consumers_that_another_finding_says_come_less_far() -> None:
     c = cluster()
     c.write([(7, 1)])
     c.write([(8, 1)], VERSION2)

@@ -9,12 +9,12 @@ import pytest
 from parallax.findings.incidents import ALONE
 from parallax.model import FindingStatus, Rule
 from tests.simulation import kinds
+from tests.simulation.chunks import CHUNK, name
 from tests.simulation.world import Violation, World, run
 
 HISTORIES = 2_000
 SCRIPTED = 400
 """Seeds of the histories of tests/simulation/kinds.py."""
-CHUNK = 100
 FIRST = range(0, HISTORIES // 2, CHUNK)
 """First seeds of the chunks; each seed is run as a healthy and as a faulty history. The test's name tells its seeds."""
 CHUNKS = [pytest.param(first, marks=[pytest.mark.release] if first >= HISTORIES // 4 else []) for first in FIRST]
@@ -23,10 +23,6 @@ SCRIPTS = [
     for first in range(0, SCRIPTED, CHUNK)
 ]
 """The second half of each belongs before a release."""
-
-
-def name(first: int) -> str:
-    return f"seeds-{first}-to-{first + CHUNK - 1}"
 
 
 def hold(seeds: range, healthy: bool, alone: int = ALONE) -> list[World]:

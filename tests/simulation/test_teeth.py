@@ -18,9 +18,9 @@ from parallax.findings.decide import truncation, values
 from parallax.kinds import Family
 from parallax.model import FindingKind, IsolationLevel, Rule
 from parallax.replica import reader
+from tests.simulation.histories import SHRUNKEN
 from tests.simulation.history import Op, Profile, generate
 from tests.simulation.kinds import profile
-from tests.simulation.test_regressions import SHRUNKEN, parse
 from tests.simulation.world import Violation, World
 
 MOST = 300
@@ -38,8 +38,8 @@ TRUSTING = {**decide._JUDGES, Family.TRUNCATION: lambda case: case.confirmed("it
 
 def histories() -> Iterator[tuple[Profile, list[Op]]]:
     """Those that once failed, then those of the first seeds."""
-    for seed, text in SHRUNKEN.values():
-        yield replace(profile(seed, healthy=False), compacted=True), parse(text)
+    for history in SHRUNKEN.values():
+        yield history.profile, history.parsed()
     for seed in range(MOST):
         p = profile(seed, healthy=False)
         yield p, generate(p)

@@ -8,7 +8,7 @@ import pytest
 
 from parallax.findings.finding import Finding
 from parallax.findings.incidents import ALONE
-from tests.simulation.test_regressions import OF_FOUR, STANDARD, looked_at_again, parse
+from tests.simulation.ops import OF_FOUR, STANDARD, looked_at_again, parse
 from tests.simulation.world import World
 
 LOOKS = "sync; round; tick 400; round; tick 400; round"
@@ -40,7 +40,7 @@ class Life:
         return sorted(said)
 
 
-def test_a_deletion_is_not_held_against_a_log_in_which_another_record_took_the_place_of_its_tombstone() -> None:
+def test_a_deletion_accuses_no_log_with_another_record_in_place_of_its_tombstone() -> None:
     """1 alone had deleted the key; 2, elected uncleanly, has a COMMIT of the producer where the deletion had one."""
     life = Life().after(
         "write -1 1 9; sync; round; stop 2; stop 3; write 0 1 -1; end 0 1; round; tick 200; "
@@ -103,7 +103,7 @@ def test_an_outcome_whose_end_marker_was_cut_has_not_spread_to_those_that_are_le
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["all are there", "one is away"])
-def test_a_transaction_that_goes_on_in_the_log_that_stands_has_not_ended_by_a_marker_that_was_cut(away: bool) -> None:
+def test_a_transaction_that_goes_on_in_the_log_that_is_left_has_not_ended_by_a_cut_marker(away: bool) -> None:
     """2 had missed the COMMIT, and was rightly accused. 3, elected uncleanly, never got it; the producer goes on."""
     begun = "lead 1; write -1 1 3; write 1 1 9; sync; round; stop 3; stop 2; end 1 1; write -1 1 10; round; "
     life = Life().after(f"{begun}{cleaned(1, 7)}start 2; sync; {LOOKS}", 1)
@@ -158,7 +158,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_reported_once_and_where_it_wa
     life.world.settle()
 
 
-def test_what_a_second_election_cuts_of_the_same_leader_epoch_below_the_first_is_a_finding_of_its_own() -> None:
+def test_a_second_election_that_cuts_an_epoch_below_the_first_is_a_finding_of_its_own() -> None:
     """3 was away since offset 2 of the epoch, 2 since offset 4: each is elected, 2 before 3."""
     begun = "lead 1; write -1 1 1; write -1 2 1; sync; stop 3; write -1 3 3; write -1 3 4; sync; stop 2; "
     life = Life().after(begun + "write -1 1 5; write -1 1 6; sync; round; usurp 2; start 1; " + LOOKS)
@@ -203,7 +203,7 @@ def test_a_suspect_that_was_cleared_is_not_found_to_have_spread_when_it_is_asked
 
 
 @pytest.mark.parametrize("end", [0, 1], ids=["aborted", "committed"])
-def test_a_freeze_that_had_spread_is_over_once_nobody_holds_it_open_though_nobody_knows_how_it_ought_to_have_ended(
+def test_a_spread_freeze_is_over_once_nobody_holds_it_open_whatever_its_true_outcome(
     end: int,
 ) -> None:
     """Cold: 2 lacks an ABORT that 1 and 3 have cleaned, and which were copied from it; then it is ended by hand."""
@@ -227,7 +227,7 @@ def test_a_freeze_that_has_spread_is_not_over_because_its_producer_writes_again(
     assert life.found() == [("read_committed_frozen", 2, "unsettled")]
 
 
-def test_a_freeze_has_not_healed_where_all_were_copied_from_it_before_a_look_and_its_producer_writes_again() -> None:
+def test_a_freeze_that_all_copied_unseen_has_not_healed_when_its_producer_writes_again() -> None:
     life = _frozen_with_an_unread_end().after(f"{COPIED_FROM_FROZEN}{GOES_ON}", 3)
     assert "read_committed_frozen" in [kind for kind, _, status in life.found() if status in ("spread", "unsettled")]
     assert not [e for e in life.world.monitor.events if e.status == "resolved"]
@@ -235,7 +235,7 @@ def test_a_freeze_has_not_healed_where_all_were_copied_from_it_before_a_look_and
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["seen to go on", "not seen to go on"])
-def test_a_freeze_in_a_log_that_was_cut_accuses_nobody_whether_its_transaction_was_seen_to_go_on_or_not(
+def test_a_freeze_in_a_truncated_log_accuses_nobody_whether_or_not_it_was_seen_to_go_on(
     seen: bool,
 ) -> None:
     """4 never got the ABORT that 1 and 3 have cleaned, is elected uncleanly, and the producer goes on."""
@@ -265,7 +265,7 @@ def test_an_outcome_whose_end_marker_was_cut_is_no_finding_where_all_show_the_sa
     assert life.found() == []
 
 
-def test_who_holds_what_the_leader_holds_is_accused_no_more_while_those_that_had_the_end_marker_are_away() -> None:
+def test_who_holds_what_the_leader_holds_is_accused_no_more_while_its_witnesses_are_away() -> None:
     """1 had missed an ABORT, and 4, elected uncleanly, never had it: both hold the transaction open."""
     life = Life(four=True).after(
         "write 3 0 -1; sync; stop 1; stop 4; end 3; sync; tick 2001; write -1 90 30; clean 2; tick 2001; "
@@ -278,7 +278,7 @@ def test_who_holds_what_the_leader_holds_is_accused_no_more_while_those_that_had
 
 
 @pytest.mark.parametrize("alone", [0, 16], ids=["of many", "by itself"])
-def test_a_value_that_somebody_is_accused_of_is_no_difference_of_outcome_without_direction_as_well(alone: int) -> None:
+def test_a_value_with_an_accused_is_not_also_an_outcome_without_direction(alone: int) -> None:
     """3 had lost its index, which explained that they differ; 1 missed the deletion of the same key."""
     life = Life(four=True, alone=alone).after(
         "lead 2; write -1 1 6; write 0 1 5; sync; end; sync; stop 3; unindex 3 9; start 3; stop 1; write -1 1 -1; "

@@ -78,7 +78,7 @@ def _sample(name: str, value: float, partition: int, isolation: str, reason: str
     return Sample(name, labels, value)
 
 
-def test_a_view_that_is_not_compared_to_its_end_is_named_and_so_is_one_of_which_nothing_is_reported() -> None:
+def test_a_view_that_is_not_compared_to_its_end_or_not_reported_is_named() -> None:
     up_to = "parallax_compared_up_to_offset"
     samples = [
         _sample(up_to, 10, 0, "read_uncommitted"),

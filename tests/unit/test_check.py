@@ -30,7 +30,7 @@ from parallax.views.binding import bind
 from parallax.views.outages import Outage, Turn, longest_outages, outages
 from parallax.views.pause import pause
 from tests.pages import Job, progress
-from tests.unit.guard.test_recall import history, record
+from tests.unit.guard.recording import history, record
 
 PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "remote.storage.enable": "false"}
@@ -345,7 +345,7 @@ def test_delete_retention_is_held_against_the_longest_outage_that_is_recorded(
 
 
 @pytest.mark.parametrize(("retention_ms", "is_told"), [(45_000, True), (63_000, True), (63_001, False)])
-def test_a_topic_that_keeps_deletions_for_too_short_a_time_to_be_watched_is_told_with_what_to_set(
+def test_a_topic_with_too_short_a_delete_retention_is_reported_with_what_to_set(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, retention_ms: int, *, is_told: bool
 ) -> None:
     configs = {**CONFIGS, "delete.retention.ms": str(retention_ms)}

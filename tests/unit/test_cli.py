@@ -31,7 +31,7 @@ from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
 
 sys.path.append(str(Path(__file__).parent / "findings"))
-from test_findings_table import EVENT
+from tests.unit.findings.events import EVENT
 
 STANDS = replace(EVENT, finding_id="a" * 32)
 OVER = replace(EVENT, finding_id="b" * 32, status=FindingStatus.RESOLVED)

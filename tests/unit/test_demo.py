@@ -29,7 +29,7 @@ from parallax.model import FindingKind
 from parallax.views.binding import bind
 
 sys.path.append(str(Path(__file__).parent / "findings"))
-from test_findings_table import EVENT
+from tests.unit.findings.events import EVENT
 
 FOUND = replace(EVENT, finding_id="a" * 32)
 OTHER = replace(EVENT, finding_id="b" * 32, topic="control.other")

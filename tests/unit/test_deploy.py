@@ -194,7 +194,7 @@ def test_a_value_that_the_chart_does_not_know_is_refused() -> None:
     assert "persistance" in refused.stderr
 
 
-def test_the_operators_application_is_of_the_spark_that_the_project_pins_and_starts_what_is_there() -> None:
+def test_the_operators_application_has_the_pinned_spark_and_starts_what_exists() -> None:
     file = DEPLOY / "spark" / "sparkapplication.yaml"
     spec = yaml.safe_load(file.read_text())["spec"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from monitored import Monitor
-from test_collector import Clock
 
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Condition, Watch
+from tests.unit.alerting.monitored import Monitor
+from tests.unit.alerting.reported import Clock
 
 
 @pytest.fixture

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from test_collector import Clock, Report
-
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Status, Watch
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel
 from tests.pages import BROKERS, coverage, progress
+from tests.unit.alerting.reported import Clock, Report
 
 LEVELS = tuple(IsolationLevel)
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from monitored import Monitor
-from test_collector import Report, samples
 
 from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S, overdue
@@ -21,6 +19,8 @@ from parallax.model import MissingRight, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, progress
+from tests.unit.alerting.monitored import Monitor
+from tests.unit.alerting.reported import Report, samples
 
 PLACE = TopicPartition("orders", 0)
 
@@ -341,7 +341,7 @@ def test_what_all_logs_have_lost_is_told_and_the_rest_agrees(healthy: Monitor) -
     assert states == [State.NOT_FULLY_COMPARED] * 3
 
 
-def test_logs_of_which_retention_moves_the_beginning_are_known_in_part_and_no_audit_is_promised(
+def test_logs_that_retention_shortens_are_known_in_part_and_no_audit_is_promised(
     healthy: Monitor,
 ) -> None:
     condition, why, states = says_of(healthy, UnknownReason.RETENTION_DIFFERS, APART)

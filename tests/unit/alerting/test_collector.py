@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from parallax.alerting.listing import MOST, OVER_FOR_S, FindingState
 from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
-from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Open
@@ -32,12 +31,13 @@ from parallax.guard.endings import Outage
 from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.outages import Outages
 from parallax.guard.run import GuardStatus
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition
 from parallax.shell import Shell
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from parallax.views.tables import TableSize
 from tests.samples import finding
+from tests.unit.alerting.reported import Clock, Report, coverage, samples
 
 NAMES = {
     "audit_last_timestamp_seconds",
@@ -144,24 +144,6 @@ BUILD_LABELS = {"version", "pyspark", "delta"}
 ROOT = Path(__file__).parents[3]
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class Report:
-    name: str = "compare"
-    up: bool = True
-    restarts: int = 2
-    last_progress: float | None = 990.0
-    batch_seconds: float = 0.25
-    rows: int = 77
-    checkpoints_set_aside: int = 1
-
-
 FINDING = finding(
     "a",
     kind=FindingKind.READ_COMMITTED_FROZEN,
@@ -200,22 +182,6 @@ REFUSED: dict[str, Any] = {
     "log_start_offset": None,
     "log_end_offset": None,
 }
-
-
-def coverage(**fields: Any) -> Coverage:
-    broker = BrokerCoverage(2, True, 100, 90, 100, 90, 0, 101, 7.5)
-    base: dict[str, Any] = {
-        "topic": "orders",
-        "partition": 0,
-        "compared_up_to": (100, 90),
-        "unknown": {UnknownReason.NOT_READ_YET: (0, 10)},
-        "deferred": (DeferredRange(1, 20, 25), DeferredRange(1, 95, -1)),
-        "candidates": 0,
-        "state_bytes": 512,
-        "brokers": (broker,),
-        "compared_at": 999_000,
-    }
-    return Coverage(**(base | fields))
 
 
 @pytest.fixture
@@ -270,25 +236,6 @@ def full(state: MonitorState) -> MonitorState:
     state.update_hanging([Hanging(one, 5, "no coordinator knows its producer", hangs=True, stands_since=900.0)])
     state.update_paused({2: Pause(900.0, "ann", "a full disk"), ALL: Pause(950.0, "ann", "all")})
     return state
-
-
-class Samples(dict[tuple[str, frozenset[str]], float]):
-    """Samples by name and label values, in whatever order these are exposed."""
-
-    def __getitem__(self, key: tuple[str, Iterable[str]]) -> float:
-        return super().__getitem__((key[0], frozenset(key[1])))
-
-
-def samples(state: MonitorState) -> Samples:
-    registry = CollectorRegistry()
-    registry.register(ParallaxCollector(state))
-    text = generate_latest(registry).decode()
-    return Samples(
-        ((s.name.removeprefix("parallax_"), frozenset(s.labels.values())), s.value)
-        for family in text_string_to_metric_families(text)
-        for s in family.samples
-        if not s.name.endswith("_created")
-    )
 
 
 def test_a_partition_that_could_not_be_compared_is_counted(state: MonitorState) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from test_collector import Clock, Report, coverage
 
 from parallax.alerting.blind import STALE_S
 from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.alerting.state import MonitorState
 from parallax.config import AlertingSettings
 from parallax.findings.happenings import FindingsStatus
+from tests.unit.alerting.reported import Clock, Report, coverage
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from monitored import LEVELS, Monitor
-from test_collector import Report
 
 from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S
@@ -23,6 +21,8 @@ from parallax.guard.clock import Absence, Late, Presence
 from parallax.model import FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
 from parallax.views.pause import Pause
 from tests.pages import BROKERS, broker, coverage, finding, progress
+from tests.unit.alerting.monitored import LEVELS, Monitor
+from tests.unit.alerting.reported import Report
 
 
 def test_a_job_that_has_just_begun_is_starting_and_says_how_far_it_is(monitor: Monitor) -> None:

@@ -23,9 +23,9 @@ from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.source.planning import Piece
 from parallax.views.appending import Appender
 from parallax.views.blocks import RANGE, Blocks
-from tests.unit.audit.test_audit_compare import chunks
+from tests.unit.audit.chunked import chunks
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
-from tests.unit.views.test_blocks import piece, position, recorded, rows
+from tests.unit.views.recorded import piece, position, recorded, rows
 
 PLACE = TopicPartition("t", 0)
 PLAN = PartitionPlan("t", 0, "id", TopicTraits(), BROKERS, starts=dict.fromkeys(BROKERS, 0))

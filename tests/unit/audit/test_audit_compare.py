@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,11 @@ from parallax.audit.compare import STATE, Comparer, PartitionInput, dated, parse
 from parallax.audit.inputs import from_tables, known_before
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import Compared, merged
-from parallax.compare.observations import Observations
-from parallax.compare.packing import pack
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
 from parallax.findings.claim import claim_from_row
 from parallax.model import FindingKind, Outcome, ReadEvent
+from tests.unit.audit.chunked import Reading, chunks, packed
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -34,15 +33,12 @@ from tests.unit.compare.history import (
     shown,
     tick,
 )
-from tests.unit.compare.test_listed import END, emptied, read
+from tests.unit.compare.listing import END, emptied, read
 
 COMPACTED = PartitionPlan("t", 0, "id", TopicTraits(), tuple(BROKERS))
 NEVER_COMPACTED = replace(COMPACTED, traits=TopicTraits(compacted=False), strict_from=0)
 DOUBTED = replace(NEVER_COMPACTED, strict_from=3, doubted=True)
 """Nothing says whether the policy was another one when the first records were written."""
-
-Reading = list[Row]
-"""Rows of one reader, in offset order; a position row ends them."""
 
 
 @dataclass
@@ -54,20 +50,6 @@ class Audited:
     @property
     def kinds(self) -> list[tuple[str, int]]:
         return sorted((str(s.kind), s.broker) for s in self.suspects)
-
-
-def packed(rows: Sequence[Row]) -> bytes:
-    return pack(Observations.of("t", 0, rows))
-
-
-def chunks(readings: Iterable[Reading], size: int) -> list[tuple[int, bytes]]:
-    """Blobs of each reader, sorted as Spark sorts them."""
-    made = []
-    for reading in readings:
-        for view, broker in dict.fromkeys((int(r["view"]), r["broker"]) for r in reading):
-            mine = [r for r in reading if (int(r["view"]), r["broker"]) == (view, broker)]
-            made += [(mine[i]["offset"], packed(mine[i : i + size])) for i in range(0, len(mine), size)]
-    return sorted(made, key=lambda chunk: chunk[0])
 
 
 def audited(
@@ -221,7 +203,7 @@ def test_what_the_cap_keeps_out_is_reported() -> None:
     assert any("compare.state_cap_bytes" in reason for reason in found.compared.reasons())
 
 
-def test_how_a_transaction_ended_whose_end_marker_was_emptied_is_said_to_be_unknown_and_not_left_out() -> None:
+def test_a_transaction_whose_end_marker_was_emptied_is_unknown_and_not_left_out() -> None:
     left = [emptied(2, 7), record(4, "l", "v"), abort(8, 7)]
     hidden = record(1, "k", "v", pid=7, outcome=Outcome.ABORTED)
     found = audited([read(b, *[hidden] * (b == 3), *left) for b in BROKERS], (END, END))
@@ -414,9 +396,7 @@ class TestWhatWasRecordedTooLate:
         assert self.unread((1000, 0), (2000, 1), (2000 + 20 * self.HOUR, 2)) == []
 
     @pytest.mark.parametrize("shown_from", [1, 1_767_225_000_000])
-    def test_what_differs_is_raised_once_all_is_read_and_may_have_been_shown_since_the_reading_began(
-        self, shown_from: int
-    ) -> None:
+    def test_a_difference_is_raised_once_all_is_read_as_of_the_start_of_the_reading(self, shown_from: int) -> None:
         value, deleted = record(0, "K", "V"), record(1, "K", None)
         more = [record(o, f"f{o}", "x") for o in range(2, 6)]
         readings = [both(b, [value, *more] if b == 2 else [value, deleted, *more], 6) for b in BROKERS]
@@ -434,7 +414,7 @@ class TestWhatWasRecordedTooLate:
         assert (claim.raised_at_ms, claim.shown_at_ms) == (1_767_225_600_000, shown_from)
         assert claim.suspect_id == suspect.suspect_id
 
-    def test_what_lies_below_where_a_replica_is_read_on_that_was_taken_off_and_given_back_is_not_known(self) -> None:
+    def test_what_lies_below_where_a_reassigned_replica_is_read_on_is_unknown(self) -> None:
         why = "before_first_reading"
         readings = ((1000, 0), (2000, 1), (3000, 1), (4000, 1), (5000, 2))
         assert self.unread(*readings) == []

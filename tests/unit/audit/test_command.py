@@ -26,7 +26,7 @@ from parallax.output import output
 from parallax.replica.client import PartitionMetadata, TopicMetadata
 from parallax.replica.errors import NotHosted, ReplicaError
 from parallax.source.pace import Metered
-from tests.unit.audit.test_result import SUSPECT, finding
+from tests.unit.audit.results import SUSPECT, finding
 
 REPORT = AuditReport(
     "brokers",

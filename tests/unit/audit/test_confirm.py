@@ -23,20 +23,9 @@ from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FINDINGS, read_events
 from parallax.model import FindingKind, Rule, TopicPartition
 from parallax.shell import Shell
-from tests.unit.audit.test_result import PLAN, WHOLE
-from tests.unit.findings.test_manager import (
-    HASHER,
-    Cluster,
-    Replicas,
-    Watch,
-    agree,
-    away,
-    replica,
-    showing,
-    suspect,
-    undeleted,
-    wrong,
-)
+from tests.unit.audit.results import PLAN, WHOLE
+from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, away, showing, suspect, undeleted
+from tests.unit.findings.replies import agree, replica, wrong
 
 PLACE = TopicPartition("orders", 0)
 KEY_HEX = "00" * 16

@@ -44,7 +44,7 @@ def test_nothing_is_known_before_anything_was_recorded(tmp_path: Path) -> None:
     assert policy_histories(str(tmp_path), []) == {}
 
 
-def test_a_log_is_uncompacted_from_where_it_ended_when_the_policy_was_first_seen_not_to_compact(told: Any) -> None:
+def test_a_log_is_uncompacted_from_its_end_when_the_policy_was_first_seen_without_compact(told: Any) -> None:
     assert told(look(0, "delete", 4), look(9, "delete", 8)) == {(PLACE, "id"): PolicyHistory(4)}
 
 

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from parallax.audit.ledger import has_verdict
-from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import NO_MORE, AuditReport, Compared, PartitionResult, Result, Stopped, judge, merged
 from parallax.compare.suspect import Accusation, Suspect
-from parallax.findings.finding import Finding
 from parallax.model import NOBODY, FindingKind, Rule
-from tests import samples
-
-PLAN = PartitionPlan("orders", 0, "id", TopicTraits(), (1, 2, 3), (10, 10))
-WHOLE = Compared(compared_up_to=(10, 10))
-SUSPECT = Suspect("orders", 0, Accusation(Rule.LATEST_VALUE, FindingKind.RECORD_MISSING, 2, 7, key_hash_lo=1), {}, 0)
-
-
-def finding(topic: str = "orders") -> Finding:
-    return samples.finding(
-        "f",
-        kind=FindingKind.RECORD_MISSING,
-        topic=topic,
-        offset=7,
-        key_hash_hi=0,
-        key_hash_lo=1,
-        summary="Broker 2 lacks it.",
-        suspect_id=SUSPECT.suspect_id,
-        first_suspected_at=datetime.now(UTC),
-        decided_at=datetime.now(UTC),
-    )
+from tests.unit.audit.results import PLAN, SUSPECT, WHOLE, finding
 
 
 def test_all_compared_and_nothing_found_is_consistent() -> None:
@@ -50,7 +28,7 @@ def test_a_confirmed_finding_is_diverged_whatever_else_is_unknown() -> None:
     assert len(one.reasons) == 2
 
 
-def test_what_lies_beyond_a_transaction_that_may_hang_is_unknown_and_what_lies_below_is_settled() -> None:
+def test_beyond_a_transaction_that_may_hang_all_is_unknown_and_below_it_is_settled() -> None:
     beyond = replace(PLAN, beyond=("nothing is compared in read_committed from offset 4 on",))
     one = judge(beyond, WHOLE, [], {}, [])
     assert (one.result, one.reasons) == (Result.UNKNOWN, beyond.beyond)

@@ -197,7 +197,7 @@ class TestUnread:
 
     @pytest.mark.parametrize("result", [Result.CONSISTENT, Result.UNKNOWN])
     @pytest.mark.parametrize("reason", UNREAD_REASONS)
-    def test_what_an_event_has_made_unknown_is_audited_within_minutes_however_lately_there_was_one(
+    def test_what_an_event_has_made_unknown_is_audited_within_minutes_of_any_other_audit(
         self, reason: UnknownReason, result: Result
     ) -> None:
         runs = Runs(result=result)
@@ -345,7 +345,7 @@ class TestUnread:
         schedule.stop()
 
 
-def test_suspects_of_an_audit_are_in_their_table_before_they_are_offered_and_the_known_ones_once(
+def test_suspects_of_an_audit_are_in_their_table_before_they_are_offered_and_only_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[tuple[str, list[str]]] = []
@@ -487,7 +487,7 @@ def test_what_is_in_doubt_waits_while_reading_is_paused_and_is_audited_after_it(
     assert runs.ran == [("brokers", (("orders", 0),))]
 
 
-def test_a_late_copy_whose_audit_had_no_verdict_is_audited_again_though_nothing_more_is_heard_of_it() -> None:
+def test_a_late_copy_whose_audit_had_no_verdict_is_audited_again_without_new_signs_of_it() -> None:
     runs = Runs(result=Result.UNKNOWN)
     schedule = runs.schedule(unread_delay_s=60)
     place = TopicPartition("orders", 0)

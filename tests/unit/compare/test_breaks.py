@@ -25,7 +25,7 @@ from parallax.compare.step import step
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent, UnknownReason
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
-from tests.unit.compare.test_replicas import VIEWS, left_behind, observed, state
+from tests.unit.compare.states import VIEWS, left_behind, observed, state
 
 SKIPPED = UNREAD_REASONS.index(UnknownReason.SKIPPED)
 
@@ -70,7 +70,7 @@ class TestBreaks:
         left = [(RU, SKIPPED, 0, 10, 70), (RC, SKIPPED, 0, 8, 70)]
         assert made.unread.tolist() == [(RU, 0, 2, 6, 70), (RC, 0, 2, 6, 70), *left]
 
-    def test_a_truncation_that_read_committed_reports_counts_for_what_the_other_view_has_not_come_to(self) -> None:
+    def test_a_truncation_that_read_committed_reports_counts_ahead_of_the_other_view(self) -> None:
         for position, starts in ((6, [1, 5]), (7, [1, 5, 5, 6])):
             made = self.read()
             made.brokers["shown"][0] = (position, 8)
@@ -111,7 +111,7 @@ class TestBreaks:
         assert made.partition["floor"][0].tolist() == [14, 8]
         assert left_behind(made) == [14, 8]
 
-    def test_in_read_committed_nothing_is_compared_any_more_up_to_where_the_log_that_was_truncated_had_been_read(
+    def test_read_committed_compares_nothing_up_to_where_a_truncated_log_had_been_read(
         self,
     ) -> None:
         for offset, floor, skipped in ((6, 8, 8), (8, 0, 0), (9, 0, 0)):
@@ -147,9 +147,7 @@ class TestBreaks:
         assert made.unended["slot"].tolist() == [1]
 
     @pytest.mark.parametrize("view", VIEWS)
-    def test_an_outcome_by_an_end_marker_that_was_truncated_is_none_of_the_log_that_took_its_place(
-        self, view: int
-    ) -> None:
+    def test_an_outcome_by_a_truncated_end_marker_is_not_of_the_log_that_took_its_place(self, view: int) -> None:
         made = self.read()
         made.markers = table(MARKER, 2, offset=[3, 7], producer_id=[9, 9], shown=[0b11, 0b11])
         made.pending = table(
@@ -329,7 +327,7 @@ class TestBreaks:
         )
         assert offsets == [0, 1]
 
-    def test_rows_of_a_reader_that_goes_over_to_the_new_topic_are_left_out_up_to_where_it_was_reported(self) -> None:
+    def test_rows_of_a_reader_that_goes_over_to_a_new_topic_are_left_out_up_to_the_report(self) -> None:
         made = self.re_created()
         rows = [
             *shown(RU, 2, [record(9, "K", "V")], 10, 25, topic_id=77),

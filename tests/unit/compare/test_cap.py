@@ -25,7 +25,7 @@ from parallax.compare.state import (
     new_broker,
 )
 from parallax.model import UnknownReason
-from tests.unit.compare.test_replicas import left_behind
+from tests.unit.compare.states import left_behind
 
 
 def state(*positions: int, **tables: Array) -> PartitionState:

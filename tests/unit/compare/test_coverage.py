@@ -25,7 +25,7 @@ from parallax.compare.state import (
 )
 from parallax.compare.suspect import Coverage, UnreadRange
 from parallax.model import UnknownReason
-from tests.unit.compare.test_replicas import state
+from tests.unit.compare.states import state
 
 GAP = UNREAD_REASONS.index(UnknownReason.RETENTION_GAP)
 FIRST = UNREAD_REASONS.index(UnknownReason.BEFORE_FIRST_READING)

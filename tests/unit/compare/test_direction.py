@@ -193,7 +193,7 @@ class TestUnlikeRecords:
         assert comparison.kinds == [("content_mismatch", NOBODY)]
 
     @pytest.mark.parametrize("order", list(permutations(BROKERS)))
-    def test_unlike_markers_at_one_offset_are_the_same_difference_in_whichever_order_they_are_read(
+    def test_unlike_markers_at_one_offset_are_one_difference_in_whichever_order_they_are_read(
         self, comparison: Comparison, order: tuple[int, ...]
     ) -> None:
         row = record(0, "K", "V", pid=9, outcome=ABORTED)
@@ -216,7 +216,7 @@ def two_transactions(outcome: Outcome) -> list[Row]:
 
 
 @pytest.mark.parametrize("shows", [COMMITTED, ABORTED])
-def test_each_record_directly_before_an_end_marker_that_was_missed_is_judged_though_no_end_of_any_was_read(
+def test_each_record_directly_before_a_missed_end_marker_is_judged_though_no_end_was_read(
     comparison: Comparison, shows: Outcome
 ) -> None:
     first, second = two_transactions(ABORTED)
@@ -229,7 +229,7 @@ def test_each_record_directly_before_an_end_marker_that_was_missed_is_judged_tho
     assert [one for one in wrong if one[0] == "aborted_record_committed"] == (expected if shows == COMMITTED else [])
 
 
-def test_a_tombstone_of_a_log_that_an_election_cut_is_not_shown_by_who_shows_another_record_there() -> None:
+def test_who_shows_another_record_there_does_not_show_a_tombstone_that_an_election_cut() -> None:
     comparison = Comparison(compacted=True)
     first, filled = record(0, "K", "V", leader_epoch=1), record(2, "z", "y", leader_epoch=3)
     deleted, other = record(1, "K", None, leader_epoch=2), record(1, "other", "x", leader_epoch=3)

@@ -10,7 +10,7 @@ from parallax.compare.early import follow_leader
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import EARLY, PENDING, TOMBSTONE
 from parallax.model import FindingKind, Outcome
-from tests.unit.compare.test_replicas import left_behind, state
+from tests.unit.compare.states import left_behind, state
 
 from .history import RC, Comparison, Row, both, commit, everywhere, filler, record, tick
 
@@ -116,7 +116,7 @@ def test_one_that_answers_again_is_judged_once_it_was_read_past_the_tombstone(
     assert sorted(broker for _, broker in comparison.kinds) == accused
 
 
-def test_of_what_is_pending_that_alone_is_judged_early_which_not_all_have_passed_and_the_others_have() -> None:
+def test_pending_differences_are_judged_early_only_if_one_replica_alone_is_behind() -> None:
     made = state(1, 2, 3, reachable=[True, True, False])
     made.brokers["position"][:, RC] = [9, 8, 4]
     # At 2 lies one whose outcome is in dispute; 1 alone has passed what lies at 8.

@@ -11,86 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from parallax.compare import joint, segments, withheld
-from parallax.compare.feed import QUERY, RESULT_DDL, TABLES, ComparisonReader, Options
+from parallax.compare.feed import QUERY, RESULT_DDL, TABLES
 from parallax.compare.joint import MANY_ROWS
-from parallax.compare.query import ComparisonSink
 from parallax.compare.segments import Manifest, StateGoneError, Store, bucket_of, offset_mark
 from parallax.compare.sums import Grain
-from parallax.compare.suspect import Coverage, Suspect
-from parallax.compare.tables import create_suspects
 from parallax.compare.withheld import Limits
-from parallax.config import CompareSettings
 from parallax.model import ReadEvent
-from parallax.views import sink
-from parallax.views.appending import Appender
 from parallax.views.compaction import compact
-from parallax.views.filesystem import filesystem
-from parallax.views.parquet import TableFile
-from parallax.views.recording import Recorded
-from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, table_path
-from tests.e2e.test_compare import tables_of
+from parallax.views.tables import table_path
+from tests.unit.compare.feeding import Comparison, record_as_the_job_does
 from tests.unit.compare.history import RC, RU, Row, both, everywhere, record, shown, tick
-
-
-class Rows:
-    """A micro-batch's DataFrame, as far as the sink looks at it."""
-
-    def __init__(self, batches: list[Any]) -> None:
-        self._batches = batches
-        self.sparkSession = self.sparkContext = self
-
-    def toArrow(self) -> Any:  # noqa: N802 - Spark's name
-        return pa.Table.from_batches(self._batches)
-
-    def getLocalProperty(self, _: str) -> str:  # noqa: N802 - Spark's name
-        return "query"
-
-
-class Comparison:
-    """The query without Spark: plans, runs the tasks, takes in what they tell; each instance is a new process."""
-
-    def __init__(self, storage: Path, **more: Any) -> None:
-        checkpoint = str(storage / "checkpoints" / QUERY)
-        self.options = Options(str(storage), 1, CompareSettings(**more), checkpoint=checkpoint)
-        self.storage = str(storage)
-        self.told: list[tuple[list[Suspect], list[Coverage]]] = []
-        self.sink = ComparisonSink(self.storage, lambda s, c: self.told.append((list(s), list(c))))
-        self.sink.prepare(checkpoint)
-        self.offset: dict[str, Any] = self.reader().initialOffset()
-        self.batch = 0
-
-    def reader(self) -> ComparisonReader:
-        return ComparisonReader(Options.from_json(self.options.to_json()))
-
-    def tasks(self, end: dict[str, Any] | None = None) -> list[Any]:
-        reader = self.reader()
-        end = end or reader.latestOffset(self.offset, None)  # type: ignore[arg-type]
-        return [batch for part in reader.partitions(self.offset, end) for batch in reader.read(part)]
-
-    def step(self) -> None:
-        """One micro-batch."""
-        end = self.reader().latestOffset(self.offset, None)  # type: ignore[arg-type]
-        self.sink(Rows(self.tasks(end)), self.batch)
-        self.offset, self.batch = end, self.batch + 1
-
-    @property
-    def compared_up_to(self) -> dict[str, tuple[int, int]]:
-        return {c.topic: c.compared_up_to for _, coverages in self.told for c in coverages}
-
-    def suspects(self) -> list[tuple[str, int]]:
-        return [(str(s.kind), s.broker) for raised, _ in self.told for s in raised]
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Path:
-    create_tables(str(tmp_path))
-    create_suspects(str(tmp_path))
-    return tmp_path
+from tests.unit.compare.tabled import tables_of
 
 
 def append(storage: Path, *rows: Row, topic: str = "t") -> None:
@@ -105,30 +40,10 @@ def healthy(start: int, end: int) -> Iterator[Row]:
         yield from both(broker, rows, end)
 
 
-def record_as_the_job_does(storage: Path, batch: int, *rows: Row) -> None:
-    """Commit rows by the product's own way, all tables in one micro-batch."""
-    for name, table in tables_of(rows):
-        made = table.drop_columns([RECORDED_ON])
-        if name == PROGRESS:
-            sink.append(Appender(str(storage), name), made, "progress", batch)
-            continue
-        files = filesystem(table_path(str(storage), name))
-        recorded = []
-        for broker in sorted(set(made["broker"].to_pylist())):
-            folder = f"broker={broker}/recorded_on=2026-01-01"
-            files.create_dir(folder, recursive=True)
-            file = TableFile(files, f"{folder}/part-{batch}.parquet")
-            for part in made.filter(pc.equal(made["broker"], broker)).to_batches():
-                file.take(part)
-            size = file.close()
-            recorded.append(Recorded(1, broker, "2026-01-01", file.path, size, file.rows, file.statistics, b""))
-        sink.commit(Appender(str(storage), name), recorded, "views", batch)
-
-
 @pytest.mark.parametrize("step_s", [-3, -60, -3600, 3600])
 @pytest.mark.parametrize("most", [10, *(pytest.param(n, marks=pytest.mark.release) for n in (25, 40)), 10**6])
 @pytest.mark.parametrize("is_joined", [False, True])
-def test_a_comparison_that_is_rebuilt_after_a_clock_has_stepped_takes_the_commits_in_their_order(
+def test_a_comparison_that_is_rebuilt_after_a_clock_step_takes_the_commits_in_order(
     storage: Path, monkeypatch: pytest.MonkeyPatch, step_s: int, most: int, is_joined: bool
 ) -> None:
     def records(end: int) -> list[Row]:

@@ -174,7 +174,7 @@ def test_replicas_that_agree_are_quiet_from_their_beginning_on() -> None:
     assert ways.last["t"].coverage.compared_up_to == (100, 100)
 
 
-def test_a_backlog_that_is_shown_whole_in_pieces_is_quiet_and_one_that_is_not_is_stepped_by_itself() -> None:
+def test_a_backlog_shown_whole_in_pieces_is_quiet_and_any_other_is_stepped_by_itself() -> None:
     ways = BothWays()
 
     def piece(start: int, end: int, kept: range, at: int) -> list[Row]:
@@ -224,7 +224,7 @@ def test_whatever_may_need_a_verdict_is_stepped_by_itself_and_its_neighbours_are
     assert ways.feed(dict(cases)) == {"neighbour"}
 
 
-def test_a_replica_whose_last_stable_offset_stands_still_is_stepped_by_itself_once_the_grace_has_passed() -> None:
+def test_a_replica_with_a_still_last_stable_offset_is_stepped_by_itself_after_the_grace() -> None:
     ways = BothWays()
     ways.feed({"t": agreeing(0, 5, 10)})
     for at in (1_000, 2_000, 3_000):
@@ -232,9 +232,7 @@ def test_a_replica_whose_last_stable_offset_stands_still_is_stepped_by_itself_on
     assert ways.feed({"t": tick(4_000, {1: 9, 2: 5, 3: 9}, everywhere(9))}) == set()
 
 
-def test_replicas_that_stand_where_they_had_come_by_before_are_stepped_by_themselves_once_the_grace_has_passed() -> (
-    None
-):
+def test_replicas_that_have_come_no_further_are_stepped_by_themselves_after_the_grace() -> None:
     ways = BothWays()
     ways.feed({"t": [row | {"leader_epoch": 4} if "event" in row else row for row in agreeing(0, 5, 10)]})
     for at in (1_000, 2_000, 3_000):

@@ -286,7 +286,7 @@ class TestMarkers:
         assert comparison.last is not None
         assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 1)
 
-    def test_the_record_directly_before_the_missed_marker_is_suspected_too_where_the_end_of_the_first_is_unproven(
+    def test_the_record_before_a_missed_marker_is_suspect_too_if_the_end_of_the_first_is_unproven(
         self, comparison: Comparison
     ) -> None:
         rows = [record(o, "K", "V", pid=9, outcome=ABORTED) for o in (2, 19)]
@@ -381,7 +381,7 @@ class TestMarkers:
         ]
         assert ["end_unproven" in s["seen"] for s in (first, direct)] == [True, False]
 
-    def test_a_record_that_is_shown_otherwise_than_the_wrong_marker_made_it_contradicts_that_marker(
+    def test_a_record_that_is_not_shown_as_the_wrong_marker_made_it_contradicts_that_marker(
         self, comparison: Comparison
     ) -> None:
         # A transaction that is open holds the readers of read_committed below the ABORT: they do not come to it.
@@ -816,7 +816,7 @@ class TestLettingGo:
     @pytest.mark.parametrize(
         ("was_raised", "floor", "kept"), [(False, 0, True), (True, 0, True), (False, 20, True), (True, 20, False)]
     )
-    def test_a_wrongly_ended_transaction_is_kept_until_it_is_reported_and_all_its_outcomes_are_read(
+    def test_a_wrongly_ended_transaction_is_kept_until_reported_and_all_outcomes_are_read(
         self, was_raised: bool, floor: int, kept: bool
     ) -> None:
         ended = {"slot": 1, "start": 2, "end": 9, "end_type": COMMIT, "missed": 7, "missed_type": ABORT}
@@ -826,7 +826,7 @@ class TestLettingGo:
         assert len(state.intervals) == kept
 
     @pytest.mark.parametrize(("floor", "kept"), [(9, True), (10, False)])
-    def test_a_transaction_that_missed_a_marker_and_ended_rightly_is_kept_until_its_outcomes_are_read(
+    def test_a_transaction_that_missed_a_marker_and_ended_rightly_is_kept_until_it_is_read(
         self, floor: int, kept: bool
     ) -> None:
         ended = {"slot": 1, "start": 2, "end": 9, "end_type": ABORT, "missed": 7, "missed_type": ABORT}

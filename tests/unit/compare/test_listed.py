@@ -10,22 +10,16 @@ import pytest
 from parallax.compare.observations import Observations
 from parallax.compare.packing import pack, unpack
 from parallax.model import FindingKind, Outcome, RowKind, UnknownReason
+from tests.unit.compare.listing import END, emptied, read
 
-from .history import RC, RU, Comparison, Row, abort, commit, everywhere, filler, record, settle, shown, tick
+from .history import RC, Comparison, Row, abort, commit, everywhere, filler, record, settle, shown, tick
 
 COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
-END = 9
 
 
 def listed(offset: int, pid: int) -> Row:
     """An aborted transaction that a replica lists from an offset on at which it holds nothing."""
     return {"kind": RowKind.LISTED, "offset": offset, "producer_id": pid, "outcome": ABORTED, "key_size": -1}
-
-
-def read(broker: int, *rows: Row) -> list[Row]:
-    """One replica read to its end in both views; only read_committed sees the list."""
-    uncommitted = [row for row in rows if row["kind"] not in (RowKind.LISTED, RowKind.EMPTIED)]
-    return shown(RU, broker, uncommitted, END) + shown(RC, broker, rows, END)
 
 
 PUT = record(1, "k", "v", pid=7, outcome=COMMITTED)
@@ -89,11 +83,6 @@ def test_an_entry_goes_through_the_shuffle() -> None:
     rows = Observations.of("t", 0, read(3, *WRONG))
     again = unpack("t", 0, pack(rows))
     assert again.rows.kind.tolist() == rows.rows.kind.tolist()
-
-
-def emptied(offset: int, pid: int) -> Row:
-    """An end marker of which the cleaner has left an empty batch."""
-    return {"kind": RowKind.EMPTIED, "offset": offset, "producer_id": pid, "outcome": Outcome.UNDECIDED, "key_size": -1}
 
 
 def unknown(comparison: Comparison) -> int:

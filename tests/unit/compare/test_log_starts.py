@@ -224,7 +224,7 @@ class TestHeads:
             (None, UnknownReason.SKIPPED),
         ],
     )
-    def test_what_logs_that_delete_held_no_more_when_they_were_read_is_deleted_unread_and_else_skipped(
+    def test_what_a_log_held_no_more_is_deleted_unread_under_delete_and_else_skipped(
         self, policy: str | None, reason: UnknownReason
     ) -> None:
         comparison = Comparison()

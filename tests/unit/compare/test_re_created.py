@@ -166,7 +166,7 @@ def test_a_replica_whose_readers_have_not_come_to_the_new_topic_speaks_of_the_on
     assert comparison.last.state.brokers["log_end_offset"].tolist() == [7] * 3
 
 
-def test_one_that_does_not_answer_is_known_to_be_away_though_its_readers_have_not_come_to_the_new_topic() -> None:
+def test_a_silent_replica_is_away_though_its_readers_have_not_come_to_the_new_topic() -> None:
     comparison = Comparison()
     comparison.feed(said(1_000, 600, COMPACTS), *(read(b, [], 600, 1_001, OLD) for b in BROKERS))
     comparison.feed(begun(10_500, (1, 2)))

@@ -22,10 +22,8 @@ from parallax.views import compaction, maintenance
 from parallax.views.commits import Followed, LogGoneError, OtherTableError
 from parallax.views.maintenance import Maintenance
 from parallax.views.tables import PROGRESS, VIEWS, create_tables, table_path
+from tests.unit.compare.feeding import Comparison, record_as_the_job_does
 from tests.unit.compare.history import BROKERS, RC, RU, Row, both, everywhere, record, shown, tick
-from tests.unit.compare.test_feed import Comparison, record_as_the_job_does, storage
-
-__all__ = ["storage"]
 
 VIEW = "read_committed"
 

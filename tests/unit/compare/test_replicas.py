@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parallax.compare import replicas
-from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Observations
+from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import (
     CANDIDATE,
@@ -20,33 +20,10 @@ from parallax.compare.state import (
     PENDING,
     UNREAD_REASONS,
     PartitionState,
-    new_broker,
 )
 from parallax.model import UNKNOWN, Outcome, ReadEvent, UnknownReason
 from tests.unit.compare.history import RC, RU, Comparison, Row, both, everywhere, filler, record, shown, tick
-
-VIEWS = (RU, RC)
-
-
-def observed(*batches: list[Row]) -> Observations:
-    return Observations.of("t", 0, [row for batch in batches for row in batch])
-
-
-def state(*brokers: int, member: bool = True, **fields: Any) -> PartitionState:
-    made = PartitionState()
-    made.brokers = np.concatenate([new_broker(b) for b in brokers])
-    made.brokers["member"] = member
-    made.partition["members_known"] = member
-    for name, value in fields.items():
-        made.brokers[name] = value
-    return made
-
-
-def left_behind(made: PartitionState, reason: UnknownReason = UnknownReason.SKIPPED) -> list[int]:
-    """How many offsets of each view were left without verdict, for one reason; of what a log held no more as well."""
-    ranges = made.unread[made.unread["reason"] == UNREAD_REASONS.index(reason)]
-    gone = made.partition["skipped"][0] * (reason is UnknownReason.SKIPPED)
-    return [int(gone[v] + (ranges["end"] - ranges["start"])[ranges["view"] == v].sum()) for v in VIEWS]
+from tests.unit.compare.states import VIEWS, left_behind, observed, state
 
 
 def brokers(made: PartitionState) -> list[int]:
@@ -308,7 +285,7 @@ class TestPositions:
         self.take_in(together, *reads)
         return [*found, tuple(int(together.partition[name][0]) for name in ENDED)]
 
-    def test_up_to_where_all_transactions_had_ended_is_what_the_furthest_reading_at_the_high_watermark_says(
+    def test_the_furthest_reading_at_the_high_watermark_says_where_all_transactions_ended(
         self,
     ) -> None:
         level: dict[str, Any] = {"leader_epoch": 4, "log_start_offset": 2}

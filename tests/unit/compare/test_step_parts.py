@@ -348,7 +348,7 @@ class TestTransactionsOfEitherView:
     def test_what_read_uncommitted_has_passed_is_not_begun_again(self) -> None:
         assert self.spans(shown(RU, 1, [*self.ROWS, *self.LATER], 10), shown(RC, 1, self.ROWS, 8)) == [(2, 6), (7, 9)]
 
-    def test_what_was_cleaned_before_read_uncommitted_came_to_it_is_taken_in_where_its_own_end_is_known(self) -> None:
+    def test_what_was_cleaned_before_read_uncommitted_is_taken_in_if_its_own_end_is_known(self) -> None:
         assert self.spans(shown(RU, 1, [], 10), shown(RC, 1, self.ROWS, 8)) == [(2, 6)]
         assert self.spans(shown(RU, 1, [], 10), shown(RC, 1, self.ROWS[:1], 6)) == []
 

@@ -99,9 +99,7 @@ class TestGaps:
         watched.feed(progress(2 * HOUR, 15), read(2 * HOUR, 15))
         assert ranges(watched) == ranges(watched, RU) == []
 
-    def test_a_reading_that_does_not_say_where_the_last_stable_offset_is_takes_no_earlier_report_back(
-        self, watched: Comparison
-    ) -> None:
+    def test_a_reading_without_a_last_stable_offset_takes_no_earlier_report_back(self, watched: Comparison) -> None:
         at = HOUR // 2
         watched.feed([{**row, "last_stable_offset": 10 if row["broker"] == 3 else 0} for row in progress(at, 10)])
         watched.feed(shown(RU, 3, [], 0, at, high_watermark=10, last_stable_offset=-1))
@@ -291,7 +289,7 @@ class TestFirstReading:
         assert ranges(comparison, RU) == [(0, 9, FIRST)]
         assert ranges(comparison, RC) == [(0, 8, FIRST), (8, 9, FIRST)]
 
-    def test_what_is_read_before_anybody_has_said_when_it_was_written_is_no_gap_of_a_retention_of_a_day(self) -> None:
+    def test_what_is_read_before_its_write_time_is_known_is_no_gap_of_a_retention_of_a_day(self) -> None:
         """A topic that is seconds old: one replica is read twice before the first report on all."""
         comparison = Comparison()
         comparison.feed(progress(1000, 5, 24 * HOUR, down=BROKERS), read(1001, 5, (1,)))
@@ -467,9 +465,7 @@ class TestAHealthyFirstStart:
         )
         assert ranges(comparison) == ranges(comparison, RU) == []
 
-    def test_what_is_written_after_all_have_been_read_is_in_time_though_no_progress_is_recorded_yet(
-        self, begins: bool
-    ) -> None:
+    def test_what_is_written_after_all_were_read_is_in_time_before_progress_is_recorded(self, begins: bool) -> None:
         comparison = Comparison()
         comparison.feed(self.begun(begins), read(self.T + 300, 1563))
         comparison.feed(progress(self.T + 5000, 1578, self.DAY), read(self.T + 3000, 1585))

@@ -22,7 +22,7 @@ from parallax.model import CONTENT_VERSION, IsolationLevel, ReadEvent, RowKind
 from parallax.source.schema import VIEW
 from parallax.views.commits import DataFile
 from parallax.views.tables import RECORDED_ON, create_tables, table_path
-from tests.unit.compare.test_replicas import left_behind
+from tests.unit.compare.states import left_behind
 
 RU = IsolationLevel.READ_UNCOMMITTED.option
 THEN = VIEW.remove(VIEW.get_field_index("content_version"))

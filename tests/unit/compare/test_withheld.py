@@ -222,7 +222,7 @@ def test_what_differs_among_those_that_are_there_is_found_as_soon_as_without_it(
     made.agrees()
 
 
-def test_where_there_is_no_room_for_what_differs_it_is_found_when_all_are_back_and_nothing_is_deferred() -> None:
+def test_a_difference_that_has_no_room_is_found_when_all_are_back_and_nothing_is_deferred() -> None:
     logs = logs_of(transactional=False)
     logs[1][10 * BATCH + 3] = unlike("content", logs[1][10 * BATCH + 3])
     assert not outage(logs).is_withholding

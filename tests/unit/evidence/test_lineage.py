@@ -65,7 +65,7 @@ def test_epochs_only_grow_along_a_log() -> None:
     assert scene.lineage.of(Place(8, 2)) is Belongs.YES
 
 
-def test_an_epoch_that_the_leaders_log_does_not_know_may_have_been_cleaned_before_it_was_copied() -> None:
+def test_an_epoch_that_the_leader_does_not_know_may_have_been_cleaned_before_the_copy() -> None:
     epochs = ((0, 0), (2, 8))
     scene = (
         Scene(9).shows(1, record(3), epochs=epochs).shows(2, epochs=epochs).shows(3, epochs=((0, 0), (1, 4), (2, 8)))

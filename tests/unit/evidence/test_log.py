@@ -49,7 +49,7 @@ def test_a_log_holds_the_place_whose_epoch_it_holds_there_or_beyond(one: Log, be
     assert one.of(PLACE, at_its_word=True) is said
 
 
-def test_what_a_log_was_read_to_hold_is_lost_where_it_has_no_entry_of_its_epoch_or_another_has_begun() -> None:
+def test_what_a_log_held_is_lost_if_its_epoch_has_no_entry_or_another_has_begun() -> None:
     assert log(20).has_lost(PLACE)
     assert log(30, knows=False).has_lost(PLACE)
     assert not log(21).has_lost(PLACE)
@@ -66,7 +66,7 @@ def logs(*each: Log, leader: int = 1, in_sync: tuple[int, ...] = (), whole: bool
     return Logs(dict(enumerate(each, 1)), leader, frozenset(in_sync), whole)
 
 
-def test_any_log_that_has_come_to_an_epoch_as_new_may_know_that_another_leader_has_written_there() -> None:
+def test_any_log_that_reached_an_epoch_as_new_may_know_that_another_leader_wrote_there() -> None:
     assert logs(log(30), log(15)).of(PLACE, 1) is NO
     assert logs(log(30), log(15)).of(PLACE, 2) is NO
     assert logs(log(30), log(None)).of(PLACE, 1) is YES, "it may be behind the others"

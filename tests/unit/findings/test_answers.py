@@ -70,7 +70,7 @@ def test_what_is_listed_is_the_transaction_where_it_begins_no_later_or_below_the
     assert not ReplicaAnswer(1).holds_open(7, 10, marker), "it was not listed"
 
 
-def test_what_the_cleaner_has_taken_was_superseded_below_the_last_stable_offset_that_was_asked_last() -> None:
+def test_what_the_cleaner_took_was_superseded_below_the_last_stable_offset_asked_last() -> None:
     assert ReplicaAnswer(1, last_stable_offset=5).cleaned_below == 5
     assert ReplicaAnswer(1, last_stable_offset=5, stable_after=8).cleaned_below == 8
 

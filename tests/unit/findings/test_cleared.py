@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_findings_table import EVENT
 
 from parallax.findings.cleared import CLEARED, Shown, cleared
 from parallax.findings.finding import Finding
 from parallax.kinds import Clears
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from tests.unit.findings.events import EVENT
 
 RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 MISSING = FindingKind.RECORD_MISSING
@@ -102,7 +102,7 @@ class TestAnOutcome:
         marker = {3: {"markers": [COMMIT]}}
         assert right(FindingKind.COMMITTED_RECORD_ABORTED, {"aborted": [2], "committed": [3]}, marker) == [3]
 
-    def test_does_not_clear_one_that_was_read_to_show_it_and_shows_neither_record_nor_end_marker_now(self) -> None:
+    def test_does_not_clear_who_was_read_to_show_it_and_shows_neither_record_nor_marker_now(self) -> None:
         sides = {"aborted": [1, 3], "committed": [2]}
         recorded = {"outcomes": {1: "aborted", 3: "aborted"}, "markers": {3: "abort"}}
         assert right(self.KIND, sides, {1: SHOWS_ABORTED}, recorded) == [1], "3 may have another log by now"

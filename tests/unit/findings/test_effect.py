@@ -14,7 +14,8 @@ from parallax.findings.decide import Resolution, Verdict
 from parallax.findings.effect import COVERED, Judged, about_the_rest, covered, remembered, unknown_rest, whole
 from parallax.findings.requests import TransactionRecords
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, replica
+from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record
+from tests.unit.findings.replies import replica
 
 K1, K2 = (0, 1), (0, 2)
 POISON = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1, recorded=Recorded(markers={1: "abort"}))
@@ -166,7 +167,7 @@ def test_the_record_that_the_claim_names_is_not_asked_about_twice() -> None:
     assert [(c.offset, c.key) for c in found] == [(10, K1), (11, K2)], "a finding without a key"
 
 
-def test_a_later_end_marker_of_the_accused_alone_says_nothing_of_records_that_it_does_not_hold() -> None:
+def test_a_later_end_marker_of_the_accused_alone_says_nothing_of_records_it_lacks() -> None:
     # Broker 2 was read to hold the record at 18, and then nothing below the COMMIT at 60: it may have had the ABORT at
     # 20, and cleaned it with the records before it was read.
     recorded = Recorded(markers={1: "abort", 2: "commit", 3: "abort"})

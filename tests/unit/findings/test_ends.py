@@ -22,8 +22,9 @@ from parallax.findings.questions import Reading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
-from tests.unit.findings.test_incidents import Flood, lost, resurrected
-from tests.unit.findings.test_lifecycle import RECHECK_S, Life, replica, value
+from tests.unit.findings.floods import Flood, lost, resurrected
+from tests.unit.findings.lives import RECHECK_S, Answering, Life, value
+from tests.unit.findings.replies import replica
 
 OLD, NEW = "of the topic that was", "of the topic that is"
 NONE = KeyShown(None, True)
@@ -39,8 +40,6 @@ UNDIRECTED = Claim(
     key_hash_lo=5,
     recorded=UNLIKE,
 )
-
-Showing = Callable[[Claim], Answers]
 
 
 def holding(offset: int, size: int = 5) -> KeyShown:
@@ -59,7 +58,7 @@ def values(leader: int = 3, **shown: KeyShown) -> Answers:
     return Answers(made, leader=leader, isr=tuple(made))
 
 
-def by(where: Whereabouts, showing: Callable[[], Answers]) -> Showing:
+def by(where: Whereabouts, showing: Callable[[], Answers]) -> Answering:
     """A probe of a partition that is where the metadata say, as `questions` asks it."""
 
     def answer(claim: Claim) -> Answers:
@@ -138,12 +137,12 @@ class TestATopicThatWasReCreatedUnderItsName:
             life.after(RECHECK_S, asked)
         assert life.counts == [30]
 
-    def test_is_accused_by_a_suspect_of_its_own_at_the_place_of_a_finding_that_stands_on_the_one_before(self) -> None:
+    def test_is_accused_by_its_own_suspect_where_a_finding_is_open_on_the_one_before(self) -> None:
         def of(topic: str) -> Claim:
             recorded = replace(UNLIKE, topic_id=str(topic_id_code(topic)))
             return replace(UNDIRECTED, suspect_id=topic, recorded=recorded)
 
-        def differing(topic: str) -> Showing:
+        def differing(topic: str) -> Answering:
             return by(at(1, 2, 3, topic_id=topic), lambda: values(b1=holding(12), b2=holding(12), b3=NONE))
 
         life = Life().confirmed(of(OLD), answering=differing(OLD))
@@ -171,7 +170,7 @@ class TestOfAPartitionThatLosesTheReplica:
             life.until_asked(by(at(1, 3, 4), lambda: values(b1=NONE, b3=NONE, b4=NONE)))
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
 
-    def test_that_a_finding_accuses_its_loss_stands_where_all_others_have_been_copied_from_it_meanwhile(self) -> None:
+    def test_that_a_finding_accuses_stays_lost_if_all_others_were_copied_from_it_meanwhile(self) -> None:
         life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
         for _ in range(3):
             life.until_asked(by(at(1, 3, 4), lambda: values(b1=holding(3), b3=holding(3), b4=holding(3))))
@@ -389,7 +388,7 @@ class TestADifferenceThatWasExplained:
 
     @pytest.mark.parametrize("restarted", [False, True])
     @pytest.mark.parametrize("hours", [0, 30])
-    def test_and_that_an_incident_counts_counts_again_once_the_incident_that_explained_a_part_of_it_has_ended(
+    def test_and_that_an_incident_counts_counts_again_once_the_explaining_incident_has_ended(
         self, hours: int, restarted: bool
     ) -> None:
         keys = range(5, 25)
@@ -515,7 +514,7 @@ class TestAnOutcomeOfATransactionOfOneKey:
         held = {} if outcome is None else {claim.offset: record}
         return replica(broker, committed=held, asked=frozenset({claim.offset}), key=key, stable_after=100)
 
-    def probe(self, *shown: tuple[str | None, KeyShown], size: int = 5) -> Showing:
+    def probe(self, *shown: tuple[str | None, KeyShown], size: int = 5) -> Answering:
         def answer(claim: Claim) -> Answers:
             of = replace(claim, offset=claim.transaction_start_offset) if claim.producer_id == 7 else claim
             all_shown = {b: self.shown(of, b, *one, size) for b, one in enumerate(shown, start=1)}
@@ -559,7 +558,7 @@ class TestAnOutcomeOfATransactionOfOneKey:
         assert {f.broker for f in life.machine.standing()} == {3}
 
 
-def test_a_difference_is_looked_at_for_a_day_after_its_end_and_not_that_of_a_topic_that_is_gone() -> None:
+def test_a_difference_is_looked_at_for_a_day_after_its_end_unless_its_topic_is_gone() -> None:
     about = replace(UNDIRECTED, recorded=replace(UNLIKE, topic_id="1"))
     life = Life().confirmed(about, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE))
     ledger, at = Ledger(), life.last.decided_at

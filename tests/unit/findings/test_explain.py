@@ -5,29 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_findings_table import EVENT
 
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
 from parallax.findings.steps import Step
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
-
-
-def finding(
-    sides: dict[str, list[int]], leader: int = 1, replicas: tuple[int, ...] = (1, 2, 3), **fields: Any
-) -> Finding:
-    evidence = {"leader": leader, "sides": sides, "replicas": {str(b): {} for b in replicas}}
-    base = {"kind": FindingKind.DELETED_RECORD_RESURRECTED, "broker": 2, "exposed": False, "summary": "It is back."}
-    return replace(EVENT, evidence=json.dumps(evidence), **(base | fields))
-
-
-def assigned_as(one: Finding, replicas: list[int]) -> Finding:
-    """The finding, with the order of the partition's assignment in its evidence."""
-    return replace(one, evidence=json.dumps(json.loads(one.evidence) | {"assigned": replicas}))
-
-
-PROVEN = {"no value": [1, 3], "value at offset 0": [2]}
+from tests.unit.findings.events import EVENT
+from tests.unit.findings.explained import PROVEN, assigned_as, finding, index_wrong
 
 
 def test_those_that_stand_on_the_one_side_against_the_accused_are_right() -> None:
@@ -149,7 +134,7 @@ def assert_planned_and_run(step: Step, finding_id: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
-def test_where_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what_to_run_then(
+def test_if_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what_to_run(
     kind: FindingKind,
 ) -> None:
     said = explain(held_open(kind=kind))
@@ -237,7 +222,7 @@ def test_an_incident_names_no_leader_and_says_whether_consumers_meet_it() -> Non
     assert "do not meet it" not in explain(replace(many, exposed=False)).now
 
 
-def test_where_the_others_differ_from_one_another_none_of_them_is_called_right_and_none_is_copied() -> None:
+def test_if_the_others_differ_from_one_another_none_is_called_right_and_none_is_copied() -> None:
     said = explain(finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}))
     assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
     assert said.away is said.back is None
@@ -369,17 +354,6 @@ class TestAnotherFindingOfThePartition:
     )
     def test_counts_only_where_the_accused_may_be_right(self, other: Finding) -> None:
         assert explain(finding(PROVEN), [other]) == explain(finding(PROVEN))
-
-
-def index_wrong(sides: dict[str, list[int]], behind: int, *, held: bool = True, **fields: Any) -> Finding:
-    """Broker 2 showed a rolled-back record as committed; the ABORT lies ``behind`` it, and others show that."""
-    one = finding(sides, kind=FindingKind.OUTCOME_CONTRADICTS_MARKER, **fields)
-    one = replace(one, marker_offset=one.offset + behind)
-    evidence = json.loads(one.evidence)
-    marker = {"offset": one.marker_offset, "producer_id": one.producer_id, "type": "abort"}
-    shown = {str(broker): {"markers": [marker] if broker != 2 or held else []} for broker in (1, 2, 3)}
-    recorded = {"outcomes": {"2": "committed"}, "markers": {"2": "abort"}}
-    return replace(one, evidence=json.dumps(evidence | {"replicas": shown, "recorded": recorded}))
 
 
 def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:

@@ -75,7 +75,7 @@ def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_f
 
 
 @pytest.mark.parametrize(("isr", "log_end", "exposed"), [((1, 2), 40, True), ((1,), 40, False), ((1, 2), 20, False)])
-def test_what_was_truncated_is_missed_on_the_leader_that_a_log_of_a_newer_epoch_is_in_sync_with(
+def test_truncated_records_are_missed_on_the_leader_whose_newer_epoch_is_in_sync(
     isr: tuple[int, ...], log_end: int, exposed: bool
 ) -> None:
     decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)

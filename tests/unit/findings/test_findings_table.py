@@ -29,39 +29,13 @@ from parallax.findings.table import (
     read_suspects,
     table_uri,
 )
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.sides import parsed
-from tests.samples import finding
-from tests.unit.findings.test_incidents import (
-    ALONE,
-    DIFFERS,
-    NONE,
-    RECHECK_S,
-    Flood,
-    answers,
-    everywhere,
-    flood,
-    healthy,
-    lost,
-    shown,
-)
-from tests.unit.findings.test_incidents_of_transactions import flood as transactions_flood
-from tests.unit.findings.test_incidents_of_transactions import healed
-from tests.unit.findings.test_lifecycle import Life, deleted, old_value, value
-
-EVENT = finding(
-    "a",
-    sequence=0,
-    kind=FindingKind.CONTENT_MISMATCH,
-    rule=Rule.CONTENT,
-    offset=10,
-    key_hash_lo=-1,
-    key=b"k",
-    summary="s",
-    suspect_id="suspect-a",
-    first_suspected_at=datetime(2026, 1, 2, tzinfo=UTC),
-    decided_at=datetime(2026, 1, 3, tzinfo=UTC),
-)
+from tests.unit.findings.events import EVENT
+from tests.unit.findings.floods import ALONE, DIFFERS, NONE, Flood, answers, everywhere, flood, healthy, lost, shown
+from tests.unit.findings.lives import RECHECK_S, Life, deleted, old_value, value
+from tests.unit.findings.transactions import flood as transactions_flood
+from tests.unit.findings.transactions import healed
 
 
 def test_events_come_back_as_they_were_appended_numbered_on(tmp_path: Path) -> None:

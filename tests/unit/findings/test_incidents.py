@@ -5,71 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 
-from parallax.findings import effect, held, incident, incidents
+from parallax.findings import effect, held, incident
 from parallax.findings.acknowledge import acknowledged
-from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.finding import evidence_of
 from parallax.findings.happenings import Answered, Append, News
 from parallax.findings.incident import is_part_of_incident, tally_of
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
+from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.sides import parsed
-from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
-from tests.unit.findings.test_lifecycle import claim as transaction
+from tests.unit.findings.floods import (
+    ALONE,
+    DIFFERS,
+    END,
+    NONE,
+    RESURRECTED,
+    Flood,
+    answers,
+    everywhere,
+    flood,
+    healthy,
+    lost,
+    objects,
+    replica,
+    resurrected,
+    shown,
+)
+from tests.unit.findings.lives import RECHECK_S, RETRY_S
+from tests.unit.findings.lives import claim as transaction
+from tests.unit.findings.replies import wrong
 
-RESURRECTED, DIFFERS = FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.VISIBILITY_MISMATCH
-END = 10_000_000
 NEWER = 200_000
-ALONE = incidents.ALONE
-
-
-def lost(key: int, **fields: Any) -> Claim:
-    """Broker 2 lacks the tombstone of a key, which lies at offset 1000 + key."""
-    known = Claim(
-        suspect_id=f"key-{key}",
-        rule=Rule.LATEST_VALUE,
-        kind=RESURRECTED,
-        topic="t",
-        partition=0,
-        broker=2,
-        offset=1_000 + key,
-        key_hash_hi=1,
-        key_hash_lo=key,
-        raised_at_ms=10**12,
-    )
-    return replace(known, **fields)
-
-
-def replica(broker: int, key: KeyShown | None = None, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": END, "last_stable_offset": END, "log_start_offset": 0, "log_end_offset": END, "key": key}
-    return ReplicaAnswer(broker, **(base | fields))
-
-
-def answers(claim: Claim, second: KeyShown, others: KeyShown, leader: int = 1) -> Answers:
-    return Answers({1: replica(1, others), 2: replica(2, second), 3: replica(3, others)}, leader=leader)
-
-
-def shown(offset: int) -> KeyShown:
-    return KeyShown(RecordShown(offset, "none", value_size=5), True, offset)
-
-
-NONE = KeyShown(None, True)
-
-
-def resurrected(claim: Claim) -> Answers:
-    return answers(claim, shown(3), NONE)
-
-
-def healthy(claim: Claim) -> Answers:
-    return answers(claim, NONE, NONE)
-
-
-def everywhere(claim: Claim) -> Answers:
-    return answers(claim, shown(3), shown(3))
 
 
 def written_since(claim: Claim) -> Answers:
@@ -89,42 +58,6 @@ def wrong_where(is_wrong: Callable[[int], bool]) -> Callable[[Claim], Answers]:
     return lambda claim: (resurrected if is_wrong(claim.key_hash_lo) else healthy)(claim)
 
 
-class Flood(Life):
-    """A life that counts what is asked about, and checks with each answer that little is asked about at a time."""
-
-    asked = 0
-
-    def settle(self, answering: Callable[[Claim], Answers]) -> Flood:
-        """Answer until nothing is asked any more at this moment."""
-        while self.probes:
-            probes, self.probes = self.probes, []
-            assert sum(len(p.claims) for p in probes if p.page is not None) <= incidents.PAGES * held.PAGE
-            self.asked += sum(len(p.claims) for p in probes)
-            self.do(Answered([(probe, [answering(c) for c in probe.claims]) for probe in probes]))
-        return self
-
-    def after(self, seconds: float, answering: Callable[[Claim], Answers]) -> Flood:
-        self.wait(seconds)
-        return self.settle(answering)
-
-    @property
-    def open(self) -> list[Finding]:
-        return list(self.machine.status().open)
-
-    @property
-    def counts(self) -> list[int]:
-        return [tally_of(f).count for f in self.open]
-
-
-def flood(keys: Iterable[int], answering: Callable[[Claim], Answers] = resurrected, *, at_once: int = 256) -> Flood:
-    life = Flood()
-    claims = [lost(key) for key in keys]
-    for start in range(0, len(claims), at_once):
-        life.suspect(*claims[start : start + at_once])
-        life.settle(answering)
-    return life
-
-
 class TestOneHundredThousand:
     def test_are_one_finding_with_the_right_count_and_bounded_everything(self) -> None:
         life = flood(range(100_000), at_once=5_000)
@@ -140,7 +73,7 @@ class TestOneHundredThousand:
         assert life.machine.status().pending == {}
         assert life.machine.status().undecided == {}
         assert life.asked < 100_000 + 2_000, "each was asked about once, and samples"
-        assert _objects(life.machine) < 2_000, "no object for each"
+        assert objects(life.machine) < 2_000, "no object for each"
 
     def test_half_of_them_healed_leave_the_count(self) -> None:
         life = flood(range(8_000), at_once=8_000).after(RECHECK_S, resurrected)
@@ -766,7 +699,7 @@ class TestWhatIsReported:
         life.after(2 * 10 * RECHECK_S, wrong_where(lambda key: key < 50 or key >= 100))
         assert life.counts == [150]
 
-    def test_that_is_acknowledged_takes_a_single_finding_of_what_it_counts_in_and_stays_acknowledged(self) -> None:
+    def test_that_is_acknowledged_takes_in_a_single_finding_and_stays_acknowledged(self) -> None:
         alone = Flood()
         alone.suspect(lost(7))
         alone.settle(resurrected)
@@ -877,25 +810,6 @@ def test_what_raised_is_reported_of_each_page_that_came_back_together(monkeypatc
     assert sum(probe.page is not None for probe in probes) == 2
     life.do(Answered([(probe, [resurrected(c) for c in probe.claims]) for probe in probes]))
     assert {b.claim.suspect_id for b in life.broken} == {"key-7", "other-7"}
-
-
-def _objects(root: object) -> int:
-    """How many claims, answers, and dictionary or list entries hang on an object."""
-    import gc
-
-    seen: set[int] = set()
-    todo: list[Any] = [root]
-    while todo:
-        one = todo.pop()
-        if id(one) in seen or isinstance(one, type) or type(one).__module__ in ("numpy", "pyarrow.lib"):
-            continue
-        if isinstance(one, (int, str, float, bytes)) or (callable(one) and not hasattr(one, "__self__")):
-            continue
-        if type(one).__name__ == "module":
-            continue
-        seen.add(id(one))
-        todo += gc.get_referents(one)
-    return len(seen)
 
 
 def test_members_that_cannot_be_asked_about_together_are_looked_at_in_turn() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from parallax.findings import incidents
 from parallax.findings.acknowledge import acknowledged
-from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, unknown_rest
 from parallax.findings.explain import explain
@@ -20,49 +20,26 @@ from parallax.findings.incident import tally_of
 from parallax.findings.requests import TransactionRecords
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
-from tests.unit.findings.test_incidents import ALONE, RESURRECTED, Flood, _objects
-from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S
+from tests.unit.findings.floods import ALONE, RESURRECTED, Flood, objects
+from tests.unit.findings.lives import RECHECK_S, RETRY_S
+from tests.unit.findings.replies import replica
+from tests.unit.findings.transactions import (
+    COMMITTED_WRONGLY,
+    CONTRADICTS,
+    END,
+    Answering,
+    by_index,
+    by_key,
+    flood,
+    healed,
+    missed,
+    shows,
+    start_of,
+    turned,
+)
 
-CONTRADICTS = FindingKind.OUTCOME_CONTRADICTS_MARKER
-COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
 DIFFERS = FindingKind.VISIBILITY_MISMATCH
 FROZEN = FindingKind.READ_COMMITTED_FROZEN
-END = 100_000_000
-PRODUCER = 7
-
-
-def start_of(number: int) -> int:
-    return 1_000 + 10 * number
-
-
-def turned(number: int, **fields: Any) -> Claim:
-    """Broker 2 shows the record of an aborted transaction as committed, and the ABORT two offsets behind it."""
-    start = start_of(number)
-    known = Claim(
-        suspect_id=f"txn-{number}",
-        rule=Rule.OUTCOME,
-        kind=CONTRADICTS,
-        topic="t",
-        partition=0,
-        broker=2,
-        offset=start,
-        producer_id=PRODUCER,
-        transaction_start_offset=start,
-        marker_offset=start + 2,
-        key_hash_hi=1,
-        key_hash_lo=number,
-        recorded=Recorded(outcomes={2: "committed"}, markers={2: "abort"}),
-        raised_at_ms=10**12,
-    )
-    return replace(known, **fields)
-
-
-def missed(number: int, **fields: Any) -> Claim:
-    """Broker 2 shows that record as committed, and lacks the ABORT that the others show."""
-    recorded = Recorded(outcomes={2: "committed"}, markers={1: "abort", 3: "abort"})
-    return turned(
-        number, **({"suspect_id": f"missed-{number}", "kind": COMMITTED_WRONGLY, "recorded": recorded} | fields)
-    )
 
 
 def value(number: int, **fields: Any) -> Claim:
@@ -73,49 +50,14 @@ def value(number: int, **fields: Any) -> Claim:
     return turned(number, **(base | fields))
 
 
-def replica(broker: int, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": END, "last_stable_offset": END, "log_start_offset": 0, "log_end_offset": END}
-    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
-
-
-def shows(broker: int, claim: Claim, outcome: str | None, marker: str | None) -> ReplicaAnswer:
-    start, end = claim.transaction_start_offset, claim.marker_offset
-    held = {} if outcome is None else {start: RecordShown(start, outcome, producer_id=claim.producer_id)}
-    markers = () if marker is None else (MarkerShown(end, claim.producer_id, marker),)
-    return replica(broker, committed=held, uncommitted=held, asked=frozenset({start}), markers=markers)
-
-
-def by_index(claim: Claim) -> Answers:
-    """Broker 2 contradicts its own end markers; of the others nothing is left."""
-    if claim.rule is Rule.LATEST_VALUE:
-        return by_key(claim)
-    others = {b: shows(b, claim, None, None) for b in (1, 3)}
-    return Answers(others | {2: shows(2, claim, "committed", "abort")}, leader=1)
-
-
-def by_key(claim: Claim) -> Answers:
-    at = claim.offset
-    alive = KeyShown(RecordShown(at, "none", value_size=5), True, at)
-    none = KeyShown(None, True)
-    return Answers({1: replica(1, key=none), 2: replica(2, key=alive), 3: replica(3, key=none)}, leader=1)
-
-
 def by_others(claim: Claim) -> Answers:
     """The others show the record as aborted, and the marker."""
     others = {b: shows(b, claim, "aborted", "abort") for b in (1, 3)}
     return Answers(others | {2: shows(2, claim, "committed", None)}, leader=1)
 
 
-def healed(claim: Claim) -> Answers:
-    """The index of broker 2 is rebuilt: it aborts what its end markers do."""
-    if claim.rule is Rule.LATEST_VALUE:
-        return by_key(claim)
-    others = {b: shows(b, claim, "aborted", "abort") for b in (1, 3)}
-    return Answers(others | {2: shows(2, claim, "aborted", "abort")}, leader=1)
-
-
 def away(claim: Claim) -> Answers:
-    return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
+    return Answers({1: replica(1, END), 2: ReplicaAnswer(2, error="away"), 3: replica(3, END)}, leader=1)
 
 
 def compacted(claim: Claim) -> Answers:
@@ -127,11 +69,8 @@ def compacted(claim: Claim) -> Answers:
 def open_on_two(claim: Claim) -> Answers:
     """Broker 2 holds the transaction open by now, and its last stable offset stands there."""
     start = claim.transaction_start_offset
-    held = replica(2, open_transactions=(OpenTransaction(claim.producer_id, start),), last_stable_offset=start)
+    held = replica(2, END, open_transactions=(OpenTransaction(claim.producer_id, start),), last_stable_offset=start)
     return Answers({1: shows(1, claim, "aborted", "abort"), 2: held, 3: shows(3, claim, "aborted", "abort")}, leader=1)
-
-
-Answering = Callable[[Claim], Answers]
 
 
 def number_of(claim: Claim) -> int:
@@ -140,13 +79,6 @@ def number_of(claim: Claim) -> int:
 
 def where(is_so: Callable[[int], bool], answering: Answering, otherwise: Answering) -> Answering:
     return lambda claim: (answering if is_so(number_of(claim)) else otherwise)(claim)
-
-
-def flood(count: int, answering: Answering = by_index, make: Callable[[int], Claim] = turned) -> Flood:
-    life = Flood()
-    life.suspect(*map(make, range(count)))
-    life.settle(answering)
-    return life
 
 
 def rounds(life: Flood, answering: Answering, times: int = 3) -> Flood:
@@ -172,7 +104,7 @@ class TestThousands:
         assert max(len(e.evidence) for e in life.table) < 20_000
         assert life.machine.status().pending == {}
         assert life.asked < 5_000 + 600, "each was asked about once, and samples"
-        assert _objects(life.machine) < 4_000, "no object for each"
+        assert objects(life.machine) < 4_000, "no object for each"
 
     def test_fall_in_number_as_they_heal_until_none_is_left(self) -> None:
         life = flood(2_000)

@@ -12,7 +12,8 @@ from parallax.findings import ledger as module
 from parallax.findings.finding import Finding
 from parallax.findings.ledger import Ledger
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from tests.unit.findings.test_lifecycle import COMMITTED_WRONGLY, Life, agree, claim, missing, old_value, value, wrong
+from tests.unit.findings.lives import COMMITTED_WRONGLY, Life, claim, old_value, value
+from tests.unit.findings.replies import agree, missing, wrong
 
 OF_TRANSACTION = value(producer_id=7)
 

@@ -12,15 +12,14 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.explain import explain
 from parallax.findings.incident import tally_of
 from parallax.model import NOBODY, Rule
-from tests.unit.findings.test_ends import Showing
-from tests.unit.findings.test_incidents import ALONE, NONE, Flood, lost, replica, shown
-from tests.unit.findings.test_incidents_of_transactions import COMMITTED_WRONGLY, missed, shows, start_of, turned
-from tests.unit.findings.test_lifecycle import RECHECK_S
+from tests.unit.findings.floods import ALONE, NONE, Flood, lost, replica, shown
+from tests.unit.findings.lives import RECHECK_S, Answering
+from tests.unit.findings.transactions import COMMITTED_WRONGLY, missed, shows, start_of, turned
 
 MANY = [lost(key) for key in range(100)]
 
 
-def showing(*wrong: int, away: tuple[int, ...] = ()) -> Showing:
+def showing(*wrong: int, away: tuple[int, ...] = ()) -> Answering:
     """Some of three replicas show the value that was deleted, the others none."""
 
     def answer(claim: Claim) -> Answers:
@@ -175,7 +174,7 @@ def test_keys_whose_values_differ_once_many_are_over_are_differences_without_dir
 
 
 @pytest.mark.parametrize("count", [16, 17, 100])
-def test_suspects_that_were_left_on_a_replica_that_is_away_wait_for_it_after_a_restart_as_well(count: int) -> None:
+def test_suspects_on_a_replica_that_is_away_wait_for_it_after_a_restart_as_well(count: int) -> None:
     before = Flood()
     before.suspect(*MANY[:count])
     before.settle(showing(2, 3))
@@ -228,7 +227,7 @@ class TestTransactionsThatAnIncidentCountedBeforeARestart:
     """2 shows as committed what was rolled back, 3 comes to show the same, and 2 is put right while 3 is away."""
 
     @staticmethod
-    def said(two: str, three: str) -> Showing:
+    def said(two: str, three: str) -> Answering:
         def key(claim: Claim, how: str) -> KeyShown:
             offset = start_of(claim.key_hash_lo)
             record = RecordShown(offset, "committed", producer_id=claim.producer_id, value_size=5)
@@ -308,7 +307,7 @@ def test_a_value_that_a_fourth_lacks_is_left_whatever_becomes_of_another_that_sh
         }
         return made[how]
 
-    def said(two: str, three: str, then: str = "") -> Showing:
+    def said(two: str, three: str, then: str = "") -> Answering:
         def answer(claim: Claim) -> Answers:
             of_three = three if claim.broker == 2 else then or three
             each = {1: "right", 2: two, 3: of_three, 4: "lacks"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from random import Random
 from typing import Any, ClassVar
 
@@ -17,13 +17,10 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
 from parallax.findings.explain import explain
-from parallax.findings.finding import Finding, claim_of, current, evidence_of, leans_on, was_explained
+from parallax.findings.finding import claim_of, current, evidence_of, leans_on, was_explained
 from parallax.findings.happenings import (
     Answered,
     Append,
-    Broken,
-    Committed,
-    Loaded,
     Moment,
     News,
     NotCommitted,
@@ -31,176 +28,30 @@ from parallax.findings.happenings import (
     Suspected,
     Tick,
 )
-from parallax.findings.incident import decided
 from parallax.findings.lifecycle import Lifecycle
-from parallax.findings.table import as_read
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from parallax.sides import parsed
+from tests.unit.findings.lives import (
+    COMMITTED_WRONGLY,
+    MARKER,
+    RECHECK_S,
+    RESURRECTED,
+    RETRY_S,
+    START,
+    Answering,
+    Life,
+    NoJitter,
+    away,
+    claim,
+    deleted,
+    gone,
+    old_value,
+    only_recorded,
+    value,
+)
+from tests.unit.findings.replies import OPEN, agree, missing, replica, wrong
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-RETRY_S, RECHECK_S = 1.0, 30.0
-OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
-HELD_BY_ANOTHER: dict[str, Any] = {"open_transactions": (OpenTransaction(5, 3), *OPEN), "last_stable_offset": 3}
-"""A replica that misses an end marker, and whose last stable offset stands below that, at a long transaction."""
-
-MARKER = FindingKind.MARKER_MISSING
 FROZEN = FindingKind.READ_COMMITTED_FROZEN
-COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
-RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
-
-
-def claim(name: str = "s", kind: FindingKind = MARKER, **fields: Any) -> Claim:
-    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
-    base |= {"recorded": Recorded(markers={1: "abort"})} if kind is MARKER else {}
-    return Claim(name, Rule.OUTCOME, kind, "t", 0, 2, **(base | fields))
-
-
-def value(name: str = "v", **fields: Any) -> Claim:
-    # Its COMMIT lies directly behind the tombstone at 10: it was surely committed.
-    base: dict[str, Any] = {"transaction_start_offset": -1, "marker_offset": 11, "key_hash_lo": 5}
-    return claim(name, RESURRECTED, **(base | fields))
-
-
-def replica(broker: int, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
-    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
-
-
-def missing(_: Claim, leader: int = 1) -> Answers:
-    accused = replica(2, **HELD_BY_ANOTHER)
-    return Answers({1: replica(1), 2: accused, 3: replica(3)}, leader=leader)
-
-
-def agree(_: Claim) -> Answers:
-    return Answers({b: replica(b) for b in (1, 2, 3)}, leader=1)
-
-
-def away(_: Claim) -> Answers:
-    return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
-
-
-def gone(_: Claim) -> Answers:
-    return Answers({}, gone="the topic t does not exist any more")
-
-
-def wrong(_: Claim) -> Answers:
-    def holds(broker: int, outcome: str) -> ReplicaAnswer:
-        return replica(broker, committed={10: RecordShown(10, outcome)}, asked=frozenset({10}))
-
-    return Answers({1: holds(1, "aborted"), 2: holds(2, "committed"), 3: holds(3, "aborted")}, leader=1)
-
-
-def old_value(c: Claim) -> Answers:
-    """Broker 2 shows a value that the others have deleted; of a transaction, a wrong outcome."""
-    if c.kind is not RESURRECTED:
-        return wrong(c)
-    old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
-    return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
-
-
-def only_recorded(_: Claim) -> Answers:
-    """Who can be asked shows the old value, and the one that showed the tombstone is away."""
-    old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
-    return Answers({1: ReplicaAnswer(1, error="away"), **{b: replica(b, key=old) for b in (2, 3)}}, leader=2)
-
-
-def deleted(_: Claim) -> Answers:
-    """No replica shows the key any more."""
-    return Answers({b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}, leader=1)
-
-
-Answering = Callable[[Claim], Answers]
-
-
-class NoJitter(Random):
-    def random(self) -> float:
-        return 0.0
-
-
-class Life:
-    """A lifecycle whose probes are answered when the test says, and whose events are kept in a list."""
-
-    def __init__(self, events: Sequence[Finding] = (), now: float = 0.0) -> None:
-        self.now = now
-        self.machine = Lifecycle(
-            FindingSettings(probe_retry_ms=int(RETRY_S * 1000), recheck_interval_s=RECHECK_S), NoJitter()
-        )
-        self.machine.cluster_id = "c"
-        self.table = list(events)
-        self.broken: list[Broken] = []
-        self.probes: list[Probe] = []
-        self.full = False
-        self.do(Loaded(list(events)))
-
-    @property
-    def moment(self) -> Moment:
-        return Moment(self.now, START + timedelta(seconds=self.now))
-
-    def do(self, event: Any) -> None:
-        for action in self.machine.handle(event, self.moment):
-            if isinstance(action, Probe):
-                self.probes.append(action)
-            elif isinstance(action, Broken):
-                self.broken.append(action)
-            elif self.full:
-                self.do(NotCommitted("no space left"))
-            else:
-                self.commit(action)
-
-    def commit(self, append: Append) -> None:
-        numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(append.events)]
-        assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
-        self.table += numbered
-        self.do(Committed(numbered))
-
-    def suspect(self, *claims: Claim) -> None:
-        self.do(Suspected(claims))
-
-    def suspected_before(self, *claims: Claim) -> None:
-        """Suspects as a job reads them from their table when it starts."""
-        known = decided(self.table)
-        self.suspect(*(c for c in claims if c.raised_at_ms >= known.get(c.suspect_id, 0)))
-
-    def answer(self, answering: Answering) -> list[str]:
-        """Answer all probes that were asked for in one batch; returns the suspects asked about."""
-        probes, self.probes = self.probes, []
-        self.do(Answered([(probe, [answering(c) for c in probe.claims]) for probe in probes]))
-        return [c.suspect_id for probe in probes for c in probe.claims]
-
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-        self.do(Tick())
-
-    def until_asked(self, answering: Answering) -> list[str]:
-        """Wait until the next probe is due, and answer it."""
-        due = self.machine.next_due(self.now)
-        assert due is not None
-        self.wait(due - self.now)
-        return self.answer(answering)
-
-    def confirmed(self, *claims: Claim, answering: Answering = missing) -> Life:
-        self.suspect(*claims)
-        self.answer(answering)
-        return self
-
-    def until_asked_within(self, seconds: float, answering: Answering) -> list[str]:
-        """The same for a while; returns all suspects asked about."""
-        asked, end = [], self.now + seconds
-        while (due := self.machine.next_due(self.now)) is not None and due <= end:
-            asked += self.until_asked(answering)
-        self.now = end
-        return asked
-
-    @property
-    def statuses(self) -> list[str]:
-        return [str(e.status) for e in self.table]
-
-    @property
-    def last(self) -> Finding:
-        return self.table[-1]
-
-    def waits(self, name: str = "s") -> str:
-        return self.machine.waits(name) or ""
 
 
 class TestASuspect:
@@ -402,7 +253,7 @@ class TestAFinding:
         life.until_asked(lambda c: missing(c, leader=2))
         assert [e.kind for e in life.table] == [MARKER, COMMITTED_WRONGLY, COMMITTED_WRONGLY]
 
-    def test_on_an_outcome_says_that_the_accused_is_frozen_by_that_transaction_now_and_when_it_is_not_any_more(
+    def test_on_an_outcome_says_whether_that_transaction_freezes_the_accused_now(
         self,
     ) -> None:
         """Its end marker was truncated after the accused had ended the transaction wrongly."""
@@ -824,9 +675,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         assert {(f.kind, f.broker) for f in life.machine.standing()} == {(RESURRECTED, 3), (FROZEN, 2)}
 
     @pytest.mark.parametrize("named", [True, False])
-    def test_without_direction_is_explained_only_by_what_a_replica_that_it_names_makes_of_the_transaction(
-        self, named: bool
-    ) -> None:
+    def test_without_direction_is_explained_only_by_an_outcome_of_a_replica_that_it_names(self, named: bool) -> None:
         def answering(c: Claim) -> Answers:
             if c.kind is FROZEN:
                 return missing(c)
@@ -848,7 +697,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         assert standing == ({FROZEN} if named else {FROZEN, FindingKind.VISIBILITY_MISMATCH})
 
     @pytest.mark.parametrize(("shown", "away", "waits"), [(20, False, False), (30, False, True), (20, True, True)])
-    def test_without_direction_does_not_wait_for_a_frozen_replica_that_shows_what_another_is_accused_of(
+    def test_without_direction_does_not_wait_for_a_frozen_replica_that_shows_the_accused_value(
         self, shown: int, *, away: bool, waits: bool
     ) -> None:
         def showing(offset: int) -> KeyShown:
@@ -869,9 +718,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         assert standing == {(RESURRECTED, 2)} | ({(FindingKind.VISIBILITY_MISMATCH, NOBODY)} if waits else set())
 
     @pytest.mark.parametrize("by", [2, 4])
-    def test_without_direction_does_not_wait_for_a_replica_that_is_away_once_it_is_proven_who_of_its_sides_was_wrong(
-        self, by: int
-    ) -> None:
+    def test_without_direction_waits_for_no_replica_that_is_away_once_the_wrong_side_is_proven(self, by: int) -> None:
         value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
         shown = {1: value, 2: none, 3: value}
         recorded = Recorded(sides=parsed({"value": (1, 3), "no value": (2,)}), pivot=3)
@@ -1359,7 +1206,7 @@ class TestADismissedSuspect:
 
     @pytest.mark.parametrize("first", [deleted, old_value])
     @pytest.mark.parametrize("before", [86_400 * 41, 86_400 * 39])
-    def test_that_an_audit_raises_is_probed_again_and_only_what_is_live_proves_it_if_it_may_be_of_before_the_verdict(
+    def test_that_an_audit_raises_needs_live_proof_if_it_may_be_older_than_the_verdict(
         self, first: Answering, before: int
     ) -> None:
         life = Life().confirmed(value(), answering=first)
@@ -1539,7 +1386,7 @@ class TestEventsOfOthers:
         assert life.last.status is FindingStatus.RESOLVED
         assert life.now - asked_at == pytest.approx(RECHECK_S)
 
-    def test_an_acknowledged_finding_opens_again_once_an_election_exposes_it_and_not_for_another_election(self) -> None:
+    def test_an_acknowledged_finding_opens_again_only_for_the_election_that_exposes_it(self) -> None:
         life = Life().confirmed(claim())
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
         life.until_asked(lambda c: missing(c, leader=2))

@@ -12,7 +12,8 @@ from parallax.findings.answers import KeyShown, MarkerShown
 from parallax.findings.claim import Recorded
 from parallax.findings.looks import case_of, looks_of
 from parallax.model import FindingKind, Rule, hash_text
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, replica, silent
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, silent
+from tests.unit.findings.replies import replica
 
 KEY = (3, -5)
 CLAIM = claim(FindingKind.MARKER_MISSING)
@@ -57,7 +58,7 @@ def test_a_key_is_told_of_where_nothing_newer_can_be_overlooked() -> None:
         assert not look.tells_of((1, 1))
 
 
-def test_there_is_no_look_at_one_that_did_not_answer_and_one_that_is_stable_holds_nothing_open() -> None:
+def test_no_answer_gives_no_look_and_a_stable_replica_holds_nothing_open() -> None:
     behind = replica(2, open_transactions=None, last_stable_offset=9)
     stable = replica(3, open_transactions=None)
     found = looks_of(CLAIM, answers(silent(1), behind, stable, replica(4, open_transactions=OPEN)), ASKED)
@@ -66,7 +67,7 @@ def test_there_is_no_look_at_one_that_did_not_answer_and_one_that_is_stable_hold
     assert found[2].has_ended(PID, 8)
 
 
-def test_the_leader_leads_in_the_newest_epoch_of_its_log_and_another_log_has_one_behind_each_that_ends_in_it() -> None:
+def test_the_leader_leads_in_its_newest_epoch_and_another_log_has_one_behind_each_end() -> None:
     one = replica(1, epoch_ends={4: 60, 5: 100}, epochs_known=frozenset({4}))
     found = looks_of(CLAIM, answers(one, replace(one, broker=2), leader_epoch=7), ASKED)
     assert {broker: look.latest_epoch for broker, look in found.items()} == {1: 7, 2: 5}

@@ -20,7 +20,7 @@ from parallax.config import Settings, validate
 from parallax.findings import effect
 from parallax.findings import manager as manager_module
 from parallax.findings.acknowledge import acknowledge
-from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, asked_at, current
 from parallax.findings.happenings import FindingsStatus
@@ -29,89 +29,10 @@ from parallax.findings.incidents import ALONE
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
-from parallax.replica.decode import ContentHasher
+from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, among, away, showing, suspect, undeleted
+from tests.unit.findings.replies import HELD_BY_ANOTHER, OPEN, agree, missing, replica, wrong
 
-OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
-HELD_BY_ANOTHER: dict[str, Any] = {"open_transactions": (OpenTransaction(5, 3), *OPEN), "last_stable_offset": 3}
 """A replica that misses an end marker, and whose last stable offset stands below that, at a long transaction."""
-HASHER = ContentHasher(bytes(16))
-
-
-class Cluster:
-    """Stands in for the client: the manager asks it for the cluster's id alone."""
-
-    cluster_id = "cluster-a"
-
-
-class Replicas:
-    """Answers probes as the test says; stands beside the real prober, which the end-to-end tests use."""
-
-    def __init__(self, answer: Callable[[Claim], Answers]) -> None:
-        self.answer = answer
-        self.asked: list[str] = []
-        self.groups: list[int] = []
-        self.read_bytes: dict[int, int] = {}
-
-    def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        self.asked += [c.suspect_id for c in claims]
-        self.groups.append(len(claims))
-        return [self.answer(c) for c in claims]
-
-    def close(self) -> None:
-        pass
-
-
-class Watch:
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.status = FindingsStatus()
-        self.rounds = 0
-
-    def __call__(self, status: FindingsStatus) -> None:
-        with self.changed:
-            self.status = status
-            self.rounds += 1
-            self.changed.notify_all()
-
-    def until(self, condition: Callable[[FindingsStatus], bool]) -> FindingsStatus:
-        with self.changed:
-            assert self.changed.wait_for(lambda: condition(self.status), 20), self.status
-            return self.status
-
-
-def replica(broker: int, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
-    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
-
-
-def among(accused: ReplicaAnswer, leader: int = 1) -> Answers:
-    return Answers({1: replica(1), accused.broker: accused, 3: replica(3)}, leader=leader)
-
-
-def missing(_: Claim) -> Answers:
-    return among(replica(2, **HELD_BY_ANOTHER))
-
-
-def agree(_: Claim) -> Answers:
-    return among(replica(2))
-
-
-def away(_: Claim) -> Answers:
-    return among(ReplicaAnswer(2, error="broker 2: no answer within 3000 ms; is it paused or overloaded?"))
-
-
-def wrong(_: Claim) -> Answers:
-    def holds(broker: int, outcome: str) -> ReplicaAnswer:
-        return replica(broker, committed={10: RecordShown(10, outcome)}, asked=frozenset({10}))
-
-    return Answers({1: holds(1, "aborted"), 2: holds(2, "committed"), 3: holds(3, "aborted")}, leader=1)
-
-
-def suspect(kind: FindingKind = FindingKind.MARKER_MISSING, **fields: Any) -> Suspect:
-    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
-    base |= {"observations": {"markers": {"1": "abort"}}} if kind is FindingKind.MARKER_MISSING else {}
-    accusation = Accusation(Rule.OUTCOME, kind, 2, **(base | fields))
-    return Suspect("orders", 0, accusation, {}, raised_at=1_700_000_000_000)
 
 
 @pytest.fixture
@@ -677,7 +598,7 @@ class TestAProbeThatComesBackAsAReportIsDue:
         assert said == ["confirmed", "acknowledged"]
 
 
-def test_what_was_decided_as_the_tables_were_loaded_is_decided_again_where_somebody_was_faster(
+def test_what_was_decided_at_the_start_is_decided_again_if_somebody_was_faster(
     start: Start, settings: Settings
 ) -> None:
     """Findings that have become many while nothing put them together, of which one is acknowledged just then."""
@@ -944,33 +865,6 @@ def test_a_second_opinion_on_each_probe_is_counted(start: Start) -> None:
     manager.offer([suspect()])
     watch.until(lambda s: len(s.open) == 1 and sum(s.second_opinions.values()) >= 1)
     assert "failed" not in watch.status.second_opinions
-
-
-OLDER, NOTHING = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
-
-
-def showing(*wrong: int, away: Sequence[int] = ()) -> Callable[[Claim], Answers]:
-    """Some of three replicas show a value that was deleted, the others none."""
-
-    def answer(_: Claim) -> Answers:
-        end = dict.fromkeys(("high_watermark", "last_stable_offset", "log_end_offset"), 10**6)
-        made = {b: replica(b, **end, key=OLDER if b in wrong else NOTHING) for b in (1, 2, 3)}
-        made |= {b: ReplicaAnswer(b, error="away") for b in away}
-        return Answers(made, leader=1)
-
-    return answer
-
-
-def undeleted(key: int) -> Suspect:
-    deleted = Accusation(
-        Rule.LATEST_VALUE,
-        FindingKind.DELETED_RECORD_RESURRECTED,
-        2,
-        offset=1_000 + key,
-        key_hash_hi=1,
-        key_hash_lo=key + 1,
-    )
-    return Suspect("orders", 0, deleted, {}, raised_at=1_700_000_000_000)
 
 
 def counting(status: FindingsStatus) -> list[tuple[int, int]]:

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_explain import PROVEN, assigned_as, finding, index_wrong
-from test_findings_table import EVENT
 
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
@@ -20,6 +18,8 @@ from parallax.findings.report import print_explanation, print_finding
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE, Shell
+from tests.unit.findings.events import EVENT
+from tests.unit.findings.explained import PROVEN, assigned_as, finding, index_wrong
 
 SERVERS = "kafka-1.example.org:9092,kafka-2.example.org:9092"
 CONFIG = "conf/night shift's.yaml"

@@ -68,7 +68,7 @@ class Log:
         return sorted(o for r in self.asked if isinstance(r, Points) for o in r.offsets)
 
 
-def test_where_all_that_was_shown_is_known_only_the_newest_offsets_and_the_rest_of_the_log_are_read() -> None:
+def test_if_all_that_was_shown_is_known_only_newest_offsets_and_the_log_end_are_read() -> None:
     offsets = tuple(range(900_000, 0, -1000))
     log = Log(dict.fromkeys(offsets[2:], (KEY, "none")), {KEY: Known(0, 999_000, offsets)})
     found = log.find(0, 1_000_000)
@@ -142,7 +142,7 @@ def test_offsets_below_the_log_start_are_not_read() -> None:
     assert log.stretches == []
 
 
-def test_a_replica_that_shows_less_than_was_read_of_it_is_not_judged_by_that_and_not_scanned_for_it() -> None:
+def test_a_replica_that_shows_less_than_was_read_is_neither_judged_by_that_nor_scanned() -> None:
     """It was restarted a moment ago, or its log is another one."""
     short = Log({30: (KEY, "none")}, {KEY: Known(0, 200, (150, 60))})
     key = short.find(0, 100).keys[KEY]
@@ -165,7 +165,7 @@ def test_another_keys_record_at_a_known_offset_is_not_the_keys() -> None:
     assert Log({10: (OTHER, "none")}, {KEY: Known(0, 100, (10,))}).find(0, 100).keys[KEY].visible is None
 
 
-def test_a_log_that_shows_what_only_others_were_recorded_to_show_is_another_log_and_read_from_its_beginning() -> None:
+def test_a_log_that_shows_what_only_others_showed_is_another_and_read_from_its_start() -> None:
     records = {10: (KEY, "none"), 60: (KEY, "none"), 70: (KEY, "none")}
     log = Log(records, {KEY: Known(0, 100, (10,), (60,))})
     key = log.find(0, 100).keys[KEY]

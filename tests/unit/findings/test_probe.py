@@ -167,7 +167,7 @@ def test_the_views_are_asked_once_as_long_as_the_log_is_the_same_and_little_was_
     assert len(asked) > once
 
 
-def test_without_recorded_offsets_a_log_too_long_for_one_probe_is_scanned_and_the_suspect_waits(make: Make) -> None:
+def test_without_recorded_offsets_a_long_log_is_scanned_while_the_suspect_waits(make: Make) -> None:
     prober = make()
     got = judged(prober)
     assert got.verdict is Verdict.PENDING
@@ -319,7 +319,7 @@ def with_policy(beginning: Beginning, policy: Any, about: Claim = HEAD) -> tuple
     return answers.cleanup_policy, decide(about, answers)
 
 
-def test_a_log_that_begins_too_high_is_judged_by_the_cleanup_policy_which_is_asked_for_after_the_logs(
+def test_a_log_that_begins_too_high_is_judged_by_the_policy_that_is_asked_after_the_logs(
     beginning: Beginning,
 ) -> None:
     policy, decision = with_policy(beginning, {"cleanup.policy": "compact", "delete.retention.ms": "1"})

@@ -128,7 +128,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
         assert cluster.probe(FROZEN).verdict is not Verdict.CONFIRMED
 
 
-def test_a_transaction_that_is_open_past_its_end_is_found_although_the_partition_is_written_to() -> None:
+def test_a_transaction_that_is_open_past_its_end_is_found_though_the_partition_is_busy() -> None:
     # With every request the logs grow; the accused has reached where the others were only when it is asked again.
     def grows(cluster: Cluster) -> None:
         lag = 12
@@ -203,7 +203,7 @@ def test_about_a_key_the_accused_is_asked_first_and_again_where_it_shows_a_value
     assert all(a.wants.keys == {KEY} for a in asked if isinstance(a, Ask))
 
 
-def test_of_a_key_that_the_accused_shows_its_last_answer_counts_and_of_one_that_it_lacks_its_first() -> None:
+def test_the_accused_counts_by_its_last_answer_if_it_shows_the_key_and_else_by_its_first() -> None:
     def answer(question: Any) -> Any:
         if isinstance(question, Where):
             return Whereabouts((1, 2), (1, 2), 1)
@@ -245,7 +245,7 @@ def at(broker: int, stable: int, offset: int) -> Reading:
     ],
     ids=["behind", "away", "as far", "shows an older one", "away, and an older one", "none", "shows none", "accused"],
 )
-def test_where_nobody_is_accused_another_that_shows_the_value_and_has_come_further_is_asked_last(
+def test_if_nobody_is_accused_the_furthest_that_shows_the_value_is_asked_last(
     claim: Claim, own: Reading, other: Reading, instead: int
 ) -> None:
     shown = {2: own, 3: other, 1: Reading(ReplicaAnswer(1, last_stable_offset=40))}
@@ -488,7 +488,7 @@ def test_of_a_deletion_that_its_end_marker_proves_the_epochs_of_both_are_asked()
     assert wanted([known], (1, 2, 3)).epochs == {7, 8}
 
 
-def test_the_log_whose_transactions_had_ended_is_asked_for_by_its_last_offset_and_leader_epoch() -> None:
+def test_the_log_whose_transactions_ended_is_named_by_its_last_offset_and_leader_epoch() -> None:
     before = HadEnded(start=0, to=20, below=30, epoch=7, broker=1)
     claim = replace(FROZEN, recorded=Recorded(had_ended=before))
     wants = wanted([claim], (1, 2, 3))

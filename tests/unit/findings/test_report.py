@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from test_findings_table import EVENT
 
 from parallax.findings.finding import Finding
 from parallax.findings.naming import FindingNotNamedError
@@ -24,6 +23,7 @@ from parallax.findings.report import (
 )
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from tests.unit.findings.events import EVENT
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from parallax.findings.effect import Judged
 from parallax.findings.second_opinion import Agreement, Opinion, Says, SecondOpinions, agreement, opinion
 from parallax.logs import FIELDS
 from parallax.model import NOBODY, FindingKind, Rule, hash_text
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, replica, silent
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, silent
+from tests.unit.findings.replies import replica
 
 KEY = (3, 4)
 OF_A_KEY = claim(

@@ -12,7 +12,8 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.summary import resolved, sides_in_words, spread, summary, unsettled
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, replica, shows, silent
+from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, shows, silent
+from tests.unit.findings.replies import replica
 
 
 def said(c: Claim, *given: ReplicaAnswer, leader: int = 1) -> str:

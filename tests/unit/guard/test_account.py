@@ -13,7 +13,7 @@ from parallax.guard.holds import Absentee, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import TopicPartition
 from tests.unit.guard.looking import HOUR, PLACE, START, tick
-from tests.unit.guard.test_recall import ALL, history, record
+from tests.unit.guard.recording import ALL, history, record
 
 MINUTE = 60_000
 SINCE = "2023-11-14 22:23:20 UTC at the latest (it lacked nothing at 2023-11-14 22:22:19 UTC)"

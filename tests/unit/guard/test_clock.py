@@ -59,7 +59,7 @@ def test_while_nothing_is_written_the_bound_moves_on() -> None:
         assert only(known).bound_ms == bound(at)
 
 
-def test_on_a_busy_partition_the_bound_counts_from_before_what_the_absent_one_had_not_confirmed() -> None:
+def test_on_a_busy_partition_the_bound_counts_from_before_what_the_absentee_lacked() -> None:
     known = clock()
     for at in range(0, 10_000, 2_000):
         marks = {1: at + 50, 2: at + 40, 3: at + 50}
@@ -158,7 +158,7 @@ def test_a_replica_that_was_away_before_the_watch_has_no_bound() -> None:
     assert (only(known).presence, only(known).unclear) == (Presence.AWAY, Unclear.BEFORE_WATCH)
 
 
-def test_a_replica_that_is_added_has_no_bound_while_it_copies_what_was_written_before_the_watch() -> None:
+def test_an_added_replica_has_no_bound_while_it_copies_what_is_older_than_the_watch() -> None:
     known = clock()
     known.observe(tick(0, {1: 100, 3: 100}, REST))
     known.observe(tick(2_000, {1: 100, 3: 100, 2: 40}, REST))
@@ -185,7 +185,7 @@ def test_a_replica_that_was_there_and_behind_when_the_watch_began_is_late_as_it_
     assert (late.broker, known.absences()) == (2, [])
 
 
-def test_a_replica_that_was_seen_empty_is_being_added_and_one_that_returns_to_a_broker_may_have_its_old_log() -> None:
+def test_an_empty_replica_is_being_added_and_one_that_returns_may_have_its_old_log() -> None:
     known = clock()
     known.observe(tick(0, {1: 100, 2: 0, 3: 100}, REST))
     assert only(known).presence is Presence.COPYING
@@ -299,7 +299,7 @@ def test_a_replica_is_late_until_its_topic_is_another_one() -> None:
     assert known.late() == []
 
 
-def test_a_replica_is_late_until_it_was_taken_off_its_broker_for_longer_than_metadata_may_be_old() -> None:
+def test_a_replica_is_late_until_it_is_unassigned_for_longer_than_metadata_may_be_old() -> None:
     known = late_one()
     known.observe(tick(HOUR + 1_000, {1: 12, 3: 12}, REST))
     known.observe(tick(HOUR + METADATA, {1: 12, 3: 12}, REST))
@@ -317,7 +317,7 @@ def test_a_replica_that_old_metadata_did_not_name_stays_late() -> None:
     assert len(known.late()) == 1
 
 
-def test_a_replica_that_copies_after_its_bound_is_late_though_its_bound_moves_on_with_what_it_copies() -> None:
+def test_a_replica_that_copies_after_its_bound_is_late_though_the_bound_moves_with_it() -> None:
     known = clock()
     known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
     known.observe(tick(2_000, {1: 12, 2: None, 3: 12}, REST))
@@ -476,7 +476,7 @@ def test_after_the_hold_the_bound_is_the_last_look_that_showed_it() -> None:
     assert (only(known).bound_ms, only(known).is_held) == (START + HOUR, False)
 
 
-def test_a_hold_does_not_count_that_came_after_the_bound_or_on_some_brokers_or_of_another_topic() -> None:
+def test_a_hold_does_not_count_if_it_is_late_partial_or_of_another_topic() -> None:
     late = {"times": (BOUND, HOUR, HOUR + 10_000)}
     part = {"times": tuple(minutes(BOUND - 60_000, HOUR)), "brokers": (1,)}
     other = {"times": tuple(minutes(BOUND - 60_000, HOUR)), "topic_id": "b"}
@@ -536,7 +536,7 @@ def test_a_hold_that_lowers_what_another_had_raised_does_not_undo_what_was_judge
     assert known.late() == []
 
 
-def test_a_retention_that_may_have_been_lowered_before_a_topic_was_held_is_what_the_hold_is_judged_by() -> None:
+def test_a_hold_is_judged_by_a_retention_that_may_have_been_lowered_before_it() -> None:
     for lower, is_held in ((30_000, False), (HOUR // 2, True)):
         known = clock()
         away(known)

@@ -369,9 +369,7 @@ def test_what_is_lost_already_is_not_held() -> None:
     assert table.run() == []
 
 
-def test_where_the_bound_is_not_known_a_replica_is_held_for_once_it_has_been_away_for_a_quarter_of_the_retention() -> (
-    None
-):
+def test_without_a_bound_a_replica_is_held_for_after_a_quarter_of_the_retention() -> None:
     table = Table()
     unknown = absence(None, unclear=Unclear.BEFORE_WATCH, retention_ms=40_000)
     table.absent = [replace(unknown, since_ms=NOW - 5_000)]
@@ -689,7 +687,7 @@ def test_a_pause_of_a_topic_that_was_created_anew_shortly_after_a_hold_is_not_en
     assert table.own()[RATIO] == "1.0"
 
 
-def test_what_has_the_guards_mark_on_a_topic_that_was_created_anew_is_put_back_without_the_ratio() -> None:
+def test_the_guards_mark_on_a_re_created_topic_is_put_back_without_the_ratio() -> None:
     table = held()
     table.ids["orders"], table.absent = "b", []
     table.put({RATIO: "1.0", LAG: None})
@@ -697,7 +695,7 @@ def test_what_has_the_guards_mark_on_a_topic_that_was_created_anew_is_put_back_w
     assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
 
 
-def test_a_pause_that_was_overruled_and_comes_late_to_a_topic_that_was_created_anew_is_put_back() -> None:
+def test_an_overruled_pause_that_comes_late_to_a_re_created_topic_is_put_back() -> None:
     table = held()
     paused = table.own()
     table.put({RATIO: "0.001"})
@@ -722,7 +720,7 @@ def test_a_pause_by_hand_soon_after_a_hold_has_expired_is_not_ended() -> None:
 PROMISE = {LAG: "604800000"}
 
 
-def test_a_topic_that_may_not_be_paused_is_held_at_the_first_level_and_the_second_is_refused_once() -> None:
+def test_a_topic_that_may_not_be_paused_is_held_at_level_one_and_refuses_the_second_once() -> None:
     table = Table()
     table.absent = [absence(60_000)]
     table.put({**PROMISE})

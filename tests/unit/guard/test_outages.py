@@ -18,8 +18,8 @@ from parallax.guard.outages import headline, outage_in_words
 from parallax.guard.timekeeper import Timekeeper
 from parallax.model import TopicPartition
 from tests.unit.guard.looking import HOUR, LOOK, PLACE, SKEW, START, clock, tick
-from tests.unit.guard.test_recall import ALL, REST, _row, history
-from tests.unit.guard.test_recall import record as write
+from tests.unit.guard.recording import ALL, REST, history, row
+from tests.unit.guard.recording import record as write
 
 OTHER = TopicPartition("orders", 1)
 SHORT = TopicPartition("short", 0)
@@ -50,7 +50,7 @@ class Watching:
         """Take in looks at a time."""
         self.at = at
         with structlog.testing.capture_logs() as logged:
-            self.keeper.take_in([_row(look) for own in looks for look in own])
+            self.keeper.take_in([row(look) for own in looks for look in own])
         self.logged += logged
 
     def both(self, at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> None:

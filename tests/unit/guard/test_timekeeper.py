@@ -23,8 +23,8 @@ from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
-from tests.unit.guard.test_recall import ALL, REST, _row, history
-from tests.unit.guard.test_recall import record as write
+from tests.unit.guard.recording import ALL, REST, history, row
+from tests.unit.guard.recording import record as write
 
 IN_TIME = tick(0, {1: 10, 2: 10, 3: 10}, ALL)
 AWAY = tick(2_000, {1: 12, 2: None, 3: 12}, REST)
@@ -45,7 +45,7 @@ class Keeper:
 
     def take_in(self, *ticks: list[Look]) -> None:
         for one in ticks:
-            self.keeper.take_in([_row(look) for look in one])
+            self.keeper.take_in([row(look) for look in one])
 
 
 def audit(began: int, **said: Any) -> AuditReport:
@@ -251,7 +251,7 @@ class Auditing:
         before = len(self.audited)
         for _ in range(seconds):
             self.at += 1_000
-            self.keeper.take_in([_row(look) for look in tick(self.at, ends, isr, retention=45_000)])
+            self.keeper.take_in([row(look) for look in tick(self.at, ends, isr, retention=45_000)])
             self.schedule.run_due()
         return self.audited[before:]
 
@@ -288,7 +288,7 @@ def test_a_late_copy_waits_for_a_replica_that_is_away_and_for_one_that_still_cop
     assert len(job.spend(90, dict.fromkeys(ALL, 12), ALL)) == 1
 
 
-def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_and_none_is_where_that_is_off(tmp_path: Path) -> None:
+def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_unless_audits_are_off(tmp_path: Path) -> None:
     job = Auditing(tmp_path)
     job.verdict = Result.UNKNOWN
     job.spend(60, dict.fromkeys(ALL, 10), ALL)
@@ -306,7 +306,7 @@ def short(at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> list[Lo
     return tick(at, ends, isr, retention=SKEW + LOOK)
 
 
-def test_a_topic_that_cannot_be_watched_is_told_of_once_and_makes_no_restart_an_outage_that_was_too_long(
+def test_a_topic_that_cannot_be_watched_is_reported_once_and_makes_no_restart_an_outage(
     tmp_path: Path,
 ) -> None:
     keeper = Keeper(tmp_path)

@@ -115,7 +115,7 @@ def test_a_list_says_nothing_of_a_record_that_was_empty_when_the_replica_got_it(
 MISSED = [written(4), commit(6)]
 
 
-def test_who_was_read_past_an_end_marker_that_it_never_got_has_ended_the_record_by_the_next_one() -> None:
+def test_a_replica_read_past_a_marker_that_it_never_got_ended_the_record_by_the_next() -> None:
     scene = Scene(9).read(1, *MISSED, abort(8)).read(2, written(4), abort(8)).shows(1).shows(2).shows(3)
     assert said(scene) == {accused(2, past=True)}
 
@@ -147,7 +147,7 @@ def test_it_may_have_ended_the_record_by_a_marker_between_that_it_has_cleaned() 
     assert [(one.broker, one.offset) for one in undecided] == [(2, 2)]
 
 
-def test_beyond_its_last_stable_offset_a_replica_has_ended_a_record_by_the_next_marker_it_holds() -> None:
+def test_beyond_its_last_stable_offset_a_replica_ends_a_record_by_its_next_marker() -> None:
     scene = Scene(9).read(1, record(3), *MISSED, abort(8))
     scene.shows(1, *MISSED, abort(8)).shows(2, written(4), abort(8), open={9: 2}).shows(3, *MISSED, abort(8))
     assert accused(2, past=True) in said(scene)
@@ -190,7 +190,7 @@ def test_who_was_given_an_end_marker_that_only_another_partition_has_shown_nobod
     assert {one.broker for one in scene.judged.undecided if (one.about, one.offset) == (About.OUTCOME, 4)} == {1, 2, 3}
 
 
-def test_who_is_frozen_and_holds_the_end_marker_of_another_transaction_next_has_ended_a_record_by_that() -> None:
+def test_a_frozen_replica_ends_a_record_by_the_next_transactions_end_marker() -> None:
     """Of version 2: the record at 4 was committed, as another partition shows; the ABORT at 9 ended another one."""
     facts = [record(0), written(1, key="L", of=5), commit(2, of=6), written(4, of=6), written(8, of=7), abort(9, of=8)]
     scene = Scene(12).shows(1).shows(2, *facts, open={99: 0}, last_stable=0).shows(3)

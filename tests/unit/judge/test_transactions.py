@@ -83,9 +83,7 @@ VERSION_2 = (written(1, key="other", of=5), commit(2, of=6))
 
 
 @pytest.mark.parametrize(("end", "how"), [(commit, End.COMMIT), (abort, End.ABORT)])
-def test_of_version_2_a_transaction_ends_by_the_end_marker_of_the_next_epoch_whatever_lay_between(
-    end: Callable[..., Fact], how: End
-) -> None:
+def test_a_transaction_of_version_2_ends_by_the_marker_of_the_next_epoch(end: Callable[..., Fact], how: End) -> None:
     scene = Scene(12).shows(1, *VERSION_2, written(4, of=6), end(9, of=7))
     assert options(scene, 4) == (how,)
     assert scene.case.transactions.of[4].missing == ()

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from parallax.cli import app
 from parallax.config import Settings, validate
 from parallax.repair import command
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
@@ -22,6 +20,7 @@ from parallax.repair.seen import End, Look
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
 from parallax.replica.errors import Unauthorized, Unreachable
+from tests.unit.repair.commands import config, invoked
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
 
 PROVEN = {(7, START): [End("commit", "", MARKER, "f1")]}
@@ -180,22 +179,6 @@ def test_who_was_taken_over_from_changes_nothing_any_more(cluster: Cluster, tmp_
 
 def test_undo_of_what_has_changed_nothing_says_so(cluster: Cluster, tmp_path: Path) -> None:
     assert undo(settings(tmp_path), left_by(tmp_path, AWAY), print).reason == "nothing was changed"
-
-
-def invoked(*words: object) -> Result:
-    return CliRunner().invoke(app, ["repair", *map(str, words)])
-
-
-def config(folder: Path, mode: str = "on") -> Path:
-    path = folder / "parallax.yaml"
-    made = {
-        "kafka": {"bootstrap.servers": "nowhere:1"},
-        "topics": {"include": ["orders"]},
-        "storage": {"path": str(folder / "data")},
-        "repair": {"mode": mode},
-    }
-    path.write_text(json.dumps(made))
-    return path
 
 
 def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Path) -> None:

@@ -12,19 +12,9 @@ from parallax.repair.claims import Claim, claims
 from parallax.repair.copies import Said
 from parallax.repair.layout import Layout
 from parallax.repair.plan import Plan, make
-from parallax.repair.seen import Look
 from tests.samples import finding
 from tests.unit.repair.looks import PLACE, START, look, replica
-
-GIB = 1 << 30
-LAYOUT = Layout(free={1: 9 * GIB, 2: 9 * GIB, 3: 9 * GIB, 4: 8 * GIB}, sizes=dict.fromkeys((1, 2, 3), GIB), min_isr=2)
-WRONG = Claim("f1", frozenset({3}), frozenset({1, 2}), (17,))
-
-
-def seen(*some: Claim, layout: Layout | None = LAYOUT, **fields: Any) -> Look:
-    """A partition of brokers 3, 1 and 2, led by 3, with no open transaction."""
-    base = look({b: replica() for b in (1, 2, 3)}, leader=3, assigned=(3, 1, 2), findings=frozenset({"f1"}))
-    return replace(base, **({"transactions": (), "claims": some or (WRONG,), "layout": layout} | fields))
+from tests.unit.repair.seeing import GIB, LAYOUT, WRONG, seen
 
 
 def moved(made: Plan) -> list[tuple[str, list[int]]]:
@@ -65,7 +55,7 @@ def test_a_finding_for_which_nothing_can_be_copied_says_why() -> None:
     assert missing(made) == "Finding f1: nothing proves which replica is right. Compare."
 
 
-def test_of_two_replicas_the_broker_with_the_most_room_stands_in_or_the_plan_says_that_one_is_needed() -> None:
+def test_of_two_replicas_the_roomiest_broker_stands_in_or_the_plan_asks_for_one() -> None:
     two = {"assigned": (2, 1), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
     wrong = Claim("f1", frozenset({2}), frozenset({1}), (17,))
     layout = replace(LAYOUT, sizes={1: GIB, 2: GIB})

@@ -250,7 +250,7 @@ def test_a_marker_that_the_cleaner_has_taken_already_is_proven_by_what_it_has_br
     assert isinstance(next_of(wrong, KEPT, INTENDED, ANSWERED), Wait)
 
 
-def test_where_another_transaction_holds_the_last_stable_offset_back_the_marker_itself_proves_the_step() -> None:
+def test_the_marker_proves_the_step_if_another_transaction_holds_the_last_stable_offset() -> None:
     marker = [end(END)]
     mine = transaction(b1=marker, b2=[record(START), *marker], b3=marker)
     behind = replace(replica(stable=2, log_end=END + 1), producers=(state(), state(2, producer_id=6)))

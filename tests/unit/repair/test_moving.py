@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from parallax.model import Outcome
 from parallax.repair.actions import TAKES_MS, Asked, Assign, Elect, Put, Wait
 from parallax.repair.claims import Claim
 from parallax.repair.command import document
@@ -16,14 +14,13 @@ from parallax.repair.copies import Said
 from parallax.repair.decide import following, outdated
 from parallax.repair.plan import Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
-from parallax.repair.seen import Look, Row
+from parallax.repair.seen import Look
 from parallax.repair.steps import MoveStep
-from tests.unit.repair.looks import NOW, PLACE, record, replica
-from tests.unit.repair.test_copies import LAYOUT, seen
+from tests.unit.repair.looks import NOW, PLACE, replica
+from tests.unit.repair.moves import KNOWN, OTHER, at
+from tests.unit.repair.seeing import LAYOUT, seen
 
 ME, ID = "me@here:1:1", "a" * 32
-SHOWN: Mapping[int, Mapping[int, Row]] = {1: {}, 2: {}, 3: {17: record(17, Outcome.NONE)}}
-KNOWN = replace(seen(shown=SHOWN), leader_epoch=9)
 PLAN = make(KNOWN, {})
 LEAD, DROP, COPY, ORDER = (step for step in PLAN.steps if isinstance(step, MoveStep))
 
@@ -50,24 +47,6 @@ def up_to(step: MoveStep, *more: Event) -> Repair:
 
 def intended(step: MoveStep, **fields: Any) -> Event:
     return event(EventKind.INTENDED, step.number, document=how(**fields))
-
-
-def at(assigned: tuple[int, ...], *holding: int, leader: int = 1, epoch: int = 10, **fields: Any) -> Look:
-    """A look while broker 1 leads, and some brokers hold the partition."""
-    sizes = dict.fromkeys(holding or assigned, 1 << 30)
-    shown = {broker: dict[int, Row]() for broker in assigned} | fields.pop("shown", {})
-    layout = replace(LAYOUT, sizes=sizes, **fields.pop("layout", {}))
-    base = replace(
-        KNOWN,
-        assigned=assigned,
-        isr=frozenset(assigned),
-        leader=leader,
-        leader_epoch=epoch,
-        replicas={broker: replica() for broker in assigned},
-        shown=shown,
-        layout=layout,
-    )
-    return replace(base, **fields)
 
 
 def next_of(repair: Repair, look: Look, asked: Asked | None = None, plan: Plan = PLAN) -> Any:
@@ -147,7 +126,6 @@ def test_a_new_copy_is_proven_by_what_it_shows_itself() -> None:
     assert "more than half of delete.retention.ms, so compare the partition" in put(next_of(mine, day))[1]
 
 
-OTHER = {17: record(17, Outcome.NONE)}
 SAME = [17, "record", f"{17:032x}", f"{17:016x}", "NONE"]
 
 

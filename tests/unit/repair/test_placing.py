@@ -50,7 +50,7 @@ def asked(**fields: Any) -> Any:
     return layout_of(type("Asked", (Client,), fields)(), PLACE)  # type: ignore[arg-type]
 
 
-def test_who_answers_has_room_in_its_fullest_directory_and_says_whether_it_holds_the_partition() -> None:
+def test_a_broker_says_the_room_of_its_fullest_directory_and_whether_it_holds_the_partition() -> None:
     found = asked()
     assert (found.free, found.sizes, found.moving) == ({1: 7, 2: 50}, {1: 30}, {PLACE: (1, 2)})
     assert (found.min_isr, found.retention_ms, found.throttle, found.automation) == (2, 1000, 0, "")

@@ -80,7 +80,7 @@ def shown(log: Log) -> list[tuple[int, RowKind, Outcome]]:
     return [(row.offset, row.kind, row.outcome) for row in log.rows]
 
 
-def test_only_rows_of_the_producer_count_and_what_is_above_the_last_stable_offset_is_undecided(read: Any) -> None:
+def test_only_rows_of_the_producer_count_and_beyond_the_last_stable_offset_is_undecided(read: Any) -> None:
     broker = Broker((4, 7, RECORD), (5, 8, RECORD), (6, 7, RECORD), stable=4, end=20)
     assert shown(read(broker)()) == [(4, RECORD, Outcome.UNDECIDED), (6, RECORD, Outcome.UNDECIDED)]
 

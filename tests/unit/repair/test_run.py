@@ -19,10 +19,10 @@ from parallax.repair.record import EventKind
 from parallax.repair.seen import Look
 from parallax.repair.table import RepairTable
 from parallax.replica.errors import Unauthorized, Unreachable
+from tests.unit.repair.commands import config, invoked
 from tests.unit.repair.looks import PLACE
-from tests.unit.repair.test_command import config, invoked
-from tests.unit.repair.test_copies import WRONG
-from tests.unit.repair.test_moving import OTHER, at
+from tests.unit.repair.moves import OTHER, at
+from tests.unit.repair.seeing import WRONG
 
 
 class Cluster:

@@ -195,3 +195,13 @@ def logs(draw: st.DrawFn) -> list[Batch]:
         batches.append(batch)
         at = batch.last + 1
     return batches
+
+
+def not_below(data: bytes, offset: int) -> bytes:
+    """The batches that do not end below an offset."""
+    while len(data) > 27:
+        base, length, last_delta = struct.unpack_from(">qi11xi", data)
+        if base + last_delta >= offset:
+            return data
+        data = data[12 + length :]
+    return b""

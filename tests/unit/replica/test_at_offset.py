@@ -14,8 +14,7 @@ from parallax.replica.client import FetchedPartition
 from parallax.replica.errors import OffsetOutOfRange, ReplicaError, Unreachable
 from parallax.replica.types import Watermarks
 
-from .batches import Batch, Record
-from .test_reader import _from
+from .batches import Batch, Record, not_below
 
 PLACE = TopicPartition("t", 0)
 UNCOMMITTED, COMMITTED = IsolationLevel
@@ -46,7 +45,7 @@ class Replica:
         assert isinstance(self.marks, Watermarks)
         marks, is_committed = self.marks, self.isolation is COMMITTED
         end = marks.last_stable_offset if is_committed else marks.high_watermark
-        data = _from(b"".join(self.batches), self.at) if self.at < end else b""
+        data = not_below(b"".join(self.batches), self.at) if self.at < end else b""
         aborted = np.array(self.aborted if is_committed else (), np.int64).reshape(-1, 2)
         places = (marks.high_watermark, marks.last_stable_offset, marks.log_start_offset)
         return [FetchedPartition("t", 0, None, *places, aborted, memoryview(data))]

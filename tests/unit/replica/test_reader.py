@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +14,7 @@ from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange
 from parallax.replica.reader import Chunk, read_range
 from tests.chunks import read_all
 
-from .batches import Batch, Record
+from .batches import Batch, Record, not_below
 
 
 @dataclass
@@ -39,20 +38,10 @@ class Log:
             raise self.failure
         at, size = self.asked[-1]
         hw = self.high_watermark
-        return [FetchedPartition("t", 0, None, hw, hw, 0, records=memoryview(_from(self.data, at))[:size])]
+        return [FetchedPartition("t", 0, None, hw, hw, 0, records=memoryview(not_below(self.data, at))[:size])]
 
     def cancel(self) -> None:
         pass
-
-
-def _from(data: bytes, offset: int) -> bytes:
-    """The batches that do not end below an offset."""
-    while len(data) > 27:
-        base, length, last_delta = struct.unpack_from(">qi11xi", data)
-        if base + last_delta >= offset:
-            return data
-        data = data[12 + length :]
-    return b""
 
 
 def read(log: Any, start: int, end: int, max_bytes: int = 1 << 20, after_epoch: int = -1) -> Iterator[Chunk]:
@@ -182,7 +171,7 @@ def test_a_log_that_still_holds_what_was_read_is_read_on() -> None:
 
 
 @pytest.mark.parametrize("begins", [20, 25], ids=["at the position", "above it"])
-def test_a_log_of_older_epochs_up_to_the_position_may_have_taken_the_place_of_the_one_that_was_read(
+def test_a_log_of_older_epochs_up_to_the_position_may_have_replaced_the_one_that_was_read(
     begins: int,
 ) -> None:
     # Epoch 3 was read below offset 20. After a second unclean election the log is of epoch 0 there.

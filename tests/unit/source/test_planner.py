@@ -16,7 +16,7 @@ from parallax.source.feedback import ALL, Recorded, write, write_paused
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
 from parallax.source.planner import Planner
-from tests.unit.source.test_survey import batch
+from tests.unit.source.headers import batch
 
 
 class FaultyClient:
@@ -429,7 +429,7 @@ def test_what_is_gone_is_reported_once_and_again_once_the_cluster_has_changed(
     assert plan_until(planner, {}, lambda r: stranger in r)[stranger].state is ReadEvent.TOPIC_RECREATED
 
 
-def test_a_topic_whose_readers_were_forgotten_is_asked_for_no_more_and_begins_anew_when_it_is_back(
+def test_a_topic_whose_readers_were_forgotten_is_not_asked_for_and_begins_anew_when_back(
     make: Any, client: FaultyClient, tmp_path: Path
 ) -> None:
     mine, stranger = Recorded(100, "A", ReadEvent.OK), Reader(0, 1, "gone", 0)

@@ -23,7 +23,7 @@ def planned(previous: Range | None = None, recorded: Recorded | None = None, log
     return span
 
 
-def test_read_committed_ends_at_the_last_stable_offset_and_read_uncommitted_at_the_high_watermark() -> None:
+def test_each_view_ends_at_its_own_offset_the_last_stable_one_or_the_high_watermark() -> None:
     assert LOG.bound(int(RC)) == 80
     assert LOG.bound(int(RU)) == 100
 

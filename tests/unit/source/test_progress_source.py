@@ -117,7 +117,7 @@ def test_only_transactions_that_are_open_are_listed(client: Client) -> None:
     assert [t["producer_id"] for t in listed] == [7]
 
 
-def test_producers_are_asked_for_where_the_last_stable_offset_stands_and_else_from_time_to_time() -> None:
+def test_producers_are_asked_for_at_a_still_last_stable_offset_and_else_now_and_then() -> None:
     now = [100.0]
     described = Described(10.0, clock=lambda: now[0])
     moved = Watermarks(12, 6, 0, 12)

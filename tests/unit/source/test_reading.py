@@ -190,9 +190,7 @@ def test_what_keeps_one_partition_from_being_read_is_not_said_of_the_next_wave(
 
 
 @pytest.mark.parametrize(("readers", "beyond"), [(1, 100_000), (50, 2_000), (400, 1_000)])
-def test_what_came_since_the_plan_is_taken_with_the_last_answer_up_to_a_bound_of_all_that_is_read_together(
-    readers: int, beyond: int
-) -> None:
+def test_what_came_since_the_plan_is_taken_with_the_last_answer_up_to_a_shared_bound(readers: int, beyond: int) -> None:
     options = replica_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "t", "feedback.path": "unused"})
     pieces = [Piece(Reader(0, 2, "t", number), Range(10, 90, "A")) for number in range(readers)]
     spans = reading._spans(options, [(Progress.of(piece), piece.span.end) for piece in pieces])

@@ -159,7 +159,7 @@ def test_that_nothing_is_open_is_recorded_once_it_was_asked(repeats: ByRows) -> 
     assert repeats.without(tick(6 * SECOND)) == []
 
 
-def test_an_idle_partition_is_recorded_every_five_minutes_at_most_though_its_replicas_list_in_turn(
+def test_an_idle_partition_is_recorded_each_five_minutes_at_most_whoever_lists(
     repeats: ByRows,
 ) -> None:
     recorded = []

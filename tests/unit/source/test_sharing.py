@@ -20,7 +20,7 @@ from parallax.source.options import replica_options
 from parallax.source.planning import PIECE, Piece, admit, aligned, tasks
 from parallax.source.sharing import Shared, shared
 from parallax.source.standing import Progress
-from tests.unit.replica.test_ranges import Broker, helds
+from tests.unit.replica.brokers import Broker, helds
 
 RU, RC = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 
@@ -60,7 +60,7 @@ def test_the_level_that_is_ahead_joins_where_it_stands() -> None:
     assert (uncommitted.position, committed.position) == (60, 60)
 
 
-def test_read_uncommitted_that_is_behind_is_read_in_read_committed_up_to_where_the_other_stands() -> None:
+def test_read_uncommitted_that_is_behind_is_read_with_read_committed_up_to_that_position() -> None:
     log = one(progress(RU, 10, 100), progress(RC, 40, 90))
     assert (log.behind.position, log.behind.piece.reader.isolation) == (10, RU)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -11,12 +10,7 @@ from parallax.replica.errors import Unauthorized
 from parallax.replica.types import TopicMetadata
 from parallax.source.options import progress_options
 from parallax.source.survey import Catalog, density
-
-
-def batch(base: int, last: int, size: int, records: int = 1) -> bytes:
-    """A record batch's header (KIP-98) and as many bytes as it says."""
-    head = struct.pack(">qiibIhiqqqhii", base, size - 12, 0, 2, 0, 0, last - base, 0, 0, -1, -1, -1, records)
-    return head.ljust(size, b"\0")
+from tests.unit.source.headers import batch
 
 
 def measured(records: bytes, start: int) -> tuple[float, float]:

@@ -66,7 +66,7 @@ def test_compaction_and_retention_append_nothing(storage: str) -> None:
     assert log.appended(6) is None
 
 
-def test_a_commit_that_was_cleaned_from_the_log_is_distinguished_from_one_that_was_not_made_yet(storage: str) -> None:
+def test_a_commit_that_was_cleaned_from_the_log_is_not_one_that_was_never_made(storage: str) -> None:
     log = TableLog(storage, NAME)
     for broker in (1, 2, 3):
         append(storage, broker)

@@ -56,7 +56,7 @@ def test_what_has_not_begun_does_not_count() -> None:
     assert newest([]) is None
 
 
-def test_of_old_generations_the_last_broken_ones_stay_and_those_of_another_job_are_not_touched() -> None:
+def test_the_last_broken_generations_stay_and_those_of_another_job_are_not_touched() -> None:
     objects = [f"000000000{n}-0001.{end}" for n in range(1, 7) for end in ("json", "broken")]
     objects += ["0000000005-0002.json", "0000000004-0002.copying"]
     gone = dispensable(objects, Generation(5, 2), kept=2)
@@ -125,7 +125,7 @@ def test_a_healthy_checkpoint_is_left_alone_and_a_broken_one_set_aside_in_one_li
 
 
 @pytest.mark.usefixtures("held")
-def test_failures_in_a_row_are_laid_to_the_checkpoint_once_and_only_where_the_store_can_be_written(
+def test_failures_in_a_row_are_laid_to_the_checkpoint_once_and_only_if_the_store_works(
     store: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = Checkpoint(STORAGE, "q", hopeless_after=3, objects=store)

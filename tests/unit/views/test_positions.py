@@ -62,7 +62,7 @@ def of_ids(ids: str, *rows: tuple[int, str]) -> tuple[int, str]:
     return entry.position, entry.topic_id
 
 
-def test_a_topic_that_begins_anew_after_its_readers_were_forgotten_goes_before_the_deleted_one() -> None:
+def test_a_topic_that_begins_anew_after_its_readers_were_forgotten_replaces_the_deleted_one() -> None:
     old = (500, "ok"), (500, "topic_deleted")
     assert of_ids("AAB", *old, (0, "partition_added")) == (0, "B")
     assert of_ids("AABB", *old, (0, "partition_added"), (30, "ok")) == (30, "B")

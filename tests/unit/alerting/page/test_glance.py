@@ -127,7 +127,7 @@ def test_offsets_without_a_verdict_keep_every_replica_from_being_consistent(
     assert states(job) == [State.UNKNOWN] * 3
 
 
-def test_logs_that_begin_apart_though_nothing_deletes_are_unknown_and_those_that_all_lost_it_are_known_in_part(
+def test_logs_that_begin_apart_without_retention_are_unknown_or_known_in_part(
     job: Job,
 ) -> None:
     unknown = {UnknownReason.LOG_START_DIFFERS: (40, 40)}

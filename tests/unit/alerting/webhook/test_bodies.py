@@ -16,28 +16,18 @@ from parallax.findings.finding import Finding
 from parallax.model import FindingKind, FindingStatus
 from parallax.shell import Shell
 from tests.samples import finding
+from tests.unit.alerting.webhook.messages import LAB, message
 
 ALERTMANAGER = WebhookSettings.model_validate({"name": "hook", "url": "http://127.0.0.1/"})
 SLACK = WebhookSettings.model_validate({"name": "chat", "format": "slack", "url": "http://127.0.0.1/"})
 PAGERDUTY = WebhookSettings.model_validate({"name": "pager", "format": "pagerduty", "routing_key": "secret-key"})
 
 
-LAB = Places(cluster="lab")
 LINKED = Places("lab", "https://docs.example/runbook.md", "https://monitor.example/parallax")
 
 
 def known(of: Finding) -> Finding:
     return acknowledged(of, "known & wanted", "ann", of.decided_at)
-
-
-def message(*findings: Finding, over: tuple[Finding, ...] = (), places: Places = LAB) -> Message:
-    outbox = Outbox(Pace(repeat_s=3600), Random(1), places)
-    outbox.observe([*findings, *over], 1000.0)
-    ended = [replace(one, status=FindingStatus.RESOLVED, summary="Broker 2 showed it. Healed: gone.") for one in over]
-    outbox.observe(findings, 1001.0, ended)
-    found = outbox.due(2000.0)
-    assert found is not None
-    return found
 
 
 def as_posted(told: Message, settings: WebhookSettings, places: Places = LAB) -> dict[str, Any]:
@@ -170,7 +160,7 @@ def test_a_summary_is_no_longer_than_pagerduty_takes() -> None:
     assert len(posted["payload"]["summary"]) == 1024
 
 
-def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_who_acknowledged_it_and_why() -> None:
+def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_by_whom_and_why() -> None:
     told = message(known(finding("a")))
     for_alertmanager = as_posted(told, ALERTMANAGER)
     (alert,) = for_alertmanager["alerts"]
@@ -209,7 +199,7 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     assert "• (acknowledged by ann" in text
 
 
-def test_an_acknowledgement_of_some_findings_says_which_and_how_many_are_not_and_is_no_event_for_pagerduty() -> None:
+def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_pagerduty() -> None:
     outbox = Outbox(Pace(repeat_s=3600), Random(1), LAB)
     many = [finding(name) for name in "abcde"]
 

@@ -270,7 +270,7 @@ def test_a_partition_of_which_one_finding_is_acknowledged_is_told_again_for_the_
     assert told.delivered(3600).status is Status.FIRING
 
 
-def test_an_acknowledgement_of_one_finding_of_several_is_told_as_that_and_the_others_go_on_asking(told: Told) -> None:
+def test_an_acknowledgement_of_one_finding_is_sent_and_the_others_go_on_asking(told: Told) -> None:
     told.observe(finding("a"), finding("b"), finding("c"))
     told.delivered(10)
     told.observe(finding("a"), known(finding("b")), finding("c"))

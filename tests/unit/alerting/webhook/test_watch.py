@@ -21,7 +21,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.lab.waiting import until
 from parallax.model import MissingRight
 from tests.receiver import Receiver
-from tests.unit.alerting.test_collector import coverage
+from tests.unit.alerting.reported import coverage
 
 QUICK = Pace(repeat_s=3600, wait_s=0.05, interval_s=0.05, retry_s=0.05, retry_most_s=0.2)
 

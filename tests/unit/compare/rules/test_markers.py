@@ -301,7 +301,7 @@ class TestReconcile:
         assert self.state(self.reconcile(interval(), ends=(20, 2))) == (2, -1, -1)
         assert self.state(self.reconcile(interval(), ends=(20, 3))) == (2, 3, -1)
 
-    def test_only_below_the_last_stable_offset_for_an_end_marker_may_be_truncated_before_it_is_replicated(self) -> None:
+    def test_an_end_marker_proves_only_below_the_last_stable_offset_for_it_may_be_truncated(self) -> None:
         assert self.state(self.reconcile(interval(), stable=2)) == (2, -1, -1)
         assert self.state(self.reconcile(interval(), stable=3)) == (2, 20, -1)
         assert self.state(self.reconcile(interval(), (9, 7), stable=2)) == (2, -1, -1)

@@ -189,7 +189,7 @@ class TestNotProven:
         found = verdicts(pending((2, B, A)), ends((3, COMMIT, A), (5, ABORT, B)))
         assert [proven for _, _, proven, _, _ in found] == [False]
 
-    def test_an_end_directly_behind_the_record_proves_it_against_one_that_shows_another_end_further_up(self) -> None:
+    def test_an_end_directly_behind_the_record_proves_it_against_another_end_further_up(self) -> None:
         # B shows the record as committed, and an ABORT behind it: the COMMIT between is cleaned.
         rows, direct = pending((2, B, A)), (3, ABORT, A)
         assert verdicts(rows, ends(direct, (7, ABORT, B))) == [(1, [0], True, False, 3)]

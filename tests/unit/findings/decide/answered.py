@@ -14,6 +14,7 @@ from parallax.findings.answers import (
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Verdict, decide
 from parallax.model import FindingKind, Rule
+from tests.unit.findings.replies import replica
 
 PID = 4000
 OPEN = (OpenTransaction(producer_id=PID, start_offset=10),)
@@ -32,17 +33,6 @@ def claim(kind: FindingKind, **fields: Any) -> Claim:
         "marker_offset": 20,
     }
     return Claim(kind=kind, **(defaults | fields))
-
-
-def replica(broker: int, **fields: Any) -> ReplicaAnswer:
-    defaults: dict[str, Any] = {
-        "high_watermark": 100,
-        "last_stable_offset": 100,
-        "log_start_offset": 0,
-        "log_end_offset": 100,
-        "open_transactions": (),
-    }
-    return ReplicaAnswer(broker=broker, **(defaults | fields))
 
 
 def silent(broker: int) -> ReplicaAnswer:

@@ -9,15 +9,8 @@ from parallax.findings.claim import Recorded
 from parallax.findings.decide import Verdict, decide
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import (
-    PID,
-    answers,
-    claim,
-    outcome_of,
-    record,
-    replica,
-    silent,
-)
+from tests.unit.findings.decide.answered import PID, answers, claim, outcome_of, record, silent
+from tests.unit.findings.replies import replica
 
 
 class TestContent:
@@ -39,7 +32,7 @@ class TestContent:
         assert outcome_of(self.c, replica(1), two) is Verdict.DISMISSED
         assert outcome_of(self.c, silent(1), two) is Verdict.PENDING
 
-    def test_one_that_does_not_show_the_offset_yet_is_waited_for_and_open_transactions_hold_nothing_back(self) -> None:
+    def test_a_replica_below_the_offset_is_waited_for_and_open_transactions_hold_nothing_back(self) -> None:
         two = replica(2, uncommitted={10: record()})
         assert outcome_of(self.c, replica(1, high_watermark=10, last_stable_offset=10), two) is Verdict.PENDING
         assert outcome_of(self.c, replica(1, high_watermark=11, last_stable_offset=10), two) is Verdict.DISMISSED
@@ -96,7 +89,7 @@ class TestContent:
             got = decide(self.c, answers(replica(1, uncommitted={10: one}), replica(2, uncommitted={10: two})))
             assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
 
-    def test_unlike_end_markers_at_one_offset_are_a_difference_of_content_whichever_replica_is_asked_last(self) -> None:
+    def test_unlike_end_markers_at_one_offset_differ_in_content_whoever_is_asked_last(self) -> None:
         given = (
             replica(1, markers=(MarkerShown(10, PID, "commit"),)),
             replica(2, markers=(MarkerShown(10, PID, "abort"),)),

@@ -10,18 +10,8 @@ from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
-from tests.unit.findings.decide.answered import (
-    OPEN,
-    PID,
-    answers,
-    claim,
-    holding,
-    outcome_of,
-    record,
-    replica,
-    shows,
-    silent,
-)
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, outcome_of, record, shows, silent
+from tests.unit.findings.replies import replica
 
 
 class TestAnyKind:

@@ -15,7 +15,8 @@ from parallax.findings.decide.case import Case, values_as_far_as_read
 from parallax.findings.decide.lineage import has_cut_the_end, has_lost_its_end, is_another_log, rests_on
 from parallax.model import FindingKind, Rule
 from parallax.sides import Shows, Side
-from tests.unit.findings.decide.answered import PID, claim, record, replica, shows, silent
+from tests.unit.findings.decide.answered import PID, claim, record, shows, silent
+from tests.unit.findings.replies import replica
 
 EPOCH = 4
 ENDED = claim(FindingKind.MARKER_MISSING, recorded=Recorded(leader_epoch=EPOCH, ends={2: f"20:{EPOCH}"}))

@@ -10,7 +10,8 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import claim, replica, silent
+from tests.unit.findings.decide.answered import claim, silent
+from tests.unit.findings.replies import replica
 
 CLAIM = claim(FindingKind.LOG_HEAD_MISSING, offset=5)
 COMPACT, BOTH = "compact", "compact,delete"
@@ -73,7 +74,7 @@ def test_nothing_is_confirmed_where_a_policy_may_have_moved_a_log_start(known: C
             assert decision.verdict is Verdict.PENDING, starts
 
 
-def test_what_a_policy_has_moved_every_log_above_is_over_and_not_said_to_have_healed_or_spread() -> None:
+def test_a_finding_below_every_log_start_by_policy_is_over_neither_healed_nor_spread() -> None:
     for known in (CLAIM, replace(CLAIM, spread=True)):
         decision = decide(known, beginning(6, 6, 8, policy=BOTH), live_only=True)
         assert (decision.verdict, decision.resolution) == (Verdict.DISMISSED, Resolution.DELETED)

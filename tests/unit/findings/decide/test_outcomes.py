@@ -18,18 +18,8 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.endings import ended_by
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import (
-    PID,
-    answers,
-    claim,
-    holding,
-    outcome_of,
-    record,
-    replica,
-    shows,
-    silent,
-    verdict,
-)
+from tests.unit.findings.decide.answered import PID, answers, claim, holding, outcome_of, record, shows, silent, verdict
+from tests.unit.findings.replies import replica
 
 
 class TestOutcome:
@@ -225,7 +215,7 @@ class TestOutcome:
         assert decide(keyed, answers(shows(1, None), refused)).reason == "not authorized"
 
     @pytest.mark.parametrize(("start", "found"), [(10, Verdict.PENDING), (11, Verdict.DISMISSED)])
-    def test_the_values_of_a_finding_are_compared_with_those_that_are_away_unless_retention_took_its_record(
+    def test_values_are_compared_with_replicas_that_are_away_unless_retention_took_the_record(
         self, start: int, found: Verdict
     ) -> None:
         c = replace(self.c2a, key_hash_lo=7)
@@ -306,7 +296,7 @@ class TestOutcome:
         assert (got.accused, got.lone_witness) == (NOBODY, True)
         assert got.reason == "broker 1 shows a live value, broker 2 none for that key"
 
-    def test_a_value_of_which_the_accused_was_not_read_to_show_the_outcome_is_waited_for_only_where_it_is_behind(
+    def test_a_value_without_a_read_outcome_of_the_accused_is_waited_for_only_if_it_is_behind(
         self,
     ) -> None:
         c = replace(self.c2a, key_hash_lo=7)
@@ -319,7 +309,7 @@ class TestOutcome:
             lacking = shows(1, None, last_stable_offset=stable, stable_after=after)
             assert outcome_of(c, lacking, shows(2, record(key))) is found
 
-    def test_both_outcomes_recorded_are_reported_as_over_when_the_accused_holds_the_record_no_more(self) -> None:
+    def test_two_recorded_outcomes_are_reported_as_over_when_the_accused_lacks_the_record(self) -> None:
         # Its log may have been replaced since by one that is right, and nothing that it shows is wrong.
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
         got = decide(recorded, answers(replica(1), replica(2), replica(3)))
@@ -452,7 +442,7 @@ class TestUnlikeOutcomes:
         assert "no end marker" in got.reason
 
     @pytest.mark.parametrize("live_only", [False, True])
-    def test_two_that_differ_still_are_a_difference_though_the_one_asked_last_holds_the_record_no_more(
+    def test_two_that_differ_stay_a_difference_though_the_one_asked_last_lacks_the_record(
         self, live_only: bool
     ) -> None:
         left = [holding(1, "aborted"), shows(2, None), holding(3, "committed")]
@@ -466,7 +456,7 @@ class TestUnlikeOutcomes:
         alike = [left[0], left[1], holding(3, "aborted")]
         assert decide(self.c, answers(*alike), live_only=True).verdict is Verdict.DISMISSED
 
-    def test_what_another_log_shows_there_is_no_difference_once_the_one_asked_last_holds_it_no_more(self) -> None:
+    def test_what_another_log_shows_is_no_difference_once_the_one_asked_last_lacks_it(self) -> None:
         other = holding(3, "committed", markers=(MarkerShown(10, PID, "commit"),))
         left = answers(holding(1, "aborted"), replica(2), other)
         assert decide(self.c, left, live_only=True).verdict is Verdict.DISMISSED

@@ -11,7 +11,8 @@ from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransacti
 from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, shows, silent
+from tests.unit.findings.replies import replica
 
 FROZEN = claim(FindingKind.READ_COMMITTED_FROZEN)
 C2A = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1)
@@ -62,7 +63,7 @@ class TestAMarkerThatIsMissingOnAll:
         assert decide(FROZEN, answers(*given, leader=3)).verdict is Verdict.CONFIRMED
         assert decide(FROZEN, answers(stuck(1), stuck(2), replica(3))).verdict is Verdict.CONFIRMED, "it was not asked"
 
-    def test_of_which_only_the_coordinator_knows_that_it_has_ended_is_nobodys_fault_where_the_leader_holds_it_open(
+    def test_that_only_the_coordinator_knows_to_be_ended_is_nobodys_fault_if_the_leader_lags(
         self,
     ) -> None:
         ended_long_ago = CoordinatorAnswer(PID, "t", "CompleteAbort")
@@ -345,7 +346,7 @@ class TestAValue:
         assert ended(found(replace(MISSING, spread=True), *above)) == OVER
 
 
-def test_a_newer_value_that_not_all_were_seen_to_stand_by_is_no_proof_that_the_accused_has_healed() -> None:
+def test_a_newer_value_that_not_all_were_seen_to_hold_does_not_prove_the_accused_healed() -> None:
     newer = record(30, producer_id=-1)
     given = [shows(b, newer) for b in (1, 2, 3)]
     assert ended(found(MISSING, *given)) == (Verdict.DISMISSED, Resolution.HEALED)

@@ -15,18 +15,8 @@ from parallax.findings.claim import Recorded
 from parallax.findings.decide import Resolution, Verdict, decide, named
 from parallax.model import FindingKind
 from parallax.sides import Side, parsed
-from tests.unit.findings.decide.answered import (
-    OPEN,
-    PID,
-    answers,
-    claim,
-    holding,
-    outcome_of,
-    record,
-    replica,
-    silent,
-    verdict,
-)
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, outcome_of, record, silent, verdict
+from tests.unit.findings.replies import replica
 
 
 class TestOpenTransaction:
@@ -37,7 +27,7 @@ class TestOpenTransaction:
         got = decide(self.marker_missing, answers(replica(1), replica(2, open_transactions=OPEN), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
 
-    def test_a_later_transaction_of_the_producer_on_another_is_not_the_same_where_the_end_is_unproven(self) -> None:
+    def test_a_later_transaction_of_the_producer_is_not_the_same_if_the_end_is_unproven(self) -> None:
         later = replica(3, open_transactions=(OpenTransaction(PID, 14),))
         accused = replica(2, open_transactions=OPEN)
         got = decide(self.marker_missing, answers(replica(1), accused, later))
@@ -122,7 +112,7 @@ class TestOpenTransaction:
         trailing = replica(2, open_transactions=OPEN, high_watermark=21, last_stable_offset=10)
         assert outcome_of(self.marker_missing, replica(1), trailing, replica(3)) is Verdict.CONFIRMED
 
-    def test_a_known_marker_that_is_not_reached_is_no_proof_although_the_accused_leads_those_that_closed(self) -> None:
+    def test_a_marker_that_is_not_reached_proves_nothing_although_the_accused_leads(self) -> None:
         closed = replica(1, high_watermark=15)
         ahead = replica(2, open_transactions=OPEN, high_watermark=18, last_stable_offset=10)
         assert outcome_of(self.marker_missing, closed, ahead, closed) is Verdict.PENDING
@@ -300,7 +290,7 @@ class TestOpenTransaction:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=stable)
         assert named(c, answers(replica(1), accused)).transaction_start_offset == start
 
-    def test_a_missed_marker_freezes_where_the_last_stable_offset_stands_at_it_and_no_earlier_one_holds_it(
+    def test_a_missed_marker_freezes_if_it_alone_holds_the_last_stable_offset(
         self,
     ) -> None:
         long = (OpenTransaction(PID + 1, 3), *OPEN)

@@ -12,12 +12,8 @@ from parallax.findings.answers import (
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Verdict, decide
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import (
-    claim,
-    outcome_of,
-    replica,
-    silent,
-)
+from tests.unit.findings.decide.answered import claim, outcome_of, silent
+from tests.unit.findings.replies import replica
 
 
 def test_a_truncated_log_is_confirmed_until_it_reaches_the_offset_again() -> None:

@@ -13,7 +13,8 @@ from parallax.findings.claim import Claim, Differed, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide, differed
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import answers, claim, record, replica, shows, silent
+from tests.unit.findings.decide.answered import answers, claim, record, shows, silent
+from tests.unit.findings.replies import replica
 
 EVERYWHERE = (1, 2, 3)
 AGREED = (Verdict.DISMISSED, Resolution.AGREED)

@@ -18,17 +18,8 @@ from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.findings.decide.case import shows_deleted
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import Side, parsed
-from tests.unit.findings.decide.answered import (
-    PID,
-    answers,
-    claim,
-    outcome_of,
-    record,
-    replica,
-    shows,
-    silent,
-    verdict,
-)
+from tests.unit.findings.decide.answered import PID, answers, claim, outcome_of, record, shows, silent, verdict
+from tests.unit.findings.replies import replica
 
 
 def undirected(what: str, showing: set[int], lacking: set[int], *, pivot: int, **fields: Any) -> Claim:
@@ -102,7 +93,7 @@ class TestResurrected:
         got = decide(self.c, answers(shows(1, record(40, producer_id=-1)), shows(2, self.old), shows(3, None)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
-    def test_a_tombstone_that_may_have_to_be_aborted_accuses_nobody_however_many_have_deleted_the_key(self) -> None:
+    def test_a_tombstone_that_may_be_aborted_accuses_nobody_however_many_deleted_the_key(self) -> None:
         unsure = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=2, producer_id=PID)
         for holder in (shows(3, record(50, "committed", value_size=-1)), shows(3, None)):
             for second in (shows(1, None), shows(1, self.old), silent(1), shows(1, None, last_stable_offset=50)):
@@ -156,7 +147,7 @@ class TestResurrected:
         got = decide(c, answers(shows(1, self.tombstone), shows(2, self.old), silent(3)))
         assert (got.kind, got.accused) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
 
-    def test_one_that_still_shows_what_the_claim_deletes_is_reported_though_another_was_asked_last(self) -> None:
+    def test_who_still_shows_what_the_claim_deletes_is_reported_though_another_was_asked_last(self) -> None:
         c = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=1, producer_id=PID)
         got = decide(c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert (got.verdict, got.accused, got.sides[Side.parse("value at offset 30")]) == (
@@ -314,7 +305,7 @@ class TestWhereATombstoneLies:
     old = record(30, producer_id=-1)
     tombstone = record(50, producer_id=-1, value_size=-1)
 
-    def test_a_committed_one_that_another_shows_proves_it_only_where_it_is_the_one_that_was_surely_committed(
+    def test_a_committed_value_proves_the_claim_only_if_it_is_the_one_that_surely_committed(
         self,
     ) -> None:
         c = replace(TestResurrected.c, producer_id=PID, marker_offset=51, kind=FindingKind.RECORD_MISSING)
@@ -379,7 +370,7 @@ class TestVisibilityMismatch:
             assert not got.lone_witness
 
     @pytest.mark.parametrize(("read_from", "beside"), [(30, {"no value, read from offset 30 on": (1,)}), (31, {})])
-    def test_one_whose_log_was_not_read_down_to_it_is_on_no_side_and_one_read_no_further_on_its_own(
+    def test_a_log_that_was_not_read_down_to_it_is_on_no_side_and_one_read_to_it_on_its_own(
         self, read_from: int, beside: dict[str, tuple[int, ...]]
     ) -> None:
         partly = replica(1, key=KeyShown(None, False, complete_from=read_from))
@@ -401,7 +392,7 @@ class TestVisibilityMismatch:
         committed = record(30, "committed")
         assert decide(self.c, answers(shows(1, None), shows(2, committed), shows(3, None))).lone_witness
 
-    def test_one_that_shows_a_value_and_is_behind_the_accused_that_lacks_it_may_yet_see_it_deleted(self) -> None:
+    def test_who_shows_a_value_and_is_behind_the_accused_may_yet_see_it_deleted(self) -> None:
         c = replace(self.c, broker=NOBODY, recorded=Recorded(sides=parsed({"value": (2,), "no value": (1,)}), pivot=1))
         assert outcome_of(c, shows(1, None), shows(2, self.value), shows(3, None)) is Verdict.CONFIRMED
         frozen = shows(2, self.value, last_stable_offset=90)
@@ -490,7 +481,7 @@ class TestRecordMissing:
     )
     value = record(50, producer_id=-1)
 
-    def test_a_value_that_only_the_accused_lacks_accuses_nobody_for_the_others_may_lack_its_tombstone(self) -> None:
+    def test_a_value_that_only_the_accused_lacks_accuses_nobody_for_a_tombstone_may_be_lost(self) -> None:
         for third in (shows(3, self.value), shows(3, None), silent(3)):
             got = decide(self.c, answers(shows(1, self.value), shows(2, None), third))
             assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
@@ -694,7 +685,7 @@ class TestRecordMissing:
         assert outcome_of(c, holder, replica(2, last_stable_offset=50)) is Verdict.PENDING
         assert outcome_of(c, holder, replica(2, log_start_offset=51)) is Verdict.DISMISSED
 
-    def test_of_a_record_without_a_key_those_that_were_asked_and_lack_it_are_on_the_side_of_the_accused(self) -> None:
+    def test_who_was_asked_and_lacks_a_record_without_a_key_is_on_the_side_of_the_accused(self) -> None:
         c = replace(self.c, key_hash_lo=0)
         holder = replica(1, committed={50: self.value}, asked=frozenset({50}))
         got = decide(c, answers(holder, replica(2), replica(3, asked=frozenset({50})), replica(4)))
@@ -710,8 +701,6 @@ class TestRecordMissing:
 
 
 @pytest.mark.parametrize(("newest", "is_seen"), [(29, True), (30, False)])
-def test_who_has_a_record_of_the_key_where_the_accused_has_not_come_to_yet_shows_nothing_as_deleted(
-    newest: int, is_seen: bool
-) -> None:
+def test_a_record_of_the_key_beyond_the_end_of_the_accused_shows_nothing_as_deleted(newest: int, is_seen: bool) -> None:
     other = replica(1, key=KeyShown(None, True, newest))
     assert shows_deleted(other, 10, 30) is is_seen

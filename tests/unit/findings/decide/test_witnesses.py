@@ -12,7 +12,8 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, shows, silent
+from tests.unit.findings.replies import replica
 
 EPOCH = 4
 """In which the marker, or the tombstone, was shown."""
@@ -72,14 +73,14 @@ class TestTransaction:
         others = (replica(b, open_transactions=OPEN) for b in (1, 3))
         assert self.judged(c, accused, *others).verdict is Verdict.DISMISSED
 
-    def test_one_that_holds_it_open_where_others_end_it_now_lacks_their_marker_whatever_was_recorded(self) -> None:
+    def test_who_holds_open_what_others_end_now_lacks_their_marker_whatever_was_recorded(self) -> None:
         c = replace(self.c, kind=FindingKind.MARKER_MISSING)
         nowhere: Any = {"epoch_ends": {EPOCH: 30}}
         accused = replica(2, open_transactions=OPEN, **nowhere)
         got = self.judged(c, replica(1, **nowhere), accused, replica(3, **nowhere))
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING, 2)
 
-    def test_an_accused_that_is_behind_those_that_ended_it_is_waited_for_though_the_marker_was_truncated(self) -> None:
+    def test_an_accused_behind_those_that_ended_it_is_waited_for_though_the_marker_was_cut(self) -> None:
         c = replace(self.c, kind=FindingKind.MARKER_MISSING)
         accused = replica(2, open_transactions=OPEN, high_watermark=50, **self.another)
         got = self.judged(c, replica(1), accused, replica(3))

@@ -1,0 +1,68 @@
+"""A monitor's state in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.state import MonitorState
+from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
+from parallax.model import UnknownReason
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Report:
+    name: str = "compare"
+    up: bool = True
+    restarts: int = 2
+    last_progress: float | None = 990.0
+    batch_seconds: float = 0.25
+    rows: int = 77
+    checkpoints_set_aside: int = 1
+
+
+def coverage(**fields: Any) -> Coverage:
+    broker = BrokerCoverage(2, True, 100, 90, 100, 90, 0, 101, 7.5)
+    base: dict[str, Any] = {
+        "topic": "orders",
+        "partition": 0,
+        "compared_up_to": (100, 90),
+        "unknown": {UnknownReason.NOT_READ_YET: (0, 10)},
+        "deferred": (DeferredRange(1, 20, 25), DeferredRange(1, 95, -1)),
+        "candidates": 0,
+        "state_bytes": 512,
+        "brokers": (broker,),
+        "compared_at": 999_000,
+    }
+    return Coverage(**(base | fields))
+
+
+class Samples(dict[tuple[str, frozenset[str]], float]):
+    """Samples by name and label values, in whatever order these are exposed."""
+
+    def __getitem__(self, key: tuple[str, Iterable[str]]) -> float:
+        return super().__getitem__((key[0], frozenset(key[1])))
+
+
+def samples(state: MonitorState) -> Samples:
+    registry = CollectorRegistry()
+    registry.register(ParallaxCollector(state))
+    text = generate_latest(registry).decode()
+    return Samples(
+        ((s.name.removeprefix("parallax_"), frozenset(s.labels.values())), s.value)
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+        if not s.name.endswith("_created")
+    )

@@ -1,0 +1,170 @@
+"""A suspect's life on a clock that the test moves, and what the replicas answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from parallax.config import FindingSettings
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.finding import Finding
+from parallax.findings.happenings import (
+    Answered,
+    Append,
+    Broken,
+    Committed,
+    Loaded,
+    Moment,
+    NotCommitted,
+    Probe,
+    Suspected,
+    Tick,
+)
+from parallax.findings.incident import decided
+from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.table import as_read
+from parallax.model import FindingKind, Rule
+from tests.unit.findings.replies import missing, replica, wrong
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RETRY_S, RECHECK_S = 1.0, 30.0
+MARKER = FindingKind.MARKER_MISSING
+COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
+RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
+
+
+def claim(name: str = "s", kind: FindingKind = MARKER, **fields: Any) -> Claim:
+    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    base |= {"recorded": Recorded(markers={1: "abort"})} if kind is MARKER else {}
+    return Claim(name, Rule.OUTCOME, kind, "t", 0, 2, **(base | fields))
+
+
+def value(name: str = "v", **fields: Any) -> Claim:
+    # Its COMMIT lies directly behind the tombstone at 10: it was surely committed.
+    base: dict[str, Any] = {"transaction_start_offset": -1, "marker_offset": 11, "key_hash_lo": 5}
+    return claim(name, RESURRECTED, **(base | fields))
+
+
+def away(_: Claim) -> Answers:
+    return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
+
+
+def gone(_: Claim) -> Answers:
+    return Answers({}, gone="the topic t does not exist any more")
+
+
+def old_value(c: Claim) -> Answers:
+    """Broker 2 shows a value that the others have deleted; of a transaction, a wrong outcome."""
+    if c.kind is not RESURRECTED:
+        return wrong(c)
+    old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+    return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
+
+
+def only_recorded(_: Claim) -> Answers:
+    """Who can be asked shows the old value, and the one that showed the tombstone is away."""
+    old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+    return Answers({1: ReplicaAnswer(1, error="away"), **{b: replica(b, key=old) for b in (2, 3)}}, leader=2)
+
+
+def deleted(_: Claim) -> Answers:
+    """No replica shows the key any more."""
+    return Answers({b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}, leader=1)
+
+
+Answering = Callable[[Claim], Answers]
+
+
+class NoJitter(Random):
+    def random(self) -> float:
+        return 0.0
+
+
+class Life:
+    """A lifecycle whose probes are answered when the test says, and whose events are kept in a list."""
+
+    def __init__(self, events: Sequence[Finding] = (), now: float = 0.0) -> None:
+        self.now = now
+        self.machine = Lifecycle(
+            FindingSettings(probe_retry_ms=int(RETRY_S * 1000), recheck_interval_s=RECHECK_S), NoJitter()
+        )
+        self.machine.cluster_id = "c"
+        self.table = list(events)
+        self.broken: list[Broken] = []
+        self.probes: list[Probe] = []
+        self.full = False
+        self.do(Loaded(list(events)))
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now, START + timedelta(seconds=self.now))
+
+    def do(self, event: Any) -> None:
+        for action in self.machine.handle(event, self.moment):
+            if isinstance(action, Probe):
+                self.probes.append(action)
+            elif isinstance(action, Broken):
+                self.broken.append(action)
+            elif self.full:
+                self.do(NotCommitted("no space left"))
+            else:
+                self.commit(action)
+
+    def commit(self, append: Append) -> None:
+        numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(append.events)]
+        assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
+        self.table += numbered
+        self.do(Committed(numbered))
+
+    def suspect(self, *claims: Claim) -> None:
+        self.do(Suspected(claims))
+
+    def suspected_before(self, *claims: Claim) -> None:
+        """Suspects as a job reads them from their table when it starts."""
+        known = decided(self.table)
+        self.suspect(*(c for c in claims if c.raised_at_ms >= known.get(c.suspect_id, 0)))
+
+    def answer(self, answering: Answering) -> list[str]:
+        """Answer all probes that were asked for in one batch; returns the suspects asked about."""
+        probes, self.probes = self.probes, []
+        self.do(Answered([(probe, [answering(c) for c in probe.claims]) for probe in probes]))
+        return [c.suspect_id for probe in probes for c in probe.claims]
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.do(Tick())
+
+    def until_asked(self, answering: Answering) -> list[str]:
+        """Wait until the next probe is due, and answer it."""
+        due = self.machine.next_due(self.now)
+        assert due is not None
+        self.wait(due - self.now)
+        return self.answer(answering)
+
+    def confirmed(self, *claims: Claim, answering: Answering = missing) -> Life:
+        self.suspect(*claims)
+        self.answer(answering)
+        return self
+
+    def until_asked_within(self, seconds: float, answering: Answering) -> list[str]:
+        """The same for a while; returns all suspects asked about."""
+        asked, end = [], self.now + seconds
+        while (due := self.machine.next_due(self.now)) is not None and due <= end:
+            asked += self.until_asked(answering)
+        self.now = end
+        return asked
+
+    @property
+    def statuses(self) -> list[str]:
+        return [str(e.status) for e in self.table]
+
+    @property
+    def last(self) -> Finding:
+        return self.table[-1]
+
+    def waits(self, name: str = "s") -> str:
+        return self.machine.waits(name) or ""

@@ -1,0 +1,101 @@
+"""A cluster that answers what a test says, and suspects to ask it about."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parallax.compare.suspect import Accusation, Suspect
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.happenings import FindingsStatus
+from parallax.model import FindingKind, Rule
+from parallax.replica.decode import ContentHasher
+from tests.unit.findings.replies import replica
+
+HASHER = ContentHasher(bytes(16))
+
+
+class Cluster:
+    """Stands in for the client: the manager asks it for the cluster's id alone."""
+
+    cluster_id = "cluster-a"
+
+
+class Replicas:
+    """Answers probes as the test says; stands beside the real prober, which the end-to-end tests use."""
+
+    def __init__(self, answer: Callable[[Claim], Answers]) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+        self.groups: list[int] = []
+        self.read_bytes: dict[int, int] = {}
+
+    def probe(self, claims: Sequence[Claim]) -> list[Answers]:
+        self.asked += [c.suspect_id for c in claims]
+        self.groups.append(len(claims))
+        return [self.answer(c) for c in claims]
+
+    def close(self) -> None:
+        pass
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.status = FindingsStatus()
+        self.rounds = 0
+
+    def __call__(self, status: FindingsStatus) -> None:
+        with self.changed:
+            self.status = status
+            self.rounds += 1
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[FindingsStatus], bool]) -> FindingsStatus:
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self.status), 20), self.status
+            return self.status
+
+
+def among(accused: ReplicaAnswer, leader: int = 1) -> Answers:
+    return Answers({1: replica(1), accused.broker: accused, 3: replica(3)}, leader=leader)
+
+
+def away(_: Claim) -> Answers:
+    return among(ReplicaAnswer(2, error="broker 2: no answer within 3000 ms; is it paused or overloaded?"))
+
+
+def suspect(kind: FindingKind = FindingKind.MARKER_MISSING, **fields: Any) -> Suspect:
+    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    base |= {"observations": {"markers": {"1": "abort"}}} if kind is FindingKind.MARKER_MISSING else {}
+    accusation = Accusation(Rule.OUTCOME, kind, 2, **(base | fields))
+    return Suspect("orders", 0, accusation, {}, raised_at=1_700_000_000_000)
+
+
+OLDER, NOTHING = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+
+
+def showing(*wrong: int, away: Sequence[int] = ()) -> Callable[[Claim], Answers]:
+    """Some of three replicas show a value that was deleted, the others none."""
+
+    def answer(_: Claim) -> Answers:
+        end = dict.fromkeys(("high_watermark", "last_stable_offset", "log_end_offset"), 10**6)
+        made = {b: replica(b, **end, key=OLDER if b in wrong else NOTHING) for b in (1, 2, 3)}
+        made |= {b: ReplicaAnswer(b, error="away") for b in away}
+        return Answers(made, leader=1)
+
+    return answer
+
+
+def undeleted(key: int) -> Suspect:
+    deleted = Accusation(
+        Rule.LATEST_VALUE,
+        FindingKind.DELETED_RECORD_RESURRECTED,
+        2,
+        offset=1_000 + key,
+        key_hash_hi=1,
+        key_hash_lo=key + 1,
+    )
+    return Suspect("orders", 0, deleted, {}, raised_at=1_700_000_000_000)

@@ -1,0 +1,94 @@
+"""Many transactions of one cause, and what the replicas answer about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from parallax.findings.answers import Answers, KeyShown, MarkerShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.model import FindingKind, Rule
+from tests.unit.findings.floods import Flood
+from tests.unit.findings.replies import replica
+
+CONTRADICTS = FindingKind.OUTCOME_CONTRADICTS_MARKER
+COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
+END = 100_000_000
+PRODUCER = 7
+
+
+def start_of(number: int) -> int:
+    return 1_000 + 10 * number
+
+
+def turned(number: int, **fields: Any) -> Claim:
+    """Broker 2 shows the record of an aborted transaction as committed, and the ABORT two offsets behind it."""
+    start = start_of(number)
+    known = Claim(
+        suspect_id=f"txn-{number}",
+        rule=Rule.OUTCOME,
+        kind=CONTRADICTS,
+        topic="t",
+        partition=0,
+        broker=2,
+        offset=start,
+        producer_id=PRODUCER,
+        transaction_start_offset=start,
+        marker_offset=start + 2,
+        key_hash_hi=1,
+        key_hash_lo=number,
+        recorded=Recorded(outcomes={2: "committed"}, markers={2: "abort"}),
+        raised_at_ms=10**12,
+    )
+    return replace(known, **fields)
+
+
+def missed(number: int, **fields: Any) -> Claim:
+    """Broker 2 shows that record as committed, and lacks the ABORT that the others show."""
+    recorded = Recorded(outcomes={2: "committed"}, markers={1: "abort", 3: "abort"})
+    return turned(
+        number, **({"suspect_id": f"missed-{number}", "kind": COMMITTED_WRONGLY, "recorded": recorded} | fields)
+    )
+
+
+def shows(broker: int, claim: Claim, outcome: str | None, marker: str | None) -> ReplicaAnswer:
+    start, end = claim.transaction_start_offset, claim.marker_offset
+    held = {} if outcome is None else {start: RecordShown(start, outcome, producer_id=claim.producer_id)}
+    markers = () if marker is None else (MarkerShown(end, claim.producer_id, marker),)
+    return replica(broker, END, committed=held, uncommitted=held, asked=frozenset({start}), markers=markers)
+
+
+def by_index(claim: Claim) -> Answers:
+    """Broker 2 contradicts its own end markers; of the others nothing is left."""
+    if claim.rule is Rule.LATEST_VALUE:
+        return by_key(claim)
+    others = {b: shows(b, claim, None, None) for b in (1, 3)}
+    return Answers(others | {2: shows(2, claim, "committed", "abort")}, leader=1)
+
+
+def by_key(claim: Claim) -> Answers:
+    at = claim.offset
+    alive = KeyShown(RecordShown(at, "none", value_size=5), True, at)
+    none = KeyShown(None, True)
+    return Answers(
+        {1: replica(1, END, key=none), 2: replica(2, END, key=alive), 3: replica(3, END, key=none)}, leader=1
+    )
+
+
+def healed(claim: Claim) -> Answers:
+    """The index of broker 2 is rebuilt: it aborts what its end markers do."""
+    if claim.rule is Rule.LATEST_VALUE:
+        return by_key(claim)
+    others = {b: shows(b, claim, "aborted", "abort") for b in (1, 3)}
+    return Answers(others | {2: shows(2, claim, "aborted", "abort")}, leader=1)
+
+
+Answering = Callable[[Claim], Answers]
+
+
+def flood(count: int, answering: Answering = by_index, make: Callable[[int], Claim] = turned) -> Flood:
+    life = Flood()
+    life.suspect(*map(make, range(count)))
+    life.settle(answering)
+    return life
