@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parallax.config import Settings
+from parallax.counts import counted
 from parallax.errors import one_line
 from parallax.findings.finding import Finding, current
 from parallax.findings.table import FindingsTableError, read_events
@@ -129,7 +130,7 @@ def _await_resolved(settings: Settings, findings: Sequence[Finding], mended: Men
 
     try:
         until(lambda: not left(), "the job to see that they are over", timeout=_RESOLVED_WITHIN_S)
-        say(f"the job has seen that {len(wanted)} findings are over")
+        say(f"the job has seen the end of {counted(len(wanted), 'finding')}")
     except LabError:
         for one in findings:
             if one.finding_id in left():
@@ -148,7 +149,8 @@ def _read(cluster: Cluster, finding: Finding, right: Mapping[str, str], mended: 
     if different:
         mended.wrong.append(f"READ WRONGLY: {finding.topic}, led by broker {broker}: keys {', '.join(different[:5])}")
         return
-    say(f"{finding.topic}: broker {broker} leads now, and a consumer of it reads what is right ({len(shown)} keys)")
+    keys = counted(len(shown), "key")
+    say(f"{finding.topic}: broker {broker} leads now, and a consumer of it reads what is right ({keys})")
 
 
 def consumed(bootstrap_servers: str, topic: str) -> dict[str, str]:

@@ -241,7 +241,7 @@ class AuditSchedule:
                 self._on_failure()
             return None
         known = len(_diverged(report)) - len(log_diverged(report))
-        in_them = f"in {counted(known, 'partition')} replicas differ in what findings said before it"
+        in_them = f"what findings said before it is so still in {counted(known, 'partition')}"
         log.info(
             "an audit has ended",
             read_from=source,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from parallax.counts import agreed, counted
 from parallax.findings.grounds import in_words
 from parallax.findings.moves import Move, Purpose, copying, first_of
 from parallax.moments import span_text
@@ -230,7 +231,8 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
         )
     elif len(move.replicas) == room.layout.min_isr:
         found.append(
-            f"{len(move.replicas)} replicas are left, as many as min.insync.replicas: if one more fails, producers "
+            f"{counted(len(move.replicas), 'replica')} {agreed(len(move.replicas), 'is', 'are')} left, as many as "
+            "min.insync.replicas: if one more fails, producers "
             "with acks=all are refused until it is back."
         )
     return " ".join(found)

@@ -137,8 +137,8 @@ def test_what_is_no_clusters_id_is_refused(tmp_path: Path, cluster_id: str) -> N
 
 
 PACKAGE = Path(__file__).parents[3] / "streaming" / "parallax"
-GIVEN = {"views/queries.py"}
-"""Called by the job, with the settings that it has bound."""
+GIVEN = {"views/queries.py", "demo_repair.py"}
+"""Called by the job, or while it runs, with the settings that it has bound."""
 
 
 def test_whoever_asks_brokers_on_behalf_of_a_storage_has_its_cluster() -> None:
