@@ -321,7 +321,7 @@ def kinds_page() -> str:
     rows = []
     for kind, row in KINDS.items():
         what = row.headline.format(broker="2", partition="orders-0")
-        by = "`parallax repair`, or by hand" if kind in OPEN_KINDS else "by hand"
+        by = "`parallax repair`, or by hand" if kind in OPEN_KINDS else "a copy by `parallax repair`, or by hand"
         mend = f"{by}: [runbook](../runbook.md#{row.runbook})"
         rows.append((f"`{kind}`", str(row.rule), str(row.severity), f"{what}.", f"Consumers {row.consumers}.", mend))
     head = (

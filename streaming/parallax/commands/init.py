@@ -27,7 +27,7 @@ def init(
         str, typer.Option("--bootstrap-servers", metavar="HOST:PORT,...", help="The cluster's brokers.")
     ] = "127.0.0.1:9092",
     topic: Annotated[
-        list[str] | None, typer.Option(help="A topic to watch; may be repeated. Default: all but Kafka's own.")
+        list[str] | None, typer.Option(help="A topic to watch; may be repeated. Default: all that do not begin with _.")
     ] = None,
     storage: Annotated[
         str | None, typer.Option(help="storage.path: a folder, or s3a://bucket/prefix. Default: DIR/data.")
