@@ -1,4 +1,4 @@
-"""Members of a group that are asked about in rounds, page by page: suspected ones, and proven ones.
+"""The members of a group, asked about in rounds, page by page: suspected members, and proven ones.
 
 A page is what one probe asks about. Each row knows the last round in which it was asked about. So a round goes on to
 its end whatever is added meanwhile, and new members are asked about in the current round.
@@ -46,7 +46,7 @@ NOT_PROBED = "it has not been probed yet"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Members that are asked about together.
+    """A page: members of one group that one probe asks about together.
 
     Attributes:
         number: unique among the pages of the process.
@@ -71,7 +71,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a probe for one member.
+    """The result of a probe for one member of a page.
 
     Attributes:
         state: OVER where it was cleared; EXPLAINED where a finding explains it. Then it is asked about again once that
@@ -102,7 +102,7 @@ class Outcome:
 
 
 class Left(NamedTuple):
-    """What an incident no longer counts after a look at some of its members.
+    """The members that an incident no longer counts after a page of them was probed.
 
     Attributes:
         explained: a finding on a transaction accounts for them.
@@ -117,7 +117,7 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class Held:
-    """Members of one group.
+    """The members of one group, and where the present round of questions about them is.
 
     Attributes:
         group: what they have in common.
@@ -136,15 +136,15 @@ class Held:
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
-        """Return the rows in some states that this round has not reached."""
+        """Return the rows whose member is in one of the given states and was not yet asked about in this round."""
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
-        """Return the rows of a page's members; -1 for one that is no longer here."""
+        """Return the row of each member of a page; -1 for a member that is no longer in the group."""
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """Return the first of some rows that can be asked about together: the same replica is asked last."""
+        """Return the rows for one page: the first of the given rows, and those that one probe can ask about with it."""
         if not len(at):
             return at
         classes = self.classes(at)
@@ -152,12 +152,12 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """Return a number for each of some rows; rows that can be asked about together have the same."""
+        """Return a class for each row: rows of one class can be asked about by one probe, others cannot."""
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
-        """Return the members in some states that explain a claim on a value, judged by the claims alone."""
+        """Return the members in the given states that explain a claim on a value, judged by the claims alone."""
         if self.group.kind not in TRANSACTION_KINDS or self.group.place != claim.place:
             return []
         rows = self.members.rows
@@ -186,7 +186,7 @@ class Held:
             self.members.rows["round"][again] = self.round - 1
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of a row."""
+        """Return the claim of the member in a row."""
         return self.members.claim(at)
 
     def _page(self, number: int, at: Array, claims: Sequence[Claim], originals: Sequence[Claim]) -> Page:
@@ -206,7 +206,7 @@ class Held:
 
 @dataclass(slots=True)
 class Waiting(Held):
-    """Suspects of a group.
+    """The suspects of one group that wait for a verdict.
 
     Attributes:
         attempts: rounds in a row that left some undecided.
@@ -217,17 +217,17 @@ class Waiting(Held):
     reason: str = NOT_PROBED
 
     def when(self, now: float) -> float:
-        """Return when the next page is due; infinite where none is."""
+        """Return when the next page is due, by the monotonic clock; infinite where none is."""
         if len(self.behind(WAITING)):
             return now
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
     def raised_by(self, at_ms: int) -> int:
-        """Return how many without a verdict were raised by a time, in milliseconds since 1970 UTC."""
+        """Return how many waiting suspects were raised by a time, in milliseconds since 1970 UTC."""
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
     def accusing(self, claim: Claim) -> list[Claim]:
-        """Return those without a verdict that accuse somebody about the key of a claim that accuses nobody."""
+        """Return the waiting suspects that accuse a replica about the key of a claim that accuses nobody."""
         group = self.group
         accuses = group.broker != NOBODY and not group.is_of_transactions
         if not accuses or group.place != claim.place or claim.broker != NOBODY or claim.key is None:
@@ -247,13 +247,13 @@ class Waiting(Held):
         return self._page(number, at, claims, claims)
 
     def failed(self, page: Page, reason: str) -> None:
-        """Take in that the probe of a page failed."""
+        """Take in that the probe of a page failed, so that its members have no verdict."""
         at = self.located(page)
         self.members.rows["state"][at[at >= 0]] = State.UNDECIDED
         self.reason = reason
 
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
-        """Take in the outcomes of a page; what is proven or cleared leaves."""
+        """Take in the outcomes of a page; members that are proven or cleared leave the waiting ones."""
         rows, at = self.members.rows, self.located(page).tolist()
         self._note_gone(at, outcomes)
         for i, outcome in zip(at, outcomes, strict=True):
@@ -264,13 +264,13 @@ class Waiting(Held):
         self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
-        """Say, after the last page of a round, when the next one may begin."""
+        """Set, after the last page of a round, when the next round may begin."""
         if not len(self.behind(WAITING)):
             self.attempts = self.attempts + 1 if self.members.are(State.UNDECIDED).any() else 0
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self, over: Sequence[Claim] | None = None) -> None:
-        """Suspect again what the claims in ``over`` may have explained; everything if it is None."""
+        """Make suspects wait again that the claims in ``over`` may have explained; all of them if ``over`` is None."""
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
             freed &= np.logical_or.reduce([_may_be_explained(rows, one) for one in over])
@@ -280,7 +280,7 @@ class Waiting(Held):
 
 @dataclass(slots=True)
 class Proven(Held):
-    """The proven members of a group; an incident, once there is an event of it.
+    """The proven members of one group; an incident, once the findings table has an event of it.
 
     Attributes:
         event: the last event of the incident; None as long as there is none.
@@ -315,24 +315,24 @@ class Proven(Held):
 
     @property
     def tally(self) -> Tally:
-        """The counts of what is proven and still wrong."""
+        """The counts of the members that are proven and still wrong."""
         if self._tally is None:
             self._tally = counted(self.group, self.members)
         return self._tally
 
     @property
     def stands(self) -> bool:
-        """Whether it is an incident that is not over."""
+        """Whether the group is an incident that is not over."""
         return self.event is not None and self.event.stands
 
     @property
     def reported(self) -> int:
-        """How many the last event counts."""
+        """How many members the incident's last event counts."""
         return 0 if self.event is None else tally_of(self.event).count
 
     @property
     def leads(self) -> bool:
-        """Whether consumers see any of it, by the proofs that are kept."""
+        """Whether consumers are given what any member is about, by the proofs that are kept as examples."""
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
@@ -340,12 +340,12 @@ class Proven(Held):
         return any_exposed(self.group.broker, self.proofs)
 
     def add(self, claims: Sequence[Claim], state: State, *, again: bool = False) -> None:
-        """Take in proven claims; ``again``: proven by a probe of this process."""
+        """Take in proven claims as members; ``again``: whether a probe of this process has proven them."""
         self.members.add(claims, state, self.round, again=again)
         self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
-        """Return how many of those that it counts are not yet proven by this process, and why; else None.
+        """Return how many counted members no probe of this process has proven yet, and why; None if there are none.
 
         Empty while they are being asked about.
 
@@ -370,14 +370,14 @@ class Proven(Held):
         return ", ".join(said)
 
     def end(self) -> None:
-        """Take in that none of them is wrong any more."""
+        """Take in that the incident is over: no member is wrong any more."""
         self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
         self.ended.clear()
         self.unnamed = self.undecided = 0
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Take in that the table holds a later event: what is known of the members may be outdated."""
+        """Take in that the table holds a later event of the incident: all that is known of members may be outdated."""
         self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
         self._tally = None
 
@@ -392,11 +392,11 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many members the last event may or may not count."""
+        """How many members are restored from a restart without it being known whether the last event counts them."""
         return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
 
     def unread_about(self, claim: Claim) -> list[Claim]:
-        """Return those that may account for a claim on a value: transactions, and accusations about its key.
+        """Return the members that may explain a claim on a value: transactions, or accusations about its key.
 
         Whether the last event counts them is not known yet.
         """
@@ -407,24 +407,24 @@ class Proven(Held):
         return found
 
     def forget(self) -> None:
-        """Drop what is over; it keeps what counts, or may count again."""
+        """Drop the members that are over; keep those that the incident counts, or may count again."""
         self.members.drop(np.flatnonzero(self.members.are(State.OVER, State.SHOWN)))
         self._tally = None
         if not self.members.are(*OPEN, State.IN_PART).any():
             self.event = None
 
     def is_unread(self) -> bool:
-        """Whether a round over all of them is under way."""
+        """Whether a round over all proven members is under way."""
         return bool(len(self.behind(_LOOKED_AT)))
 
     def when(self, now: float) -> float:
-        """Return when the next page is due; infinite where none is."""
+        """Return when the next page is due, by the monotonic clock; infinite where none is."""
         if self.is_unread():
             return now
         return self.due if self.event is not None and self.members.are(*_LOOKED_AT).any() else _NEVER
 
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
-        """Return the next page, if due: of a round over all of them, or else a sample."""
+        """Return the next page, if one is due: a part of a round over all members, or a sample of them."""
         at, is_sample = self.alike(self.behind(_LOOKED_AT)), False
         if not len(at) and self.event is not None and now >= self.due and self.members.are(*_LOOKED_AT).any():
             self.due, is_sample = now + interval(self.event), True
@@ -452,11 +452,11 @@ class Proven(Held):
         return taken
 
     def claim(self, at: int) -> Claim:
-        """Return what a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
+        """Return what a finding about the member in a row would claim (`parallax.findings.finding.claim_of`)."""
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return the same for a claim that is, or may be, one of them."""
+        """Return a claim as a finding would make it, for a suspect that is, or may be, a member of this group."""
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:
@@ -465,7 +465,7 @@ class Proven(Held):
         return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
 
     def leave(self, at: Array) -> None:
-        """Drop rows that another finding, or incident, reports from now on."""
+        """Drop the members in these rows, because another finding or incident reports them from now on."""
         left = int(np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8)).sum())
         if left and self.stands:
             self.ended[str(Resolution.EXPLAINED)] += left
@@ -474,11 +474,11 @@ class Proven(Held):
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether the event from which it was restored may count more than is known by now."""
+        """Whether the event from which the incident was restored may count more members than are known by now."""
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:
-        """Return a suspect's claim as that of an unnamed member of the event from which it was restored."""
+        """Return a suspect's claim as an incident that was restored after a restart may have counted it unnamed."""
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
             claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))
@@ -497,7 +497,7 @@ class Proven(Held):
         return outcome
 
     def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int) -> Left:
-        """Take in the outcomes of a page; returns what is no longer counted.
+        """Take in the outcomes of a page; returns the members that the incident no longer counts.
 
         Args:
             page: what was asked about.
@@ -566,7 +566,7 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs, the last one included, and who else shows the same."""
+        """Keep a few proofs as examples, the last one included, and note which other brokers show the same."""
         if proofs:
             self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
@@ -601,7 +601,7 @@ def _is_other(claim: Claim, proof: Proof) -> bool:
 
 
 def remembering(claim: Claim, proof: Proof) -> Claim:
-    """Return a claim with what must be known of the replicas when it is asked about again.
+    """Return a member's claim with what must be known of the replicas when the member is asked about again.
 
     It is what a finding would remember. Where nobody is accused, it is who shows what. For a transaction, it is its end
     marker, and the record that is wrong.

@@ -42,14 +42,14 @@ PROOFS = 4
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One member that a probe has proven."""
+    """One member that a probe has proven, with the replicas' answers that prove it."""
 
     claim: Claim
     decision: Decision
     answers: Answers
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the replicas answered and what it is about, in the form of a finding's evidence."""
+        """Return the proof, the answers and the member's claim, in the form of a finding's evidence."""
         claim = self.claim
         named = {"offset": claim.offset, "key_hash": claim.key_text, "key": key_as_text(self.answers.key)}
         if claim.rule is Rule.OUTCOME:
@@ -60,7 +60,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The counts of an incident.
+    """How many members of an incident are wrong, waiting, or over, and at which offsets.
 
     Attributes:
         count: keys, or records without a key, or transactions, that were proven and are still wrong.
@@ -89,7 +89,7 @@ class Tally:
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
-    """Return 32 hexadecimal digits: the same for the same group of a cluster."""
+    """Return the id of a group's incident, 32 hexadecimal digits: always the same for one group of one cluster."""
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
     return id_of(cluster_id, place.topic, place.partition, group.broker, what)
@@ -105,7 +105,7 @@ def incident_event(
     at: datetime,
     singles: Sequence[Finding] = (),
 ) -> Finding:
-    """Build an event of an incident.
+    """Build an event of an incident, a row of the findings table.
 
     Args:
         finding_id: see `incident_id`.
@@ -171,7 +171,7 @@ def incident_event(
 
 
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
-    """Whether the leader of the last proof shows any key wrongly.
+    """Whether the leader, when the last proof was made, showed any of the counted keys wrongly.
 
     Only proofs under that leader count: for a key that was asked about under another, this leader may be right.
     """
@@ -180,12 +180,12 @@ def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
 
 
 def group_of(finding: Finding) -> Group:
-    """Return the group of a finding."""
+    """Return the group to which a finding belongs: its partition, accused, kind and rule."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
 
 
 def tally_of(event: Finding) -> Tally:
-    """Return what the event of an incident says."""
+    """Return the counts that the event of an incident holds."""
     said = evidence_of(event).get("incident", {})
     return Tally(
         count=int(said.get("count", 0)),
@@ -201,7 +201,7 @@ def tally_of(event: Finding) -> Tally:
 
 
 def examples(event: Finding) -> list[tuple[int, str | None]]:
-    """Return some offsets that an incident counts, each with its key where that was read.
+    """Return some offsets that an incident counts as wrong, each with its key where that was read.
 
     Empty for a single finding.
     """
@@ -214,7 +214,7 @@ def examples(event: Finding) -> list[tuple[int, str | None]]:
 
 
 def incident_named(event: Finding) -> str:
-    """Return the id of the incident that a finding has become part of by this event, else empty."""
+    """Return the id of the incident of which a finding becomes a part by this event; empty for other events."""
     if not is_part_of_incident(event):
         return ""
     named = evidence_of(event)["incident"]
@@ -224,7 +224,7 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return the offset below which everything lay that an incident's replicas differed in; -1 if unknown.
+    """Return the offset below which all lay that an incident's replicas differed in; -1 if unknown.
 
     It is what its last event knew.
     """
@@ -237,7 +237,7 @@ def seen_below(event: Finding) -> int:
 
 
 def decided(events: Iterable[Finding]) -> dict[str, int]:
-    """Return by suspect when its last verdict was asked for (`asked_ms`).
+    """Return by suspect id when the replicas were asked for its last verdict (``asked_ms``).
 
     A start does not ask about those. A suspect that became part of an incident is left out: no event says what became
     of it, or what it left.
@@ -321,7 +321,7 @@ def _ended(tally: Tally) -> Mapping[str, int]:
 
 
 def counted(group: Group, members: Members) -> Tally:
-    """Return the counts of a group's members that are wrong."""
+    """Return the counts of a group's members that are wrong, for the event of its incident."""
     shown = np.flatnonzero(members.are(State.SHOWN))
     over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))
     if len(shown):

@@ -54,7 +54,7 @@ _UNSETTLED = FindingStatus.UNSETTLED
 
 
 def is_held(claim: Claim) -> bool:
-    """Whether many claims of its kind are put together.
+    """Whether claims of this kind are put together in groups where there are many.
 
     These are claims on the value of a key, on a missing record, and on how a transaction has ended.
     """
@@ -75,7 +75,7 @@ def _state_of(event: Finding) -> State:
 
 
 def group_of_claim(claim: Claim) -> Group:
-    """Return the group in which a claim is put together with others."""
+    """Return the group to which a claim belongs: its partition, accused, kind and rule."""
     return Group(claim.place, claim.broker, claim.kind, claim.rule)
 
 
@@ -119,7 +119,7 @@ def _may_count(proven: Proven, suspected: Group) -> bool:
 
 
 class Incidents:
-    """Takes suspects, verdicts on pages, and events; says which pages to ask about and what to report.
+    """All groups with their members: takes suspects and verdicts, says which pages to probe and what to report.
 
     Args:
         interval: how long to wait until a finding is looked at again, in seconds.
@@ -144,7 +144,7 @@ class Incidents:
     # What comes in.
 
     def hold(self, claims: Sequence[Claim], alone: Mapping[Group, int]) -> list[Claim]:
-        """Hold back claims whose group has too many; returns the others, to be probed one by one.
+        """Put claims into their groups if those are too large to probe each claim; returns the other claims.
 
         Args:
             claims: new ones.
@@ -247,7 +247,7 @@ class Incidents:
             proven.end()
 
     def loaded(self) -> None:
-        """Take in that all events are loaded: ask again about what incidents name, together with new suspects.
+        """Take in that all events are loaded: all members that incidents name are asked about again.
 
         Findings that had become part of an incident before its last event are asked about again as well. The incident
         does not say which of them it counts, except for those that it names. The others are as unknown as suspects are.
@@ -268,13 +268,13 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Take in that nothing from `reports` is in the table."""
+        """Take in that none of the events that ``reports`` returned is in the table."""
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Suspect again, in a partition, what the claims in ``over`` may have explained; everything if it is None."""
+        """Make a partition's suspects wait again that claims in ``over`` may have explained; all if it is None."""
         for group, waiting in self._waiting.items():
             if group.place == place:
                 waiting.free(over)
@@ -282,7 +282,7 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """Return the pages to ask about now."""
+        """Return the pages that are to be asked about now, one probe for each."""
         held: list[Waiting | Proven] = [*self._waiting.values(), *self._proven.values()]
         for one in sorted(held, key=lambda h: h.due):
             if len(self._pages) >= PAGES:
@@ -297,7 +297,7 @@ class Incidents:
                 yield page
 
     def next_due(self, now: float) -> float | None:
-        """Return when the next page or event is due; None where nothing waits.
+        """Return when the next page is to be asked about, or the next event made; None where nothing waits.
 
         Pages that are being asked about do not count.
         """
@@ -311,14 +311,14 @@ class Incidents:
     # What follows from answers.
 
     def failed(self, page: Page, reason: str, now: float) -> None:
-        """Take in that a page's probe failed: its suspects are undecided; proven ones stay proven."""
+        """Take in that a page's probe failed: its suspects have no verdict, and its proven members stay proven."""
         self._done(page)
         if not page.is_proven and (waiting := self._waiting.get(page.group)) is not None:
             waiting.failed(page, reason)
             waiting.end_round(now, self._retry_s, self._draw)
 
     def judged(self, page: Page, outcomes: Sequence[Outcome], now: float) -> None:
-        """Take in a probe's outcomes for the members of a page, in their order."""
+        """Take in a probe's outcomes for the members of a page, in the order of the page."""
         self._done(page)
         if page.is_proven:
             proven = self._proven_of(page.group)
@@ -373,12 +373,12 @@ class Incidents:
         return over
 
     def on_others(self) -> list[Claim]:
-        """Return suspects about what other replicas show of members that are over since the last call."""
+        """Return new suspects about other replicas that show what members showed that are over since the last call."""
         left, self._on_others = self._on_others, []
         return left
 
     def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
-        """Return as which kind an incident may have counted a suspect before a restart; None where none has.
+        """Return the kind by which an incident may have counted a suspect before a restart; None where none has.
 
         Of several kinds, one that says how the transaction ended wrongly comes first: others may show the same.
         """
@@ -410,7 +410,7 @@ class Incidents:
         return self._forgotten.get(group, UNKNOWN)
 
     def beside(self, group: Group) -> frozenset[int]:
-        """Return the other brokers that have shown what this incident, or one that may count the same, counts."""
+        """Return the brokers besides the accused that have shown what this group's incident counts."""
         known = (self._proven[one] for one in self._alike(group) if one in self._proven)
         return frozenset[int]().union(*(proven.beside for proven in known)) - {group.broker}
 
@@ -444,7 +444,7 @@ class Incidents:
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
-        """Hand back held claims whose group turned out to be small, to be probed one by one.
+        """Hand back the claims of groups that turned out to be small, so that each is probed by itself.
 
         Args:
             alone: how many of each group are being probed one by one.
@@ -470,7 +470,10 @@ class Incidents:
     # What is reported.
 
     def reports(self, now: float, at: datetime) -> list[Finding]:
-        """Return the events that are due; they must be committed, or not, before the next call."""
+        """Return the events of incidents that are due, to be written to the findings table.
+
+        Before the next call, report by `add` that they were written, or by `not_committed` that they were not.
+        """
         events: list[Finding] = []
         for group, singles in self._singles.items():
             if len(_divergences(group, singles)) > self._alone:
@@ -611,7 +614,7 @@ class Incidents:
     # What can be asked of it.
 
     def waits(self, suspect_id: str) -> str | None:
-        """Return why a suspect that is held back has no verdict yet.
+        """Return why a suspect that waits in a group has no verdict yet.
 
         None where it is not held back, or has a verdict.
         """
@@ -633,7 +636,7 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a suspect is held back, or counted as wrong.
+        """Whether a suspect is a member of a group: it waits for a page, or is counted as wrong.
 
         Also if it was explained or over, and was not raised again since.
         """
@@ -649,14 +652,14 @@ class Incidents:
         return False
 
     def counting(self, claim: Claim) -> Finding | None:
-        """Return the incident that counts the transaction of a claim and is not over; else None."""
+        """Return the incident that counts a claim's transaction and is not over; None if there is none."""
         if claim.kind not in TRANSACTION_KINDS:
             return None
         found = self._counted(claim, claim.finding_id(self.cluster_id), *OPEN)
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return, for each incident that is not over, how many members no probe since the start has proven, and why.
+        """Return by open incident how many of its members no probe since the start has proven, and why.
 
         Empty text while they are being asked about.
         """
@@ -665,7 +668,7 @@ class Incidents:
         return {name: why for name, why in found.items() if why is not None}
 
     def restored(self) -> list[str]:
-        """Return the incidents that have been asked about as a whole since a restart, each once."""
+        """Return the ids of incidents whose members have all been asked about since a restart; each id only once."""
         known = [proven for proven in self._proven.values() if proven.is_restored and self._is_at_rest(proven)]
         known = [proven for proven in known if not self._may_have_counted(proven)]
         for proven in known:
@@ -673,11 +676,11 @@ class Incidents:
         return [proven.event.finding_id for proven in known if proven.event is not None]
 
     def may_explain(self, claim: Claim) -> bool:
-        """Whether a transaction that is counted or suspected may explain a claim on a value."""
+        """Whether a transaction that an incident counts, or may come to count, may explain a claim on a value."""
         return bool(self.causes_of(claim) or self.awaited_by(claim))
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
-        """Return the counted transactions that may explain a claim on a value, each with its incident."""
+        """Return the transactions that incidents count and that may explain a claim on a value, with the incidents."""
         return [
             (proven.event, one)
             for proven in self._proven.values()
@@ -686,7 +689,7 @@ class Incidents:
         ]
 
     def awaited_by(self, claim: Claim) -> list[Claim]:
-        """Return the suspected, or not yet reported, transactions that may explain a claim on a value.
+        """Return the members not yet decided or reported that are transactions and may explain a claim on a value.
 
         For a claim that accuses nobody, suspects that accuse somebody about its key are included.
         """
@@ -697,13 +700,13 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether anything that is still looked at explains a claim: a transaction, wrong or over, or its key."""
+        """Whether a member that is wrong, or was, explains a claim: as the claim's transaction, or by its key."""
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether an incident that was over before a restart had given a suspect on a transaction its verdict."""
+        """Whether an incident that was over before a restart had already decided a suspect on a transaction."""
         return any(
             0 < claim.shown_at_ms <= self._over_until(group)
             for group in (*self._forgotten, *self._proven)
@@ -727,7 +730,7 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return the same, for incidents that do not name that transaction; a named one has its state in the event.
+        """Return a suspect as incidents that do not name it may have counted it before a restart, as findings.
 
         The event knows who differed first, which a suspect does not. For keys it is empty once it is known which are
         counted.
@@ -747,7 +750,7 @@ class Incidents:
         return bool(len(rows.of_transaction(one.producer_id, one.transaction_start_offset, *State)))
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:
-        """Return the incidents that are not over and accuse a replica about a key."""
+        """Return the incidents that are not over and accuse a replica of showing a key wrongly."""
         return [
             proven.event
             for group, proven in self._proven.items()
@@ -763,21 +766,21 @@ class Incidents:
         return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return what an incident counts, as findings would claim it; this makes one object for each."""
+        """Return the members that an incident counts, as findings would claim them; it makes an object for each."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(*OPEN)).tolist()]
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return what was over when an incident came to report it; this makes one object for each."""
+        """Return the members that were over before the incident reported them, as findings would claim them."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]
         return []
 
     def pending(self) -> dict[TopicPartition, int]:
-        """Return by partition how many held-back suspects, or restored members, have no verdict yet."""
+        """Return by partition how many suspects in groups, or members restored after a restart, have no verdict yet."""
         found: dict[TopicPartition, int] = {}
         for group in dict.fromkeys((*self._waiting, *self._proven)):
             unread = self._proven[group].unread if group in self._proven else 0

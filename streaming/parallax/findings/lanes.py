@@ -1,4 +1,4 @@
-"""Threads for each broker, so that one that hangs delays no other; and a memory of silent brokers."""
+"""Threads for each broker, so that a broker that hangs delays no other; and which brokers are silent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Lanes:
-    """A few threads for each broker, started when there is work about it.
+    """Runs calls to brokers: each broker has a few threads of its own, started when there is a call to it.
 
     Args:
         width: how many tasks about one broker run at the same time; the rest waits.
@@ -27,7 +27,7 @@ class Lanes:
         self._closed = False
 
     def submit(self, broker: int, work: Callable[[], T]) -> Future[T]:
-        """Run something about a broker in one of its threads.
+        """Run a call to a broker in one of that broker's threads; returns the future of its result.
 
         Raises:
             RuntimeError: the lanes are closed.
@@ -40,7 +40,7 @@ class Lanes:
             return self._lanes[broker].submit(work)
 
     def close(self) -> None:
-        """Accept no more work, and drop what has not begun."""
+        """Accept no more calls, and drop those that have not begun."""
         with self._lock:
             self._closed = True
             lanes = list(self._lanes.values())
@@ -76,13 +76,13 @@ class Silence:
             return now - since
 
     def heard(self, broker: int) -> None:
-        """Take in that a broker has answered."""
+        """Take in that a broker has answered, so that it is silent no more."""
         with self._lock:
             self._since.pop(broker, None)
             self._until.pop(broker, None)
 
     def timed_out(self, broker: int) -> None:
-        """Take in that a broker has not answered in time."""
+        """Take in that a broker has not answered in time, so that it counts as silent for a while."""
         with self._lock:
             now = self._clock()
             self._since.setdefault(broker, now)

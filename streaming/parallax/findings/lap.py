@@ -1,4 +1,4 @@
-"""A scan of one replica's log that goes round, for keys that come and go. No IO.
+"""A scan of one replica's log for some keys that begins again at its end, as new keys come. No IO.
 
 A key joins at the scan's position, and has been looked for everywhere when the scan reaches that place again. So one
 reading serves all keys, whenever they come, and none waits for more than one round.
@@ -19,7 +19,7 @@ _FOUND = 1000
 
 @dataclass(slots=True)
 class Seeker:
-    """A key that is looked for.
+    """A key that the scan looks for, and what it has found of it so far.
 
     Attributes:
         joined: the scan's position when the key came.
@@ -36,7 +36,7 @@ class Seeker:
 
 @dataclass(slots=True)
 class Lap:
-    """The scan of ``[start, end)``; `position` is the next offset to read.
+    """The state of a scan of offsets ``[start, end)`` of a log; ``position`` is the next offset to read.
 
     Attributes:
         topic_id: of the topic whose log it is.
@@ -56,7 +56,7 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Look for keys, from the current log start up to at least an offset."""
+        """Add keys to the scan; it covers the log from its present start up to at least an offset."""
         self.start = max(self.start, start)
         self.position = max(self.position, start)
         self.end = max(self.end, end)
@@ -66,7 +66,7 @@ class Lap:
     def took(
         self, reached: int, offsets: Mapping[Key, Collection[int]], floors: Mapping[Key, int], epoch: int
     ) -> dict[Key, Known]:
-        """Take in what is between the position and an offset that was reached.
+        """Take in the records that were found from the position up to an offset that was reached.
 
         Args:
             reached: above the position, at most ``end``.
@@ -104,13 +104,13 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """Return up to where there is something to read for one of the keys, from the position on."""
+        """Return the offset up to which the scan must read on from its position for at least one of the keys."""
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)
 
     def share(self, key: Key) -> float:
-        """Return in which share of the range a key has been looked for, from 0 to 1."""
+        """Return the share of the log in which a key has been looked for, from 0 to 1."""
         seeker = self.keys.get(key)
         if seeker is None or self.end <= self.start:
             return 1.0

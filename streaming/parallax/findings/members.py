@@ -1,4 +1,4 @@
-"""Hold claims by the hundred thousand as columns, without a Python object for each.
+"""Hold the claims of a group by the hundred thousand as columns, without a Python object for each.
 
 Suspects of one kind about one replica differ in little but key, transaction and offset. A row becomes a claim when it
 is asked about, a page at a time, and the claim is dropped with its answers.
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Group(NamedTuple):
-    """What an incident's divergences have in common: one replica of one partition, wrong in one way.
+    """What the members of a group have in common: they accuse one replica of one partition of one kind.
 
     Attributes:
         place: the partition.
@@ -41,12 +41,12 @@ class Group(NamedTuple):
 
     @property
     def is_of_transactions(self) -> bool:
-        """Whether transactions are counted, and not keys."""
+        """Whether the group counts transactions, and not keys."""
         return self.rule is Rule.OUTCOME
 
 
 class State(IntEnum):
-    """The state of a member: a claim that an incident counts, or may come to count."""
+    """How far the proof of a member is: a claim that an incident counts, or may come to count."""
 
     NEW = 0
     """It has not been asked about."""
@@ -123,7 +123,7 @@ _NUMBERS = (
 
 
 class Members:
-    """The members of a group: claims about one partition, by their suspect ids; each id once.
+    """The members of one group as rows: claims about one partition, each with its own suspect id.
 
     Args:
         place: the partition.
@@ -145,14 +145,14 @@ class Members:
         return len(self.rows)
 
     def add(self, claims: Sequence[Claim], state: State = State.NEW, round_: int = 0, *, again: bool = False) -> None:
-        """Take claims in; one whose id is known replaces the earlier one."""
+        """Take claims in as members; one whose suspect id is known replaces the earlier one."""
         self._fresh |= {claim.suspect_id: (claim, state, round_, again) for claim in claims}
         if len(self._fresh) >= _FRESH:
             self._take_in()
 
     @property
     def rows(self) -> Array:
-        """The rows (`MEMBER`); all but the ids may be written to."""
+        """The rows as a structured array (``MEMBER``), one for each member; all columns but the ids may be changed."""
         if self._fresh:
             self._take_in()
         return self._rows
@@ -178,7 +178,7 @@ class Members:
         self._put(np.concatenate([self._rows, rows]), [self._recorded, recorded], further)
 
     def drop(self, at: Array) -> None:
-        """Remove the rows with these indices."""
+        """Remove the members in the given rows."""
         if len(at):
             stays = np.ones(len(self.rows), np.bool_)
             stays[at] = False
@@ -190,7 +190,7 @@ class Members:
         self._order = self._by_key = self._by_further = None
 
     def locate(self, suspects: Array) -> Array:
-        """Return the indices of suspect ids (``S32``); -1 for an unknown one."""
+        """Return the row of each suspect id (``S32``); -1 for an unknown one."""
         if not len(self.rows):
             return np.full(len(suspects), -1)
         if self._order is None:
@@ -201,7 +201,7 @@ class Members:
         return found
 
     def find(self, suspect_id: str) -> int:
-        """Return the index of one suspect id; -1 for an unknown one."""
+        """Return the row of one suspect id; -1 for an unknown one."""
         return int(self.locate(np.array([suspect_id], "S32"))[0])
 
     @property
@@ -210,20 +210,20 @@ class Members:
         return np.where(self.rows["broker"] == NOBODY, self.rows["pivot"], self.rows["broker"])
 
     def are(self, *states: State) -> Array:
-        """Return a mask of the rows in one of these states."""
+        """Return a mask of the rows whose member is in one of the given states."""
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
-        """Whether a row about a key is proven, and not shared by all replicas."""
+        """Whether a member about a key is proven, and not all replicas share it."""
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of the rows about a key that are proven, and not shared by all replicas."""
+        """Return the offsets of the members about a key that are proven, and that not all replicas share."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
 
     def of_key(self, key: tuple[int, int], *states: State) -> Array:
-        """Return the rows in some states about a key."""
+        """Return the rows of members in the given states that are about one key."""
         at = self._about(key)
         return at[np.isin(self.rows["state"][at], np.array(states, np.uint8))]
 
@@ -240,7 +240,7 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written a key, apart from their first (`Recorded.keys`)."""
+        """Return the rows of transactions that may have written a key in a record other than their first."""
         if self._fresh:
             self._take_in()
         if self._by_further is None:
@@ -253,7 +253,7 @@ class Members:
         return found
 
     def counts(self, group: Group, one: About) -> bool:
-        """Whether a group has a wrong row about the same divergence."""
+        """Whether a member that is proven wrong is about the same key or transaction as a claim."""
         rows = self.rows
         if not group.is_of_transactions:
             rows = rows[self._about((one.key_hash_hi, one.key_hash_lo))]
@@ -263,7 +263,7 @@ class Members:
         return bool(np.logical_and.reduce(same).any())
 
     def of_transaction(self, producer_id: int, start: int, *states: State) -> Array:
-        """Return the rows in some states about a transaction."""
+        """Return the rows of members in the given states that are about one transaction."""
         rows = self.rows
         at: Array = np.flatnonzero(rows["transaction_start_offset"] == start)
         if not len(at):
@@ -272,17 +272,17 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a hash that identifies the claims in the rows of these indices."""
+        """Return a hash that identifies the claims of the members in the given rows."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Make a row name another record of its transaction."""
+        """Make the member in a row name another record of its transaction."""
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
             self.rows[name][at] = getattr(claim, name)
         self._by_key = None
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of a row, as it was taken in."""
+        """Return the claim of the member in a row, as it was taken in."""
         row = self.rows[at]
         return Claim(
             suspect_id=row["suspect"].decode(),
@@ -304,7 +304,7 @@ class Members:
         )
 
     def claims(self, at: Array) -> list[Claim]:
-        """Return the claims of the rows with these indices."""
+        """Return the claims of the members in the given rows."""
         return [self.claim(int(row)) for row in at]
 
 
@@ -327,11 +327,11 @@ def _recorded(text: str, pivot: int) -> Recorded:
 
 
 class About(Protocol):
-    """The part of a claim, or of a finding, that says what it is about."""
+    """The fields of a claim, or of a finding, that say which record, key or transaction it is about."""
 
     @property
     def offset(self) -> int:
-        """The offset of the record concerned."""
+        """The offset of the record that the claim or finding is about."""
 
     @property
     def producer_id(self) -> int:
@@ -339,11 +339,11 @@ class About(Protocol):
 
     @property
     def transaction_start_offset(self) -> int:
-        """Where the transaction begins."""
+        """The offset at which the transaction begins."""
 
     @property
     def marker_offset(self) -> int:
-        """Where the transaction ends, if that is known."""
+        """The offset of the transaction's end marker, if that is known."""
 
     @property
     def key_hash_hi(self) -> int:
@@ -372,13 +372,13 @@ _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset"
 
 
 def divergence(group: Group, one: About) -> tuple[int, ...]:
-    """Return what a group's claim or finding is about: equal for all about one divergence."""
+    """Return which key or transaction a claim or finding of a group is about, as a value to compare."""
     row = {name: np.array([getattr(one, name)]) for name in _TELLING}
     return tuple(int(column[0]) for column in _divergences(group, row))
 
 
 def count(group: Group, rows: Array) -> int:
-    """Return how many keys, records without a key, or transactions the rows are about."""
+    """Return how many different keys, records without a key, or transactions the given rows are about."""
     if not len(rows):
         return 0
     columns = _divergences(group, rows)

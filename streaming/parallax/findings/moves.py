@@ -1,4 +1,4 @@
-"""The assignments, in order, by which wrong replicas take a new copy of a right one. Pure.
+"""The reassignments, in order, by which wrong replicas take a new copy of a right one. Pure.
 
 A new copy is taken from the leader, so a right replica has to lead first. An election of the preferred leader makes the
 first replica of the assignment the leader. So a right one must be first until the others are right. Otherwise the
@@ -18,7 +18,7 @@ from parallax.shell import Shell, file_from
 
 
 class Purpose(StrEnum):
-    """Why a partition is assigned again."""
+    """Why a partition is reassigned."""
 
     LEAD = "lead"
     """A right replica comes first and is elected; nothing is copied."""
@@ -32,7 +32,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One assignment of a partition.
+    """One reassignment of a partition, with who leads after it and which copies are deleted or made.
 
     Attributes:
         purpose: why.
@@ -56,7 +56,7 @@ class Move:
         return json.dumps({"version": 1, "partitions": [partition]})
 
     def command(self, place: TopicPartition, shell: Shell) -> str:
-        """Return the lines that make the move with Kafka's own tools."""
+        """Return the shell lines that carry out this reassignment with Kafka's own tools."""
         lines = self._assign(place, shell) if self.is_new else []
         if self.elects:
             election = f"--election-type preferred --topic {shlex.quote(place.topic)} --partition {place.partition}"
@@ -82,14 +82,14 @@ FEWEST = 2
 
 
 def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:
-    """Return which of the replicas that may be copied is to lead: the one that changes least."""
+    """Return which right replica is to lead while others copy it: the one that changes least."""
     return next(broker for broker in (assigned[0], leader, *assigned) if broker in sources)
 
 
 def copying(
     assigned: Sequence[int], leader: int, wrong: Sequence[int], first: int, spare: int | None = None
 ) -> tuple[Move, ...]:
-    """Return the moves by which wrong replicas are copied from a right one, one after the other.
+    """Return the reassignments by which wrong replicas are copied from a right one, one after the other.
 
     Args:
         assigned: the replicas as they are assigned, the preferred leader first.

@@ -16,7 +16,7 @@ _YIELD_S = 0.05
 
 
 class BrokerPace:
-    """Slows down everything that reads one broker; a `parallax.replica.reader.Pacing`.
+    """Limits how fast one broker is read by all threads together; a `parallax.replica.reader.Pacing`.
 
     Over any time t at most ``rate * t`` bytes go through, plus one answer for each thread that reads.
 
@@ -39,7 +39,7 @@ class BrokerPace:
         return self._read
 
     def wait(self) -> None:
-        """Return once the bucket allows the next Fetch: all that was read is paid for."""
+        """Wait until all bytes that were read are paid for, at the broker's rate; then the next Fetch may be sent."""
         with self._lock:
             self._waiting += 1
         try:
@@ -49,21 +49,21 @@ class BrokerPace:
                 self._waiting -= 1
 
     def wait_behind(self) -> None:
-        """Do the same, but after all that are in `wait`."""
+        """Wait as ``wait`` does, but let all threads that are in ``wait`` go first."""
         self._bucket.wait()
         while self._waiting:
             self._sleep(_YIELD_S)
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Take in the size of an answer."""
+        """Take in how many bytes an answer had, to be paid for before the next Fetch."""
         with self._lock:
             self._read += size
             self._bucket.take(size)
 
 
 class Paces:
-    """The pace of each broker.
+    """Limits how fast each broker is read: one `BrokerPace` for each.
 
     Args:
         rate: bytes per second from each.
@@ -84,7 +84,7 @@ class Paces:
         self._paces: dict[int, BrokerPace] = {}
 
     def of(self, broker: int) -> BrokerPace:
-        """Return the one pace of a broker; from any thread."""
+        """Return the limit of one broker, always the same object; may be called from any thread."""
         with self._lock:
             if broker not in self._paces:
                 self._paces[broker] = BrokerPace(self._rate, self._clock, self._sleep)
@@ -97,7 +97,7 @@ class Paces:
 
 
 class Counted:
-    """The pace of one reading, which also counts its own bytes; a `parallax.replica.reader.Pacing`.
+    """Limits the speed of one reading of one broker, and counts its bytes; a `parallax.replica.reader.Pacing`.
 
     Args:
         pace: the broker's.
@@ -110,14 +110,14 @@ class Counted:
         self.read_bytes = 0
 
     def wait(self) -> None:
-        """Return once the next Fetch may be sent."""
+        """Wait until the broker's limit allows the next Fetch."""
         if self._behind:
             self._pace.wait_behind()
         else:
             self._pace.wait()
 
     def received(self, size: int) -> None:
-        """Take in the size of an answer."""
+        """Take in how many bytes an answer had, to be paid for before the next Fetch."""
         self.read_bytes += size
         self._pace.received(size)
 

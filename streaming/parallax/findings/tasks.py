@@ -1,4 +1,4 @@
-"""What is probed one by one: suspects, and findings that are checked again."""
+"""The tasks: claims that are probed one by one, of suspects and of findings that are checked again."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The name of the task; no two tasks share one."""
+        """The id of the suspect or finding as text, by which a newer task replaces an older one."""
         return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
 
     @property
     def is_counted(self) -> bool:
-        """Whether an incident counts it, so that it has no finding of its own."""
+        """Whether an incident counts what the task is about, so that there is no finding of its own about it."""
         return self.finding_id == ""
 
 
 class Tasks:
-    """The tasks by number and by name, and those of suspects by partition."""
+    """All tasks of a process, found by their number, by their name, and suspects also by their partition."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, Task] = {}
@@ -67,7 +67,7 @@ class Tasks:
         self._last = 0
 
     def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
-        """Add a task; it replaces the one with the same name."""
+        """Add a task; it replaces the task with the same name."""
         self._last += 1
         task = Task(claim, self._last, due, finding_id)
         self.drop(task.name)
@@ -79,7 +79,7 @@ class Tasks:
                 self.alone[group_of_claim(claim)] += 1
 
     def drop(self, name: str) -> None:
-        """Remove the task with that name, if there is one."""
+        """Remove the task with a name, if there is one."""
         number = self._by_name.pop(name, None)
         if number is None:
             return
@@ -95,20 +95,20 @@ class Tasks:
             self._suspects.pop(place, None)
 
     def numbered(self, number: int) -> Task | None:
-        """Return the task with a number; None where another has replaced it."""
+        """Return the task with a number; None if it was replaced by a newer task of the same name."""
         return self._by_number.get(number)
 
     def named(self, name: str) -> Task | None:
-        """Return the task with a name, or None."""
+        """Return the task with a name; None if there is none."""
         number = self._by_name.get(name)
         return None if number is None else self._by_number[number]
 
     def suspects_of(self, place: TopicPartition) -> Iterable[Task]:
-        """Return the suspects of a partition."""
+        """Return the tasks about suspects of one partition."""
         return self._suspects.get(place, {}).values()
 
     def suspects(self) -> Iterator[Task]:
-        """Iterate over all suspects."""
+        """Iterate over the tasks about suspects."""
         for tasks in self._suspects.values():
             yield from tasks.values()
 

@@ -1,4 +1,4 @@
-"""Before replicas diverge: a clock, and a guard that makes brokers wait.
+"""Against divergence before it happens: a clock knows how long replicas may be away, a guard holds topics.
 
 The clock says until when an absent replica misses nothing.
 """

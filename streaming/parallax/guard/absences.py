@@ -12,7 +12,7 @@ from parallax.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Absences:
-    """What the clock says at one moment.
+    """The replicas that are absent, or copied something too late, as the clock knows them at one moment.
 
     Attributes:
         absent: replicas that lack something, or may.
@@ -42,7 +42,7 @@ class Absences:
         return found
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
-        """The absences of some partitions."""
+        """Only the absent and late replicas of some partitions."""
         absent = tuple(one for one in self.absent if one.place in places)
         late = tuple(one for one in self.late if one.place in places)
         topics = {place.topic for place in places}

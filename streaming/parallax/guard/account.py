@@ -41,7 +41,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A time for which a replica was not in sync; milliseconds since 1970 UTC.
+    """A time for which a replica was absent; milliseconds since 1970 UTC.
 
     Attributes:
         absence: as the clock had it last.
@@ -60,7 +60,7 @@ class Past:
 def on_record(
     storage: str, place: TopicPartition, suspected_at: datetime, read: ReadSettings, guard: GuardSettings
 ) -> list[str]:
-    """What is on record of a partition, one fact after the other; what cannot be read is a fact as well.
+    """What the clock and the guard have recorded of a partition, one fact after the other, for people.
 
     Args:
         storage: ``storage.path``.
@@ -94,7 +94,7 @@ def on_record(
 
 
 def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
-    """The absences that looks at one partition show, in the order in which they began.
+    """The absences of replicas that looks at one partition show, in the order in which they began.
 
     A clock of its own works them out.
 

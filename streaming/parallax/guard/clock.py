@@ -42,7 +42,7 @@ _MOST_LOOKS = 16
 
 
 class Presence(StrEnum):
-    """How a replica is absent."""
+    """In which way a replica is absent."""
 
     AWAY = "away"
     """It is not in sync, and does not answer."""
@@ -53,7 +53,7 @@ class Presence(StrEnum):
 
 
 class Unclear(StrEnum):
-    """Why no bound is known."""
+    """Why the bound of an absent replica is not known."""
 
     BEFORE_WATCH = "before_watch"
     """No look is known at which the others had nothing that it lacks."""
@@ -97,7 +97,7 @@ class Look(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], not_after_ms: int) -> Look:
-        """A look by its row; a date later than possible is replaced by the arrival.
+        """Make a look from a row of ``replica_progress``; a date later than possible is replaced by the arrival.
 
         Args:
             row: of ``replica_progress``.
@@ -126,7 +126,7 @@ UNLED = -1
 
 
 class Ended(NamedTuple):
-    """An upper bound of where the log of a leader ended at a time."""
+    """An offset that the log of a leader did not exceed at a time."""
 
     place: TopicPartition
     topic_id: str
@@ -141,7 +141,7 @@ def _milliseconds(at: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A replica that lacks something, or may; times in milliseconds since 1970 UTC.
+    """An absent replica and its bound; times in milliseconds since 1970 UTC.
 
     Attributes:
         lacks_from: offset below which it has everything, by what it reported last; None where it never did.
@@ -170,7 +170,7 @@ class Absence:
 
     @property
     def replica(self) -> tuple[str, int, int]:
-        """Topic, partition, broker."""
+        """The replica that is absent: topic, partition, broker."""
         return *self.place, self.broker
 
 
@@ -192,12 +192,12 @@ class Late:
 
     @property
     def replica(self) -> tuple[str, int, int]:
-        """Topic, partition, broker."""
+        """The replica that is late: topic, partition, broker."""
         return *self.place, self.broker
 
     @property
     def is_of_an_outage(self) -> bool:
-        """Whether its broker was away for too long, or may have been.
+        """Whether the replica is late because its broker was away for too long, or may have been.
 
         False for a copy that somebody ordered. False, too, for a topic that cannot be watched: it is late after each
         restart.
@@ -220,7 +220,7 @@ class _Kept(NamedTuple):
 
 
 class Retentions:
-    """The smallest ``delete.retention.ms`` in force since a time, for one topic.
+    """The values of ``delete.retention.ms`` of one topic: which was the smallest in force since a time.
 
     It keeps the values that were the smallest from some time on. They are in rising order, each with when it was last
     in force.
@@ -236,11 +236,11 @@ class Retentions:
 
     @property
     def newest(self) -> int | None:
-        """The value that was seen last; None where none was."""
+        """The value of the setting that was seen last; None where none was."""
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
-        """Take in that a value was in force at a time; a late report counts as of the newest look.
+        """Take in that the setting had a value at a time; a late report counts as of the newest look.
 
         Args:
             at_ms: the time, milliseconds since 1970 UTC.
@@ -265,7 +265,7 @@ class Retentions:
         return lowered
 
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
-        """The smallest value in force at a time or later.
+        """The smallest value of the setting that was in force at a time or later.
 
         None if no value was seen since that time, or none was seen lately.
         """
@@ -297,7 +297,7 @@ class _Replica:
 
 
 class Ends:
-    """At which time the leader's log was seen to end at which offset.
+    """When the leader's log was seen to end at which offset, for one partition.
 
     Metadata says who leads, and may be old: a broker that was deposed answers as before. So its answer counts for good
     only once the leader epoch shows that it led on for as long as the metadata may be old.
@@ -315,7 +315,7 @@ class Ends:
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Take in a look at any replica: who leads.
+        """Take in a look at any replica of the partition; it says who leads.
 
         If the leader itself was looked at, also where its log ends.
         """
@@ -331,14 +331,14 @@ class Ends:
             self._recent.append((look.at_ms, look.log_end_offset))
 
     def add(self, at_ms: int, end: int) -> None:
-        """Take in an end that counts for good."""
+        """Take in an end of the leader's log that no later metadata can put in doubt."""
         while self._sure and self._sure[-1][1] >= end:
             self._sure.pop()
         if not self._sure or self._sure[-1][0] < at_ms:
             self._sure.append((at_ms, end))
 
     def thin(self, offsets: Iterable[int]) -> None:
-        """If there are many looks, forget every other of the older ones.
+        """If there are many remembered looks, forget every second one of the older ones.
 
         The looks that answer for the given offsets are kept.
         """
@@ -349,7 +349,7 @@ class Ends:
         self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
 
     def last_without(self, offset: int) -> int | None:
-        """When the leader's log was last seen to end at or below an offset."""
+        """When the leader's log was last seen to end at or below an offset, milliseconds since 1970 UTC."""
         recent = _last_without(self._recent, offset)
         return _last_without(self._sure, offset) if recent is None else recent
 
@@ -426,7 +426,7 @@ class _Partition:
 
 
 class Clock:
-    """Follows the looks at the replicas of all partitions; one clock for each job.
+    """Computes the bound of each absent replica from looks at all replicas; one clock for each job.
 
     Args:
         clock_skew_ms: how far the brokers' clocks may be apart from this one.
@@ -454,7 +454,7 @@ class Clock:
         self._now_ms = 0
 
     def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:
-        """Take in what was recorded before, as far as it is needed (`parallax.guard.recall`).
+        """Take in what a job before this one recorded, as far as it is needed (`parallax.guard.recall`).
 
         Args:
             retentions: topic, when it was in force (milliseconds since 1970 UTC), and ``delete.retention.ms``.
@@ -472,7 +472,7 @@ class Clock:
         self._late, self._unsettled = {}, []
 
     def observe(self, looks: Collection[Look]) -> list[Late]:
-        """Take in looks, of one tick or of several.
+        """Take in the rows of progress of one tick, or of several.
 
         Returns:
             The replicas that are newly seen to have copied something too late.
@@ -488,7 +488,7 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Take in which brokers were seen to clean nothing of topics.
+        """Take in which brokers were seen not to clean certain topics, so that nothing is removed there.
 
         Returns:
             As `observe` does.
@@ -590,7 +590,7 @@ class Clock:
         return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=self._goes_on(reach))
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Take in what was read of replicas. A reading that ended after something could be gone says nothing."""
+        """Take in pointed reads of replicas; a read that ended after something could be cleaned is ignored."""
         for one in readings:
             known = self._partitions.get(one.place)
             if known is None or known.topic_id != one.topic_id:
@@ -604,7 +604,7 @@ class Clock:
         return [self._with_pauses(known, one) for known in self._partitions.values() for one in known.absences.values()]
 
     def answers(self, place: TopicPartition, broker: int) -> bool | None:
-        """Whether a replica answered the last look at it.
+        """Whether a replica answered when it was last asked how far it is.
 
         None if it is no longer watched: it was taken off its broker, or its topic was deleted or is not compacted any
         more.
@@ -614,7 +614,7 @@ class Clock:
         return None if replica is None else replica.has_answered
 
     def unwatched(self) -> dict[str, int]:
-        """The topics whose retention is too short for the looks, with that retention in milliseconds.
+        """The topics whose ``delete.retention.ms`` is too short to watch their replicas, each with that value.
 
         No look can say of these whether a replica was back in time.
         """
@@ -626,7 +626,7 @@ class Clock:
         return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
 
     def remember(self, late: Iterable[Late]) -> None:
-        """Take in the replicas that copied something too late, by the record."""
+        """Take in the replicas that the record (``late_replicas``) says are late."""
         self._late |= {(one.place, one.broker): one for one in late}
 
     def late(self) -> list[Late]:
@@ -634,14 +634,14 @@ class Clock:
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """The replicas that may be late.
+        """The replicas that may have copied something too late, where that is not decided yet.
 
         They stay so until a look has shown whether the others still cleaned nothing at the time.
         """
         return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
-        """Take in that an audit of a partition, begun at a time, had a verdict.
+        """Take in that an audit that began at a time had a verdict on a partition.
 
         So what had been copied before that time has been compared.
         """
@@ -806,7 +806,7 @@ class Clock:
 
 
 def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
-    """Whether deletions are kept for too short a time for any look to say whether a replica was back in time.
+    """Whether ``delete.retention.ms`` is too short for any look to say whether a replica was back in time.
 
     Args:
         retention_ms: ``delete.retention.ms``.

@@ -45,7 +45,7 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
 
 
 def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A hold, for programs. Given the settings' options, its commands name the brokers."""
+    """A hold as JSON-able values. Given the settings' options, its commands name the brokers."""
     return {
         "topic": hold.topic,
         "phase": str(hold.phase),
@@ -61,7 +61,7 @@ def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def in_words(hold: Hold, kafka: Mapping[str, str] | None = None) -> str:
-    """A hold, for people, with the commands that put its settings back by hand, if any are needed."""
+    """A hold in words, with the commands that put its settings back by hand, if any are needed."""
     if not hold.is_open:
         return _over_in_words(hold)
     what = "tombstones and end markers are kept for longer" if hold.level == 1 else "nothing is cleaned"
@@ -90,7 +90,7 @@ def _over_in_words(hold: Hold) -> str:
 
 
 def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
-    """Why nothing is held, or what would be done, for people.
+    """Why the guard holds no topic, or what it would do, for people.
 
     Commands to run by hand follow on lines of their own.
     """
@@ -106,7 +106,7 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
-    """Commands with the brokers of the settings in place of a placeholder.
+    """Commands in which the brokers of the job's settings replace a placeholder.
 
     If a login is needed, the commands also name a file of client properties.
     """
@@ -114,12 +114,12 @@ def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
 
 
 def undo(hold: Hold) -> str:
-    """The commands that put the settings of a hold back by hand."""
+    """The commands by which a person puts the settings of a held topic back."""
     return commands(hold.topic, {change.name: change.before for change in hold.own})
 
 
 def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_job: bool) -> list[Hold]:
-    """Have topics held, or let go of.
+    """Ask the guard to hold topics, or to end their holds, and wait until that is done.
 
     Args:
         settings: of the job.

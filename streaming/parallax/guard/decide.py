@@ -46,7 +46,7 @@ _UNIT_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings of the guard; times in milliseconds.
+    """The settings by which the guard decides; times in milliseconds.
 
     Attributes:
         may_act: True to act, False only to advise.
@@ -71,14 +71,14 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put an event on record; it counts only after that."""
+    """An action: put an event of a hold on record; the event counts only after that."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """Change settings of a topic by IncrementalAlterConfigs; None deletes the topic's own value."""
+    """An action: change settings of a topic by IncrementalAlterConfigs; None deletes the topic's own value."""
 
     hold_id: str
     topic: str
@@ -99,7 +99,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides for all topics; `take_in` gives it everything that is on record.
+    """Decides the next step for each topic; ``take_in`` must give it all events on record first.
 
     Attributes:
         rules: its settings.
@@ -114,7 +114,7 @@ class Guard:
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events that are on record, including the guard's own."""
+        """Take in events of holds that are on record, including the guard's own."""
         for event in events:
             self.record.take_in([event])
             if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
@@ -123,11 +123,11 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """Note that the cluster is being asked for a change."""
+        """Note that the cluster is being asked for a change of settings."""
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Take in that the cluster has taken a change or refused it.
+        """Take in that the cluster has made a change of settings, or refused it.
 
         Call it only after an answer.
         """
@@ -135,14 +135,14 @@ class Guard:
         known.was_taken, known.refusal = not refusal, refusal
 
     def topics(self, absences: Iterable[Absence], now_ms: int) -> set[str]:
-        """The topics that have to be looked at in this round."""
+        """The topics that the guard must look at in this round."""
         found = {one.place.topic for one in absences}
         found |= {t for t, h in self.record.holds.items() if h.is_open or now_ms - h.at_ms < LINGERS_MS}
         found |= self.record.spent.keys() | self.record.refused.keys()
         return found | {t for t, wanted in self.record.asked.items() if wanted}
 
     def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
-        """The next step for each topic that could be looked at.
+        """The next step for each topic that was looked at.
 
         Args:
             now_ms: milliseconds since 1970 UTC.

@@ -1,4 +1,4 @@
-"""Words for how an outage of a broker ended, or its failure to answer. Pure.
+"""Words for how an outage of a broker ended, or for a broker that did not answer. Pure.
 
 This is the one place that says how such a thing ended.
 """
@@ -44,7 +44,7 @@ REACHABLE = {
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One broker whose replicas are absent, or were.
+    """An outage: one broker whose replicas are absent, or were.
 
     Attributes:
         since_ms: when the first of them was last known to lack nothing, milliseconds since 1970 UTC.
@@ -75,17 +75,17 @@ class Outage:
 
     @property
     def places(self) -> frozenset[TopicPartition]:
-        """The partitions of all of its replicas."""
+        """The partitions of all replicas that were absent or late in the outage."""
         return self.absent | self.late
 
     @property
     def topics(self) -> str:
-        """The first few of its topics, and how many more there are."""
+        """The first few topics of the outage in words, and how many more there are."""
         return named(place.topic for place in self.places)
 
     @property
     def ending(self) -> Ending | None:
-        """How it ended; None while it lasts."""
+        """In which way the outage ended; None while it lasts."""
         if self.ended_ms is None:
             return None
         if self.late:
@@ -96,7 +96,7 @@ class Outage:
 
     @property
     def outcome(self) -> str:
-        """What came of it, in sentences; empty while it lasts."""
+        """How the outage ended, and what that means, in sentences; empty while it lasts."""
         ending = self.ending
         if ending is None:
             return ""
@@ -180,7 +180,7 @@ def _partitions(places: Iterable[TopicPartition]) -> str:
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
-    """Words for how many replicas of a broker are concerned, and of which topics."""
+    """Words for how many replicas of a broker something is true of, and of which topics they are."""
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 

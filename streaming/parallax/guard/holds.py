@@ -59,7 +59,7 @@ class Absentee(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting of a topic.
+    """The change that a hold makes to one setting of a topic.
 
     Attributes:
         before: the topic's own value before; None where it had none.
@@ -97,7 +97,7 @@ class Event:
 
 
 class Phase(StrEnum):
-    """How far a hold is."""
+    """How far a hold is: from intended to put back."""
 
     INTENDED = "intended"
     SET = "set"
@@ -122,7 +122,7 @@ EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The state of one hold, by its events.
+    """The state of one hold, built from its events.
 
     Attributes:
         began_ms: when it was intended first.
@@ -146,18 +146,18 @@ class Hold:
 
     @property
     def is_open(self) -> bool:
-        """Whether something may still have to be put back."""
+        """Whether some setting may still have to be put back."""
         return self.phase is not Phase.OVER
 
     @property
     def own(self) -> tuple[Change, ...]:
-        """The changes that the guard still has to put back."""
+        """The changes of settings that the guard still has to put back."""
         return tuple(change for change in self.changes if change.name not in self.left)
 
 
 @dataclass(slots=True)
 class Record:
-    """All holds, by their events.
+    """The state of all holds, built from their events.
 
     Attributes:
         holds: by topic, the newest.
@@ -176,7 +176,7 @@ class Record:
     last: dict[str, dict[str, Event]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events, in their order."""
+        """Take in events of holds, in the order of their numbers."""
         for event in events:
             self._take_in(event)
 
@@ -274,7 +274,7 @@ class Record:
 
 
 def is_marked(name: str, value: str) -> bool:
-    """Whether some guard has set a value: an odd number of milliseconds, which nobody writes by hand."""
+    """Whether a value was set by a guard: an odd number of milliseconds, which nobody writes by hand."""
     if name not in (RETENTION, LAG):
         return False
     number = int(value) if value.isdecimal() else 0
@@ -296,7 +296,7 @@ BROKERS = ANYWHERE.brokers()
 
 
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:
-    """Commands that make the same change by hand: a line of kafka-configs.sh to set values, one to delete them.
+    """Commands that change a topic's settings by hand: one line of kafka-configs.sh sets values, one deletes them.
 
     Args:
         topic: its name.
@@ -314,7 +314,7 @@ def open_holds(record: Record) -> list[Hold]:
 
 
 def stranded(topic: str, mode: str) -> str:
-    """A warning that no guard will end a hold, and what does end it.
+    """A warning about a hold that no guard will end, with what does end it.
 
     Empty if ``guard.mode`` is ``act``.
     """

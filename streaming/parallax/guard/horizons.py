@@ -1,4 +1,4 @@
-"""What the batches themselves say of what an absent replica lacks: where tombstones lie, and when they may go.
+"""When tombstones and end markers that an absent replica lacks may go, by the horizons in the batches. Pure.
 
 From Kafka 3.1 on the cleaner stamps some batches of format 2 (KIP-534): those that keep a tombstone, or an end marker
 whose data are gone. Such a batch has bit 6 of its attributes set. Its base timestamp is then the *horizon*: the time
@@ -23,7 +23,7 @@ _MOST_WAITING = 8
 
 
 class Reading(NamedTuple):
-    """What has been read of one replica at and above an offset.
+    """The tombstones, end markers and horizons that were read of one replica at and above an offset.
 
     Attributes:
         at_ms: when the last of it was answered, milliseconds since 1970 UTC.
@@ -64,7 +64,7 @@ class Reading(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a part of a log shows.
+    """The tombstones, end markers and horizons that one Fetch has shown.
 
     Attributes:
         up_to: the offset below which everything was read.
@@ -79,7 +79,7 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Lap:
-    """Repeated laps through one log: each from the first batch without a horizon up to the high watermark.
+    """Reads one log again and again: each lap from the first batch without a horizon to the high watermark.
 
     Attributes:
         started: the first offset that was read, including earlier laps.
@@ -104,7 +104,7 @@ class Lap:
     whole_ms: int | None = None
 
     def go_on(self, now_ms: int, budget: int) -> None:
-        """Go on with a lap, or begin one: batches that had no horizon may have one by now."""
+        """Go on with a lap, or begin a new one: batches that had no horizon may have one by now."""
         if self.left <= 0:
             self.left = budget
         if self.began_ms is None:
@@ -113,7 +113,7 @@ class Lap:
                 self.position, self.unstamped = self.unstamped, None
 
     def took(self, part: Part) -> None:
-        """Take in what was read from `position` on."""
+        """Take in what one Fetch has read from ``position`` on."""
         self.first = _least(self.first, part.first)
         self.unstamped = _least(self.unstamped, part.unstamped)
         self.horizon_ms = _least(self.horizon_ms, part.horizon_ms)
@@ -121,7 +121,7 @@ class Lap:
         self.reached = max(self.reached, self.position)
 
     def rest(self, due_ms: int) -> None:
-        """Read nothing until a time."""
+        """Make the next read wait until a time."""
         self.left, self.due_ms = 0, due_ms
 
     def end(self, due_ms: int) -> None:
@@ -130,7 +130,7 @@ class Lap:
         self.rest(due_ms)
 
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
-        """What is known by now. Where this lap has not come to yet, batches may lack a horizon."""
+        """What all laps have read by now. Where this lap has not come to yet, batches may lack a horizon."""
         unstamped = self.unstamped
         if unstamped is None and self.position < self.reached:
             unstamped = self.position
@@ -169,7 +169,7 @@ class Stand(NamedTuple):
 
 
 class Readings:
-    """The readings of the replicas of one partition, as far as they count.
+    """What was read of the logs of one partition's replicas, as long as it counts.
 
     Args:
         metadata_ms: how old metadata may be. A replica that was added may have been cleaned before anybody knew of it.
@@ -184,7 +184,7 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Take in a reading; it must have ended before anything that it is about could be gone.
+        """Take in a reading of one replica; it must have ended before anything in it could be removed.
 
         Args:
             reading: of one replica.
@@ -197,7 +197,7 @@ class Readings:
         self._retention_ms = retention_ms if self._retention_ms is None else min(self._retention_ms, retention_ms)
 
     def see(self, at_ms: int, leader_epoch: int, ends: dict[int, int | None]) -> None:
-        """Take in a look at the partition.
+        """Take in a look at the partition, which says whether earlier readings still count.
 
         Args:
             at_ms: when, milliseconds since 1970 UTC.
@@ -225,16 +225,16 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """The offsets at which the readings so far make a look worthwhile."""
+        """The offsets of which a look should say when the leader's log ended there."""
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 
     def forget(self) -> None:
-        """Forget all readings: none counts any more."""
+        """Forget all readings, because none of them counts any more."""
         self._waiting, self._known, self._retention_ms = {}, {}, None
 
     def stand(self, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:
-        """What is known of what a replica lacks; None if nothing is.
+        """What all readings together say of what a replica lacks; None if they say nothing.
 
         Args:
             offset: the first offset that it lacks.

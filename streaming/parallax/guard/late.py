@@ -66,7 +66,7 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def load(storage: str) -> list[Late] | None:
-    """The replicas that are late, by the record.
+    """Return the replicas that are on record as late.
 
     None, with a line in the log, if it cannot be read.
     """
@@ -83,7 +83,7 @@ def load(storage: str) -> list[Late] | None:
 
 
 def save(storage: str, late: Iterable[Late]) -> None:
-    """Put on record which replicas are late now, in place of what was there.
+    """Replace the record by the replicas that are late now.
 
     A failure is logged, and does no harm as long as the process lives.
     """

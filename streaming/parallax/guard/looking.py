@@ -20,7 +20,7 @@ _AT_ONCE = 8
 
 
 class Lookout:
-    """Looks at topics. It remembers how much space there was, and since when a topic has been missing.
+    """Asks brokers about topics. It remembers how much space there was, and since when a topic has been missing.
 
     Args:
         client: asks the cluster.
@@ -39,18 +39,18 @@ class Lookout:
 
     @property
     def sizes(self) -> dict[TopicPartition, int]:
-        """The largest replica of each partition that was looked at, in bytes."""
+        """By partition that was looked at, the size of its largest replica in bytes."""
         found: dict[TopicPartition, int] = {}
         for place, size in (item for one in self._sizes.values() for item in one.items()):
             found[place] = max(size, found.get(place, 0))
         return found
 
     def close(self) -> None:
-        """End its threads."""
+        """End the threads that ask the brokers."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:
-        """Look at topics; those that cannot be asked about are left out.
+        """Ask the brokers about topics; those that cannot be asked about are left out.
 
         Args:
             topics: their names.

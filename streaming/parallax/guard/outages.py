@@ -26,7 +26,7 @@ SHORT_MS = 10_000
 
 
 class Step(StrEnum):
-    """What the log reports of an outage, in this order.
+    """The steps of an outage that the job's log reports, in this order.
 
     A broker may go away and be back several times in one outage.
     """
@@ -38,7 +38,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step of an outage that is worth a line.
+    """A step of an outage that the job reports by a line in its log.
 
     Attributes:
         since_ms: the earliest time since when the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
@@ -51,7 +51,7 @@ class Change:
 
 
 class Outages:
-    """Follows the outages of all brokers.
+    """Follows the outages of all brokers: one begins with an absent replica and ends when all are back.
 
     Args:
         answers: whether a replica of a broker answers; None if it is no longer watched.
@@ -76,7 +76,7 @@ class Outages:
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
     ) -> list[Change]:
-        """Take in which replicas are absent, and which are late, at a moment.
+        """Take in which replicas are absent, and which are late, at a moment; returns what the log reports of it.
 
         Args:
             absent: replicas of any brokers.
@@ -134,7 +134,7 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Take in the results of an audit; call it before `see` learns who is late no longer."""
+        """Take in the results of an audit; call it before ``see`` learns which replicas are no longer late."""
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}
             if one.ended_ms is None and mine:
@@ -142,7 +142,7 @@ class Outages:
 
     @property
     def all(self) -> tuple[Outage, ...]:
-        """Lasting outages, and those that ended a moment ago, the oldest first."""
+        """The outages that last, and those that ended a moment ago, the oldest first."""
         return tuple(sorted(self._known.values(), key=lambda one: (one.since_ms, one.broker)))
 
 
@@ -215,7 +215,7 @@ def _too_late(outage: Outage) -> str:
 
 
 def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
-    """What an outage means at a moment, and what to do, in sentences.
+    """What an outage means at a moment, and what a person should do, in sentences.
 
     The text stays the same as long as nothing happens.
 

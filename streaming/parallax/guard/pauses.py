@@ -1,4 +1,4 @@
-"""Since when, and until when, each broker was seen to clean nothing of a topic. Pure.
+"""The times in which each broker was seen to clean nothing of a topic. Pure.
 
 This is what a hold gives to the clock. No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a
 broker that uses both as settings begins no pass. Where that moves a bound: docs/contribute/theory.md.
@@ -18,7 +18,7 @@ GAP_MS = 30_000
 
 
 class Paused(NamedTuple):
-    """What one look showed of brokers that clean nothing of a topic; times in milliseconds since 1970 UTC.
+    """Which brokers clean nothing of a topic, by one look; times in milliseconds since 1970 UTC.
 
     Attributes:
         topic_id: of the topic that was looked at.
@@ -39,7 +39,7 @@ class Paused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which a broker began no pass.
+    """A time in which a broker's cleaner began no pass over a topic.
 
     Attributes:
         from_ms: it had begun by then.
@@ -53,14 +53,14 @@ class Span:
 
 
 class Pauses:
-    """The spans of one topic, by broker."""
+    """The times in which each broker cleaned nothing of one topic."""
 
     def __init__(self) -> None:
         self.topic_id = ""
         self.spans: dict[int, Span] = {}
 
     def see(self, look: Paused) -> None:
-        """Take in a look; if another topic has taken the name, its spans begin afresh."""
+        """Take in a look; if another topic has taken the name, the earlier times are forgotten."""
         if look.topic_id != self.topic_id:
             self.topic_id, self.spans = look.topic_id, {}
         for broker, span in self.spans.items():
@@ -75,7 +75,7 @@ class Pauses:
 
 
 class Hold(NamedTuple):
-    """A time for which a topic was held at the second level, by what is on record.
+    """A time for which a topic was held at level 2 (nothing is cleaned), by what is on record.
 
     Attributes:
         brokers: those that showed it when it began.
@@ -91,14 +91,14 @@ class Hold(NamedTuple):
     until_ms: int | None
 
     def shown(self, at_ms: int) -> Paused:
-        """What the record alone shows of a time, as a look would."""
+        """Return in the form of a look what the record alone says of a time."""
         is_held = self.from_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
         brokers = frozenset(self.brokers) if is_held else frozenset()
         return Paused(self.topic, self.topic_id, brokers, at_ms, at_ms, dict.fromkeys(self.brokers, self.from_ms))
 
 
 def on_record(events: Iterable[Event]) -> list[Hold]:
-    """The holds of the second level that nobody overruled; the record does not say when somebody did."""
+    """Return the times of holds at level 2 that nobody overruled; the record does not say when somebody did."""
     found: dict[str, Hold] = {}
     for event in events:
         known = found.get(event.hold_id)
@@ -113,7 +113,7 @@ def on_record(events: Iterable[Event]) -> list[Hold]:
 
 
 class PauseWatch:
-    """Says which brokers clean nothing, look by look.
+    """Finds out, look by look, which brokers clean nothing of a topic.
 
     What was held before it began counts if brokers still show it.
 
@@ -125,7 +125,7 @@ class PauseWatch:
         self._before = {hold.topic: hold for hold in on_record(events) if hold.until_ms is None}
 
     def of(self, topic: str, seen: TopicSeen, began_ms: int, ended_ms: int) -> Paused:
-        """What a look shows of brokers that clean nothing."""
+        """Return which brokers clean nothing of a topic, by one look at it."""
         paused = frozenset(b for b in seen.settings if is_paused(seen, b))
         before = self._before.pop(topic, None)
         since: dict[int, int] = {}
@@ -137,7 +137,7 @@ class PauseWatch:
 
 
 def is_paused(seen: TopicSeen, broker: int) -> bool:
-    """Whether a broker shows that it begins no pass."""
+    """Whether a broker's settings for a topic show that its cleaner begins no pass over it."""
     shown = seen.settings.get(broker, {})
     if RATIO not in shown or LAG not in shown:
         return False

@@ -1,4 +1,4 @@
-"""Pointed reads: what lies in the logs at and above what an absent replica has, for `parallax.guard.horizons`.
+"""Reads of the logs where an absent replica lacks something: where tombstones lie, and when they may go.
 
 They read only where a bound is near, and a little at a time. One Fetch asks a broker for all its partitions that are to
 be read. It comes after all probes, and goes on where the last one stopped. What was read is read again only if
@@ -46,7 +46,7 @@ Replica = tuple[TopicPartition, int]
 
 
 def part_of(columns: Columns, position: int) -> Part:
-    """What a fetch from a position on has shown, as a `Part`."""
+    """What one Fetch has shown of tombstones, end markers and horizons."""
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
         columns.kind, (RowKind.COMMIT, RowKind.ABORT)
     )
@@ -63,12 +63,12 @@ def _least(values: Any) -> int | None:
 
 
 def span_ms(absence: Absence, lead_ms: int) -> int:
-    """The time within which an absence may come to need action."""
+    """The time before its bound within which an absence may come to need action, in milliseconds."""
     return lead_ms if absence.retention_ms is None else min(lead_ms, absence.retention_ms)
 
 
 class PointedReads:
-    """Reads what absent replicas lack, in rounds.
+    """Reads in rounds the parts of logs that absent replicas lack, to learn when these may be cleaned.
 
     Args:
         client: asks the brokers.
@@ -102,7 +102,7 @@ class PointedReads:
         return sum(self._paces.read_bytes().values())
 
     def round(self, absences: Sequence[Absence]) -> list[Reading]:
-        """Read a little of what absent replicas lack.
+        """Read a little of what absent replicas lack; returns what is newly known.
 
         Returns:
             What is newly known.
@@ -257,7 +257,7 @@ class PointedReads:
 
 
 class PointedThread:
-    """Reads in a thread of its own until it is stopped; after a failure it logs the error and tries again.
+    """Makes the pointed reads in a thread of its own until it is stopped; after a failure it tries again.
 
     Args:
         settings: of the job.
@@ -281,11 +281,11 @@ class PointedThread:
         self._thread = threading.Thread(target=self._run, name="pointed reads", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that reads."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread."""
+        """Stop the thread that reads."""
         self._stop.set()
         self._thread.join(10)
 

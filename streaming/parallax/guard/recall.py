@@ -1,4 +1,4 @@
-"""What a clock that starts needs of the record: who is absent, and the looks that bound what each lacks.
+"""Reads from the tables what a clock needs when it starts: who is absent, and the looks that give the bounds.
 
 It asks the table ``replica_progress`` a few questions. So it loads only some rows of each replica, however long an
 absence has lasted. It asks for the looks of absent replicas only.
@@ -35,7 +35,7 @@ OF_A_LOOK = (
 
 
 def recall(storage: str, clock: Clock, now_ms: int) -> None:
-    """Set a clock by the recorded progress; does nothing if nothing is recorded.
+    """Set a clock by the recorded progress of replicas; does nothing if none is recorded.
 
     Args:
         storage: ``storage.path``.

@@ -32,7 +32,7 @@ _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 @dataclass(frozen=True, slots=True)
 class GuardStatus:
-    """What the guard is doing.
+    """What the guard does now, for metrics, page and commands.
 
     ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes. With ``is_off`` there is no
     guard, and the status shows only what is on record of earlier ones.
@@ -64,7 +64,7 @@ def rules_of(settings: GuardSettings, mark: int) -> Rules:
 
 
 class GuardRounds:
-    """One round after the other, in the thread of the caller.
+    """The guard without its thread: each call of ``round`` looks at all topics and acts.
 
     Args:
         settings: of the guard.
@@ -103,11 +103,11 @@ class GuardRounds:
             self._count(event)
 
     def close(self) -> None:
-        """End its threads."""
+        """End the threads that ask the brokers."""
         self._lookout.close()
 
     def append(self, event: Event) -> None:
-        """Put an event on record that a person caused.
+        """Put an event on record that a person caused, such as a wish for a hold.
 
         Raises:
             EventLogError: it could not be written.
@@ -121,7 +121,7 @@ class GuardRounds:
             return
 
     def round(self) -> GuardStatus:
-        """Look, decide, and take one step for each topic.
+        """Look at the topics, decide, and take one step for each.
 
         Raises:
             EventLogError: the table cannot be read or written.
@@ -153,7 +153,7 @@ class GuardRounds:
         return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:
-        """Take in what other processes have put on record.
+        """Take in the events that other processes have put on record.
 
         Raises:
             EventLogError: the table cannot be read.
@@ -204,7 +204,7 @@ def _warn_of_stranded(record: Record, mode: str) -> None:
 
 
 class OffRounds:
-    """Reports what is still held while ``guard.mode`` is ``off``: it reads the table, and asks the cluster nothing.
+    """Stands in for the guard while ``guard.mode`` is ``off``: reports what is still held, and asks no broker.
 
     Args:
         storage: ``storage.path``.
@@ -219,7 +219,7 @@ class OffRounds:
         """Does nothing: there are no threads."""
 
     def round(self) -> GuardStatus:
-        """Read the table, and return the status.
+        """Read the table of holds, and return the guard's status.
 
         Raises:
             EventLogError: it cannot be read.
@@ -235,7 +235,7 @@ class OffRounds:
 
 
 class GuardThread:
-    """Runs rounds in a thread of its own until it is stopped; a failure is reported and tried again.
+    """Runs the guard's rounds in a thread of its own until it is stopped; a failure is logged and tried again.
 
     Args:
         make: makes the rounds.
@@ -256,11 +256,11 @@ class GuardThread:
         self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread of the guard."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; what is held stays held, and the next start goes on."""
+        """Stop the thread; topics that are held stay held, and the next start goes on with them."""
         self._stop.set()
         self._thread.join(10)
 

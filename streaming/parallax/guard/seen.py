@@ -1,4 +1,4 @@
-"""What brokers show of a topic, as it was just looked at. Pure."""
+"""A topic's settings and state, as the brokers showed them at one look. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parallax.guard.holds import Absentee
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A setting as one broker shows it.
+    """The value of a setting that one broker shows.
 
     Attributes:
         is_own: whether it is the topic's own value, not a default.
@@ -21,13 +21,13 @@ class Shown:
 
     @property
     def own(self) -> str | None:
-        """The topic's own value."""
+        """The value that the topic itself has; None where the broker shows a default."""
         return self.value if self.is_own else None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSeen:
-    """A topic as it was just looked at.
+    """What the brokers showed of one topic at one look.
 
     Attributes:
         topic_id: empty where there is no such topic.
@@ -50,7 +50,7 @@ class TopicSeen:
     in_sync: frozenset[Absentee] = frozenset()
 
     def agreed(self, name: str) -> Shown | None:
-        """What all brokers of the topic show of a setting.
+        """The value of a setting that all brokers of the topic show.
 
         None if they differ or one does not answer.
         """

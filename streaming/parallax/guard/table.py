@@ -46,7 +46,7 @@ SCHEMA = TABLE.schema
 
 
 class GuardTable(EventLog[Event]):
-    """The guard's events below ``storage.path``; arguments and errors as of `EventLog`."""
+    """Reads and writes the guard's events below ``storage.path``; arguments and errors as of ``EventLog``."""
 
     name = GUARD_EVENTS
     app_id = "parallax-guard"
@@ -55,7 +55,7 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """The mark on the values that this table's guard sets.
+        """The mark that identifies, in the values of settings, the guard that writes to this table.
 
         Odd, below a million, and the same for all its processes.
         """
@@ -63,7 +63,7 @@ class GuardTable(EventLog[Event]):
         return int.from_bytes(drawn[:8]) % 500_000 * 2 + 1
 
     def row(self, event: Event) -> dict[str, Any]:
-        """An event as a row of the table."""
+        """Make a row of the table from an event of a hold."""
         return {
             "sequence": event.sequence,
             "at_ms": event.at_ms,
@@ -79,7 +79,7 @@ class GuardTable(EventLog[Event]):
         }
 
     def event(self, row: Mapping[str, Any]) -> Event:
-        """The event of a row."""
+        """Make an event of a hold from a row of the table."""
         return Event(
             EventKind(row["kind"]),
             row["hold_id"],

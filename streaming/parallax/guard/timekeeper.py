@@ -38,7 +38,7 @@ _TRY_AGAIN_S = 60.0
 
 
 def clock_of(settings: Settings) -> Clock:
-    """A new clock, by the settings of a job."""
+    """Make a new clock by the settings of a job."""
     read = settings.read
     # They are asked for so often, an answer may take so long, and a broker may hear of a new leader so late.
     metadata_ms = read.metadata_refresh_ms + 2 * read.request_timeout_ms
@@ -46,7 +46,7 @@ def clock_of(settings: Settings) -> Clock:
 
 
 class Timekeeper:
-    """A `Clock` that may be used from any thread.
+    """The job's clock (`Clock`); it may be used from any thread.
 
     Args:
         storage: ``storage.path``.
@@ -101,18 +101,18 @@ class Timekeeper:
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Take in what pointed reads have shown."""
+        """Take in what the pointed reads of logs have shown."""
         with self._lock:
             self._clock.read(readings)
 
     def paused(self, looks: Collection[Paused]) -> None:
-        """Take in which brokers were seen to clean nothing."""
+        """Take in which brokers were seen not to clean certain topics."""
         with self._lock:
             self._warn(self._clock.paused(looks))
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Take in an audit of the brokers: the partitions for which it had a verdict are settled."""
+        """Take in an audit of the brokers: late replicas of partitions that had a verdict are late no longer."""
         if report.source != "brokers":
             return
         with self._lock:
@@ -219,7 +219,7 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """The replicas that were absent at the last record, for commands that run outside the job.
+    """Read which replicas were last recorded to be absent, for commands that run outside the job.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.

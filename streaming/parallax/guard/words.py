@@ -1,4 +1,4 @@
-"""What the clock says, in words for people."""
+"""Absent and late replicas, and topics that cannot be watched, in words for people."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _UNTOLD = "nobody can tell whether in time"
 
 
 def in_words(absence: Absence, now: float) -> str:
-    """One phrase about an absence: how the replica is absent, and from when on what it lacks may be gone.
+    """One phrase about an absent replica: in which way, and from when on what it lacks may be gone.
 
     Args:
         absence: of a replica.
@@ -124,7 +124,7 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
 
 def late_in_short(late: Late) -> str:
-    """A phrase about one late replica: what it did, or that nobody can say."""
+    """A phrase about one late replica: what it copied too late, or that nobody can say."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if late.absence.unclear is not None:
@@ -161,7 +161,7 @@ def unwatched_in_words(topics: Mapping[str, int]) -> str:
 def audit_in_words(
     places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float] | None, now: float
 ) -> str:
-    """When the job audits partitions that were not read, or copied, in time; arguments as of `late_in_words`."""
+    """When the job audits the partitions that were read or copied too late; arguments as of ``late_in_words``."""
     them = "the partitions" if len(places) > 1 else "the partition"
     if audits_at is None:
         return f"the job does not audit {them} for that (audit.unread_delay_s is 0): run parallax audit"
