@@ -12,7 +12,7 @@ KEPT = "record_offset"
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
-    """Return the offset of the record that a finding is about: a value that is there, else the finding's own offset.
+    """Return the offset of the record that a finding is about: a value that still shows, else the finding's own.
 
     For a deletion that a replica lacks, it is the value that the replica shows; the finding's own offset is where the
     key was deleted. A finding that is over stays about the same record.

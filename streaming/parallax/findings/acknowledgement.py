@@ -33,7 +33,7 @@ class Acknowledgement:
 
 
 def in_words(by: str, reason: str) -> str:
-    """Return who has acknowledged a finding, and why, in one sentence; its summary ends with it."""
+    """Return who has acknowledged a finding, and why, in one sentence, for the end of its summary."""
     return f"Acknowledged by {by}: {ended(reason)}"
 
 
@@ -48,7 +48,7 @@ def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How bad a divergence is.
+    """How bad a divergence is, as an acknowledgement remembers it.
 
     Attributes:
         kind: what is shown wrongly.
@@ -82,7 +82,7 @@ class Extent:
         )
 
     def worse_than(self, known: Extent) -> list[str]:
-        """Return in what it is worse than a known extent, each point in a few words; empty if not worse.
+        """Return in what an extent is worse than an earlier one, each point in a few words; empty if in nothing.
 
         Replicas that agree again, perhaps on a wrong value, are no worse than replicas that differ.
         """

@@ -46,18 +46,18 @@ class RecordShown:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it belongs to no transaction, so that it was visible as soon as it was written."""
+        """Whether the record belongs to no transaction, so that it was visible as soon as it was written."""
         return self.outcome not in (COMMITTED, ABORTED)
 
     @property
     def fingerprint(self) -> str:
-        """Return the content as text, on which two replicas that hold the same offset must agree (I1)."""
+        """Return the record's content as text: replicas that hold the same offset must hold equal texts (I1)."""
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
         return ":".join(map(str, fields))
 
 
 def value_shown(live: RecordShown | None) -> Side:
-    """Return a replica's side by the live value of a key that it shows; None means none."""
+    """Return which side a replica is on, by the value of the key that it shows; None means that it shows none."""
     return Side(Shows.NO_VALUE) if live is None else Side(Shows.VALUE, live.offset)
 
 
@@ -100,13 +100,13 @@ class KeyShown:
 
     @property
     def live(self) -> RecordShown | None:
-        """The visible record, unless it is a tombstone: to a reader that is no value."""
+        """The visible record, unless it is a tombstone: to a consumer that is no value."""
         return self.visible if self.visible is not None and self.visible.value_size >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAnswer:
-    """One replica's answer to one probe.
+    """One replica's answers to one probe about one claim.
 
     Attributes:
         error: why it did not answer; the other fields then mean nothing.
@@ -151,7 +151,7 @@ class ReplicaAnswer:
 
     @property
     def log(self) -> Log:
-        """What the replica says of its log's leader epochs."""
+        """The replica's log, by its answers about leader epochs."""
         held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
         shown = None if self.key is None else self.key.visible
         return Log(
@@ -159,28 +159,28 @@ class ReplicaAnswer:
         )
 
     def at(self, offset: int) -> RecordShown | MarkerShown | None:
-        """Return what it holds at an offset that it was asked for: record, end marker, or None."""
+        """Return what the replica holds at an offset that it was asked for: record, end marker, or None."""
         marker = next((one for one in self.markers if one.offset == offset), None)
         return marker or self.uncommitted.get(offset)
 
     @property
     def is_empty(self) -> bool:
-        """Whether its log holds nothing; then its log start shows neither past nor future content."""
+        """Whether the replica's log holds nothing; then its log start says nothing of what it held or will hold."""
         return 0 <= self.log_end_offset <= self.log_start_offset
 
     @property
     def ended_below(self) -> int:
-        """The offset below which all transactions that it does not list as open have their end markers."""
+        """The offset below which every transaction that the replica does not list as open has its end marker."""
         return max(self.log_end_after, self.log_end_offset)
 
     @property
     def cleaned_below(self) -> int:
-        """An offset: all that the replica's cleaner has removed was superseded or deleted below it."""
+        """The offset below which everything lay that superseded or deleted what the replica's cleaner has removed."""
         return max(self.stable_after, self.last_stable_offset)
 
     @property
     def live(self) -> RecordShown | None:
-        """The live value of the key; None where the replica shows none, or does not say."""
+        """The record with the key's value; None where the replica shows no value, or does not say."""
         return None if self.key is None else self.key.live
 
     def open_transaction(
@@ -199,7 +199,7 @@ class ReplicaAnswer:
         return None
 
     def is_held_by(self, transaction: OpenTransaction) -> bool:
-        """Whether this open transaction is what holds back the replica's last stable offset.
+        """Whether an open transaction is what holds back the replica's last stable offset.
 
         The last stable offset is the first offset of the first open transaction. If the cleaner has removed that
         record, it is the next offset that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
@@ -209,7 +209,7 @@ class ReplicaAnswer:
         return transaction.start_offset <= self.last_stable_offset < self.high_watermark
 
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
-        """Whether the replica lists this transaction as open; see `open_transaction`."""
+        """Whether the replica lists a transaction as open; arguments as of ``open_transaction``."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
@@ -264,7 +264,7 @@ class CoordinatorAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All that one probe of one claim found.
+    """All answers to one probe about one claim.
 
     Attributes:
         replicas: by broker id: every replica of the partition, with its error where it did not answer.
@@ -303,11 +303,11 @@ class Answers:
     leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
-        """Return the logs of these answers; ``is_whole``: no replica is absent."""
+        """Return what all replicas answered about their leader epochs, to ask of a place whether it is of the log."""
         return Logs({answer.broker: answer.log for answer in of}, self.leader, frozenset(self.isr), is_whole)
 
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
-        """Whether the leader lacks what a truncated log has lost of a leader epoch.
+        """Whether the leader, too, lacks the records of a leader epoch that a truncated log has lost.
 
         It lacks it if that epoch ends at the same offset or below in the leader's log. It lacks it too if the truncated
         log is in sync and of a newer epoch from there on, as the leader's then is. The leader itself may not know where
@@ -330,14 +330,14 @@ class Answers:
         return leading.is_empty or leading.log_start_offset >= other.log_start_offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
-        """Whether the leader shows the same value of the key as another replica; a frozen leader may."""
+        """Whether the leader shows its consumers the same value of the key as another replica does."""
         leading, other = (self.replicas.get(b) for b in (self.leader, broker))
         if leading is None or other is None or leading.live is None or other.live is None:
             return False
         return leading.live.offset == other.live.offset
 
     def evidence(self) -> dict[str, Any]:
-        """Return a JSON-able form for the ``evidence`` column: the values as answered, nothing judged."""
+        """Return the answers in a JSON-able form for the ``evidence`` column, with nothing judged."""
         policy = {} if self.cleanup_policy is None else {"cleanup_policy": self.cleanup_policy}
         return policy | {
             "asked_at_ms": self.asked_at_ms,

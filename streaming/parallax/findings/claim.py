@@ -1,4 +1,4 @@
-"""What a suspect claims of a replica, in the form for probe and decision.
+"""What a suspect or finding says of a replica, in the form for probe and decision.
 
 A claim is made from a row of the ``suspects`` table, or from a finding's last event when it is checked again.
 """
@@ -24,13 +24,13 @@ MAX_BETWEEN = 64
 
 
 def is_direct_end(offset: int, marker: int) -> bool:
-    """Whether an end marker lies directly behind a record, without room for a lower one in between."""
+    """Whether an end marker lies directly behind a record, so that no lower marker may have been in between."""
     return 0 <= offset == marker - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Differed:
-    """What must be remembered of a difference to say, once it is gone, whether all replicas are right.
+    """How replicas differed, kept to say whether all are right once the difference is gone.
 
     Attributes:
         newest: no replica that was asked had a record of the key above this offset.
@@ -58,7 +58,7 @@ class Differed:
 
 @dataclass(frozen=True, slots=True)
 class HadEnded:
-    """How far a replica was read to hold the end of every transaction (`parallax.compare.rules.progress.Ended`).
+    """Up to which offset a replica was read to hold the end of every transaction.
 
     Attributes:
         start: where its log began.
@@ -82,13 +82,13 @@ class HadEnded:
 
     @property
     def last(self) -> int:
-        """The last offset whose log is known by its leader epoch."""
+        """The offset at which ``epoch`` says whether the replica's log is still the one that was read."""
         return self.below - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the views had recorded, by broker id; it is kept because compaction may have removed the records since.
+    """What the views recorded about a claim, by broker; kept because the records may have been cleaned since.
 
     Attributes:
         outcomes: ``committed`` or ``aborted``, as that broker decided the record at the claim's offset.
@@ -183,7 +183,7 @@ class Recorded:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return a JSON-able form; broker ids that are names of fields become text."""
+        """Return the recorded evidence in a JSON-able form; broker ids that are names of fields become text."""
         found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
         if self.sides:
             found |= {"sides": as_document(self.sides), "pivot": self.pivot}
@@ -247,7 +247,7 @@ def _by_broker(part: Any) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One suspect, or one finding to be checked again.
+    """What one suspect, or one finding that is checked again, says of a replica.
 
     Attributes:
         offset: the record concerned; -1 where the claim is about a transaction only.
@@ -295,7 +295,7 @@ class Claim:
 
     @property
     def cause(self) -> str:
-        """What makes it the same divergence tomorrow; the kind is left out (docs/contribute/theory.md)."""
+        """What makes the claim the same divergence tomorrow, without its kind (docs/contribute/theory.md)."""
         return Accusation(
             rule=self.rule,
             kind=self.kind,
@@ -310,12 +310,12 @@ class Claim:
 
     @property
     def shown_at_ms(self) -> int:
-        """The earliest time at which its evidence may have been shown, in the unit of `raised_at_ms`."""
+        """The earliest time at which the claim's evidence may have been shown, in the unit of ``raised_at_ms``."""
         return self.raised_at_ms if self.recorded.shown_from == UNKNOWN else self.recorded.shown_from
 
     @property
     def place(self) -> TopicPartition:
-        """The partition that it is about."""
+        """The partition that the claim is about."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -330,7 +330,7 @@ class Claim:
 
     @property
     def before_end(self) -> range | None:
-        """The offsets between its record and its end marker; None if unknown, or too many to look at."""
+        """The offsets between the claim's record and its end marker; None if unknown, or too many to look at."""
         between = range(self.first_offset + 1, self.marker_offset)
         return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
 
@@ -341,12 +341,12 @@ class Claim:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value it says a replica shows wrongly; None where it accuses nobody of that."""
+        """The key whose value the claim says that a replica shows wrongly; None where it accuses nobody of that."""
         return self.key if self.kind in KEY_KINDS and self.broker != NOBODY else None
 
     @property
     def key_text(self) -> str:
-        """The key's hash in the form that shown records have; empty where the record has no key."""
+        """The key's hash as text, in the form of ``RecordShown.key_hash``; empty where the record has no key."""
         return "" if self.key is None else hash_text(*self.key)
 
     @property
@@ -365,19 +365,19 @@ class Claim:
         return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
-        """Whether it can be about the topic of this id; a topic re-created under the name is another."""
+        """Whether the claim can be about the topic with an id; a topic re-created under the name is another."""
         read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
         now = topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
 
     @property
     def is_about_all(self) -> bool:
-        """Whether it is about all replicas together: it accuses nobody, or all share the loss."""
+        """Whether the claim is about all replicas together: it accuses nobody, or all replicas are wrong."""
         return self.broker == NOBODY or self.spread
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether all replicas may be wrong in the same way, so that they are asked when the accused is gone.
+        """Whether all replicas may be wrong in the same way, so that the others are asked when the accused is gone.
 
         It is False for unlike records and for a truncated log. There another replica's answer alone says what is wrong.
         """
@@ -385,7 +385,7 @@ class Claim:
         return self.is_about_all or (is_finding and self.kind in _SPREADING)
 
     def asked_last(self, broker: int) -> Claim:
-        """Return the claim with another replica to be asked last.
+        """Return the claim with another replica as its pivot, which is asked last.
 
         The claim must be, or may be, about all replicas.
         """
@@ -394,7 +394,7 @@ class Claim:
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """Return a suspect: another replica shows what a finding on this claim was about, which is over.
+        """Return a suspect that accuses another replica of what a finding, which is over, said of its accused.
 
         Args:
             broker: the other replica.
@@ -441,7 +441,7 @@ class Claim:
 
     @property
     def proofs(self) -> tuple[Place, ...]:
-        """The places of everything recorded that together proves the claim, as far as known.
+        """The places of all recorded evidence that together proves the claim, as far as known.
 
         That is the end marker that the accused lacks, or the record that it lacks or has superseded. If an end marker
         is what makes a deletion sure, it is part of the proof.
@@ -456,22 +456,22 @@ class Claim:
         return tuple(place for place in places if min(place) >= 0)
 
     def end_on(self, broker: int) -> Place | None:
-        """Return the place of the end marker that gave the outcome which a broker showed, if known."""
+        """Return the place of the end marker by which a broker showed the claim's outcome, if known."""
         offset, _, epoch = self.recorded.ends.get(broker, "").partition(":")
         return Place(int(offset), int(epoch)) if offset.isdigit() and epoch.isdigit() else None
 
     @property
     def first_offset(self) -> int:
-        """The record to look at: the offset, else the first record of the transaction."""
+        """The offset of the record that a probe must look at: the claim's own, else the first of its transaction."""
         return self.offset if self.offset >= 0 else self.transaction_start_offset
 
     @property
     def begins_at(self) -> int:
-        """The first record of the transaction, else the one to look at."""
+        """The offset at which the claim's transaction begins; without a transaction, ``first_offset``."""
         return self.first_offset if self.transaction_start_offset == UNKNOWN else self.transaction_start_offset
 
     def finding_id(self, cluster_id: str) -> str:
-        """Return 32 hexadecimal digits: the same for one cause on one replica, across kinds and restarts."""
+        """Return the finding's id, 32 hexadecimal digits: the same for one cause on one replica, whatever the kind."""
         return id_of(cluster_id, self.topic, self.partition, self.broker, self.cause)
 
 
@@ -485,7 +485,7 @@ def is_of_another_topic(one: Claim, other: Claim) -> bool:
 
 
 def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) -> bool:
-    """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
+    """Whether a wrongly ended transaction, as one claim says, is the cause of another claim on a key's value.
 
     It explains a record of its producer on any replica of the partition. If one replica wrongly shows a record, the
     record seems to be missing on the others. It also explains a key that the transaction has written, on the same
@@ -515,7 +515,7 @@ def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) 
 
 
 def claim_from_row(row: Mapping[str, Any]) -> Claim:
-    """Make a claim from a row of ``suspects``, or from a suspect's fields by name.
+    """Make a claim from a suspect: a row of the table ``suspects``, or its fields by name.
 
     Args:
         row: columns as docs/reference/tables.md has them; ``raised_at`` a datetime with a zone, or milliseconds.

@@ -24,7 +24,7 @@ _RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_R
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The evidence of a finding, as far as it says who shows what.
+    """The evidence of a finding, to ask which replicas show what.
 
     Attributes:
         finding: its last event.
@@ -65,7 +65,7 @@ class Shown:
 
     @property
     def alike(self) -> frozenset[int]:
-        """The accused, and the replicas that show the same, if the proof against it holds for them too."""
+        """The accused, and the brokers that show the same, if the proof against the accused holds for them too."""
         finding, accused = self.finding, self.finding.broker
         is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
@@ -75,7 +75,7 @@ class Shown:
 
     @property
     def showing(self) -> frozenset[int]:
-        """The accused, and the replicas that show the same now.
+        """The accused, and the brokers that show the same as the accused now.
 
         An outcome counts only if the replica shows it now: a recorded one may be of a log that was replaced since.
         """
@@ -86,12 +86,12 @@ class Shown:
 
     @property
     def against(self) -> list[frozenset[int]]:
-        """The sides that show something else than the accused."""
+        """The sides that show something other than the accused, each with its brokers."""
         return against(self.sides, self.finding.broker)
 
     @property
     def answered(self) -> frozenset[int]:
-        """The replicas that answered."""
+        """The brokers whose replicas answered the probe."""
         return frozenset(broker for broker, answer in self.replicas.items() if answer.get("error") is None)
 
 
@@ -177,7 +177,7 @@ def _own_end(shown: Shown) -> Iterable[int]:
 
 
 def shows_against_its_end(shown: Shown) -> bool:
-    """Whether the accused contradicts an end marker that its log still holds."""
+    """Whether the accused shows an outcome against an end marker that its log still holds."""
     broker = shown.finding.broker
     live = shown.replicas.get(broker, {}).get("markers", ())
     place = (shown.finding.marker_offset, shown.finding.producer_id)
@@ -258,7 +258,7 @@ def _endings(shown: Shown, broker: int) -> frozenset[str]:
 
 
 def holds_open(shown: Shown, broker: int) -> bool:
-    """Whether a replica lists the finding's transaction as open, and not a later one of its producer."""
+    """Whether a replica lists the finding's transaction as open; a later one of the producer does not count."""
     finding = shown.finding
     listed = shown.replicas.get(broker, {}).get("open_transactions") or ()
     end = max(finding.transaction_start_offset + 1, finding.marker_offset)

@@ -53,7 +53,7 @@ def _described(
 
 
 def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
-    """Ask what becomes of open transactions: first the coordinators, then again the leaders that hold them open.
+    """Return what becomes of open transactions: asks the coordinators, then again the leaders that hold them open.
 
     A coordinator may have ended a transaction in between.
 

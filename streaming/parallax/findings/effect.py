@@ -34,7 +34,7 @@ COVERED_TOGETHER = 1024
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A decision, with the claim and answers about the one record that it is about."""
+    """The decision on one record of a transaction, with the claim and answers that are about this record."""
 
     claim: Claim
     decision: Decision
@@ -42,7 +42,7 @@ class Judged:
 
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
-    """Return what was recorded of the replicas, with the end markers that the others show now.
+    """Return what was recorded of the replicas, completed by the end markers that the other replicas show now.
 
     They may be gone tomorrow. A marker of another leader epoch does not count: it belongs to a log that has replaced
     this one. For a contradicted marker the leader epoch is kept, which later shows whether the marker was truncated.
@@ -107,7 +107,7 @@ def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
 
 
 def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
-    """Judge a claim with all the records that it covers.
+    """Judge a claim on a transaction together with all other records of that transaction.
 
     Args:
         claim: what is claimed of which replica.
@@ -199,7 +199,7 @@ def _rank(decision: Decision) -> int:
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:
-    """Return what is not known of a transaction's other records; None where all of them are asked about."""
+    """Return what is not known of a transaction's other records, in words; None where all of them are asked about."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
     left = recorded.left_out

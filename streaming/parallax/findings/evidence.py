@@ -1,4 +1,4 @@
-"""The form of an event's evidence, as far as anything reads it: checked once, when events are read from the table.
+"""The JSON form of an event's evidence, checked once when events are read from the table.
 
 `parallax.findings.answers` and `parallax.findings.finding` write this form. What earlier versions did not write has a
 default here. What is present must have the right type, so that no reader has to check again. Parts that nothing reads
@@ -124,7 +124,7 @@ class _Evidence(_Part):
 
 
 def check_form(evidence: Mapping[str, Any]) -> None:
-    """Check that evidence has the form on which all its readers rely.
+    """Check that an event's evidence has the form on which all code that reads it relies.
 
     Raises:
         ValueError: it is JSON of another form than events have.

@@ -57,34 +57,34 @@ class Finding:
 
     @property
     def place(self) -> TopicPartition:
-        """The partition that it is about."""
+        """The partition that the finding is about."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def record_offset(self) -> int:
-        """The offset of the record that it is about (`parallax.findings.about`)."""
+        """The offset of the record that the finding is about (`parallax.findings.about`)."""
         places = (self.offset, self.transaction_start_offset, self.marker_offset)
         return record_offset(self.kind, self.broker, places, evidence_of(self))
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value it says a replica shows wrongly; None where it accuses nobody of that."""
+        """The key whose value the finding says that a replica shows wrongly; None where it accuses nobody of that."""
         is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
         return (self.key_hash_hi, self.key_hash_lo) if is_accusing else None
 
     @property
     def is_incident(self) -> bool:
-        """Whether it is about many keys (`parallax.findings.incident`), so that no single suspect has led to it."""
+        """Whether the finding is an incident (`parallax.findings.incident`), so that many suspects have led to it."""
         return not self.suspect_id
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody has to act: it is neither over nor acknowledged."""
+        """Whether a person has to act: the finding is neither over nor acknowledged."""
         return self.status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED)
 
     @property
     def stands(self) -> bool:
-        """Whether the divergence is not over, acknowledged or not."""
+        """Whether the divergence is not over, whether acknowledged or not."""
         return self.is_open or self.status is FindingStatus.ACKNOWLEDGED
 
     @classmethod
@@ -115,7 +115,7 @@ def made(
     left: Mapping[str, Any] | None = None,
     repaired: str = "",
 ) -> Finding:
-    """Build an event.
+    """Build an event of a finding.
 
     Args:
         finding_id: of the finding, or of the suspect where a dismissal takes nothing back.
@@ -250,7 +250,7 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
 
 
 def beside(decision: Decision, before: Iterable[int], answers: Answers) -> frozenset[int]:
-    """Return who else shows what the accused shows.
+    """Return the brokers besides the accused that show what it shows.
 
     A replica that cannot be asked now counts if it showed the same when it was asked last (``before``).
     """
@@ -270,7 +270,7 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers see what the accused shows, on it or on a leader that shows the same.
+    """Whether consumers get what the accused shows, from it or from a leader that shows the same.
 
     Without direction: whether they see what one of the sides shows.
     """
@@ -278,27 +278,27 @@ def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
 
 
 def evidence_of(finding: Finding) -> dict[str, Any]:
-    """Return the evidence of an event as a document; empty where it has none."""
+    """Return the evidence of an event, parsed from JSON; empty where it has none."""
     document: dict[str, Any] = json.loads(finding.evidence or "{}")
     return document
 
 
 def has_spread(finding: Finding) -> bool:
-    """Whether all replicas shared a finding's loss when they were last asked."""
+    """Whether all replicas were wrong in the finding's way when they were last asked."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
     return finding.status is FindingStatus.SPREAD
 
 
 def is_unsettled(finding: Finding) -> bool:
-    """Whether the replicas agreed again when they were last asked, and nothing proved that they are right."""
+    """Whether the replicas agreed when they were last asked, and nothing proved that they agree on the truth."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.AGREED)
     return finding.status is FindingStatus.UNSETTLED
 
 
 def has_proven_direction(finding: Finding) -> bool:
-    """Whether a finding accuses somebody by proof: its evidence says who shows what.
+    """Whether a finding accuses a replica by proof, and its evidence says who shows what.
 
     Events of versions that accused by majority have no sides.
     """
@@ -306,7 +306,7 @@ def has_proven_direction(finding: Finding) -> bool:
 
 
 def has_compared_all(finding: Finding) -> bool:
-    """Whether every replica was on one of two sides when a finding accused one, or since."""
+    """Whether every replica was on one of two sides, when or after a finding accused one."""
     return _has_compared_all(evidence_of(finding))
 
 
@@ -327,7 +327,7 @@ def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
 
 
 def was_only_shown(finding: Finding) -> bool:
-    """Whether a finding was over when it was reported: recorded answers prove it, and nothing shows it."""
+    """Whether a finding was over when it was reported: recorded answers prove it, and no replica shows it now."""
     return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
 
 
@@ -337,18 +337,18 @@ def is_gone(finding: Finding) -> bool:
 
 
 def was_explained(finding: Finding) -> bool:
-    """Whether a finding was resolved because another explains it."""
+    """Whether a finding was resolved because another finding explains it."""
     resolution = evidence_of(finding).get("resolution")
     return finding.status is FindingStatus.RESOLVED and bool(resolution == Resolution.EXPLAINED)
 
 
 def was_explained_in_part(finding: Finding) -> bool:
-    """Whether others explained what was left of a resolved finding, but not everything that it had reported."""
+    """Whether other findings explained the rest of a resolved finding, but not everything that it had reported."""
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 
 def claim_of(finding: Finding) -> Claim:
-    """Return the claim that a finding makes, to be checked again."""
+    """Return the claim that a finding makes, to probe it again."""
     evidence = evidence_of(finding)
     recorded = evidence.get("recorded", {})
     if finding.broker == NOBODY and not recorded.get("sides"):
@@ -377,13 +377,13 @@ def claim_of(finding: Finding) -> Claim:
 
 
 def asked_at(finding: Finding) -> datetime:
-    """Return when the replicas were asked for an event; when it was decided if that is unknown."""
+    """Return when the replicas were asked for an event's verdict; when it was decided if that is unknown."""
     asked: int = evidence_of(finding).get("asked_at_ms") or 0
     return from_milliseconds(asked) if asked > 0 else finding.decided_at
 
 
 def asked_ms(finding: Finding) -> int:
-    """Return when the replicas were asked for a verdict that ended something, milliseconds since 1970 UTC.
+    """Return when the replicas were asked for the verdict of an event that ended something, ms since 1970 UTC.
 
     If the finding is not over, or is part of an incident without a probe, return when it was decided.
     """
@@ -396,7 +396,7 @@ def asked_ms(finding: Finding) -> int:
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:
-    """Return the ids of the findings because of which a suspect was dismissed; else none."""
+    """Return the ids of the findings because of which a suspect was dismissed; empty if it was not."""
     if finding.status is not FindingStatus.DISMISSED:
         return ()
     found = evidence_of(finding).get("leans_on")
@@ -405,7 +405,7 @@ def leans_on(finding: Finding) -> tuple[str, ...]:
 
 
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
-    """Return the last event of each id, in order of appearance.
+    """Return the last event of each finding's id, in the order in which the ids first appear.
 
     A dismissed suspect counts only if nothing was ever confirmed under its id. A second suspect of a cause that is
     already a finding is dismissed as reported, and that takes nothing back.

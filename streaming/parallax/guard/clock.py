@@ -604,7 +604,7 @@ class Clock:
         return [self._with_pauses(known, one) for known in self._partitions.values() for one in known.absences.values()]
 
     def answers(self, place: TopicPartition, broker: int) -> bool | None:
-        """Whether a replica answered when it was last asked how far it is.
+        """Whether a replica answered at the last look.
 
         None if it is no longer watched: it was taken off its broker, or its topic was deleted or is not compacted any
         more.

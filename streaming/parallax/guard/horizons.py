@@ -104,7 +104,7 @@ class Lap:
     whole_ms: int | None = None
 
     def go_on(self, now_ms: int, budget: int) -> None:
-        """Go on with a lap, or begin a new one: batches that had no horizon may have one by now."""
+        """Go on with a lap, or begin one: more batches may have a horizon by now."""
         if self.left <= 0:
             self.left = budget
         if self.began_ms is None:

@@ -98,7 +98,7 @@ class Hold(NamedTuple):
 
 
 def on_record(events: Iterable[Event]) -> list[Hold]:
-    """Return the times of holds at level 2 that nobody overruled; the record does not say when somebody did."""
+    """Return the times of holds at level 2; those that somebody overruled are left out."""
     found: dict[str, Hold] = {}
     for event in events:
         known = found.get(event.hold_id)

@@ -204,7 +204,7 @@ def _warn_of_stranded(record: Record, mode: str) -> None:
 
 
 class OffRounds:
-    """Stands in for the guard while ``guard.mode`` is ``off``: reports what is still held, and asks no broker.
+    """Replaces the guard while ``guard.mode`` is ``off``: reports what is still held, and asks no broker.
 
     Args:
         storage: ``storage.path``.

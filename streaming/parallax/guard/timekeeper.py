@@ -112,7 +112,7 @@ class Timekeeper:
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Take in an audit of the brokers: late replicas of partitions that had a verdict are late no longer."""
+        """Take in an audit of brokers: where it had a verdict, no replica is late any more."""
         if report.source != "brokers":
             return
         with self._lock:

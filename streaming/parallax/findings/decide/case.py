@@ -90,7 +90,7 @@ class Decision:
 
     @property
     def witnesses(self) -> tuple[int, ...]:
-        """The brokers that show something else than the accused, now or when they were recorded."""
+        """The brokers that show something other than the accused, now or when they were recorded."""
         return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
 
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
@@ -109,12 +109,12 @@ class Decision:
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
-        """Whether this replica may be the reason for the difference: the decision names it, or names nobody yet."""
+        """Whether a broker may be the reason for the difference: the decision names it, or names nobody yet."""
         named = {self.accused, *standing(self.sides)}
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether these replicas alone explain the difference: without them, all that are left show the same."""
+        """Whether some brokers alone explain the difference: without them, all other brokers show the same."""
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
         rest = [side for side in self.sides.values() if set(side) - set(brokers)]
@@ -122,12 +122,12 @@ class Decision:
 
     @property
     def has_spread(self) -> bool:
-        """Whether it is proven and all replicas share it, so that no other side is left."""
+        """Whether the claim is proven and true of all replicas, so that no right replica is left."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether replicas that differed agree again, and nothing proves that what they show is right."""
+        """Whether replicas that differed agree, while nothing proves that they agree on the truth."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.AGREED
 
 
@@ -190,11 +190,11 @@ class Case:
         return self.confirmed(said, kind, accused=NOBODY, sides=sides)
 
     def dismissed(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Return a decision that the contrary is proven, or that the proof is gone."""
+        """Return a decision that the claim is wrong, or that its proof is gone."""
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """Return a decision for an accused that no longer holds the record: nothing shows how it treats it."""
+        """Return a decision for an accused that no longer holds the record, so that nothing shows its outcome there."""
         if self.accused.log_start_offset > offset:
             return self.dismissed(
                 f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED
@@ -202,7 +202,7 @@ class Case:
         return self.dismissed(reason, Resolution.COMPACTED)
 
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
-        """Return a decision that recorded answers prove it, and that the accused no longer holds the record.
+        """Return a decision that recorded answers prove the claim, though the accused no longer holds the record.
 
         Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reading
         noticed. So the decision says what was shown, and nothing about the current log.
@@ -211,11 +211,11 @@ class Case:
         return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
 
     def pending(self, reason: str) -> Decision:
-        """Return a decision that nothing is proven yet."""
+        """Return a decision that nothing is proven yet, with the reason."""
         return Decision(Verdict.PENDING, self.claim.kind, reason)
 
     def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Return a decision that no answer proves it: pending while a replica is absent, else dismissed."""
+        """Return a decision that no answer proves the claim: pending while a replica is absent, else dismissed."""
         if self.absent:
             return self.pending(f"{reason}; not reached: {names(self.absent)} ({self.absent[0].error})")
         return self.dismissed(reason, resolution)
@@ -227,7 +227,7 @@ class Case:
         resolution: Resolution = Resolution.HEALED,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Decision:
-        """Return a decision for an offset that no other replica shows.
+        """Return a decision for a claim whose offset no replica but the accused shows.
 
         It waits for replicas whose log reaches beyond the offset but that cannot show it yet: a broker that was
         restarted begins with the high watermark of its last checkpoint. Without such a replica the claim is unproven.
@@ -263,7 +263,7 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 
 
 def values_shown(case: Case) -> dict[Side, list[int]]:
-    """Return the brokers by what they show of the key, if they could be read past the claim's offset.
+    """Return the brokers by what they show of the claim's key, if they could be read past its offset.
 
     A replica may have been read only from a higher offset on, and show nothing there. It may still show an older value
     below, and gets a side of its own.
@@ -282,7 +282,7 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """Return the brokers by what they show of the key; None where they cannot be compared.
+    """Return the brokers by what they show of the claim's key; None where they cannot be compared.
 
     A replica that has not come as far as the accused cannot contradict it, and is left out. At least one other must be
     left, all must have come equally far, and the whole key must be known of each.

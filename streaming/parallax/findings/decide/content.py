@@ -12,7 +12,7 @@ from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The record or end marker that one replica holds at an offset; ``text`` differs where the contents do."""
+    """What one replica holds at an offset; ``text`` differs where the contents do."""
 
     broker: int
     text: str
@@ -64,7 +64,7 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """Return the leader epoch whose record has replaced all others at an offset; -1 if there is none."""
+    """Return the leader epoch whose record replaced those of older epochs at an offset; -1 if there is none."""
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 
 

@@ -64,7 +64,7 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def recorded_end(claim: Claim) -> str | None:
-    """Return the outcome by the end marker that others were recorded to show; None if unknown."""
+    """Return the outcome that follows from the end marker which others were recorded to show; None if unknown."""
     outcomes = {ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
     return outcomes.pop() if len(outcomes) == 1 else None
 
@@ -80,7 +80,7 @@ def other_outcome(outcome: str) -> str:
 
 
 def kind_of(accused_outcome: str) -> FindingKind:
-    """Return the kind of finding about a replica that wrongly shows this outcome."""
+    """Return the kind of finding that accuses a replica of wrongly showing an outcome."""
     if accused_outcome == COMMITTED:
         return FindingKind.ABORTED_RECORD_COMMITTED
     return FindingKind.COMMITTED_RECORD_ABORTED

@@ -29,7 +29,7 @@ class Differing(NamedTuple):
     sides: Sides
 
     def lacked_by(self, broker: int) -> int:
-        """Return the offset of the value, if this replica shows none; else -1."""
+        """Return the offset of the value, if a replica lacks it; else -1."""
         return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 
@@ -113,7 +113,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Wait for a replica that shows a value and may not have seen what deleted it on another."""
+    """Return a pending decision if a replica shows a value and may not have seen yet what deleted it elsewhere."""
     accused = case.accused
     if accused.key is None:
         return None

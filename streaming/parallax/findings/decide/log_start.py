@@ -6,7 +6,7 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 
 
 def head_missing(case: Case) -> Decision:
-    """Judge whether the accused's log begins above that of another replica that holds anything.
+    """Judge whether the accused's log begins above that of another replica that is not empty.
 
     The claim itself says that the topic was only compacted: the comparison saw that for as long as the logs differed.
     The policy may have changed since. If it deletes records now, or is unknown, nothing is confirmed and nothing counts

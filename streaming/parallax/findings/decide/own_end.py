@@ -55,7 +55,7 @@ def contradiction(case: Case) -> Decision:
 
 
 def contradicted_before(case: Case) -> Decision:
-    """Judge a contradiction whose end marker was truncated and is not part of the current log.
+    """Judge a claim that a replica contradicted an end marker that was truncated since.
 
     In the current log the record may have ended otherwise. So nobody is accused by what the accused shows or lacks. If
     the replicas show different outcomes, or different values of the key, it is a difference without direction.
@@ -96,7 +96,7 @@ def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
 
 
 def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the keys must be read to say what became of a finding.
+    """Whether a probe must also read keys to say what became of a finding.
 
     They are needed in two cases:
 

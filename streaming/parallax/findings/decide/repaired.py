@@ -1,4 +1,4 @@
-"""Whether a replica that no longer holds what it showed wrongly was repaired, or only lost the trace.
+"""Whether a replica that no longer shows what was wrong was repaired, or has only lost the trace.
 
 Compaction may remove a record from a replica that nobody repaired. A repair (a reassignment away and back, or a wiped
 disk) replaces the whole log by a copy of a right one. Two observations prove a repair:

@@ -31,7 +31,7 @@ _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 def open_everywhere(
     case: Case, held: OpenTransaction, open_on: Collection[int], past: Collection[int], *, has_ended: bool
 ) -> Decision | None:
-    """Judge a transaction that the accused and all others hold open.
+    """Judge a transaction that the accused and all other replicas hold open.
 
     Args:
         case: the claim with its answers.
@@ -90,7 +90,7 @@ def hanging(where: str) -> Decision:
 
 
 def agreed(case: Case, own: str) -> Decision:
-    """Judge an outcome where every replica that shows one shows that of the accused."""
+    """Judge an outcome that all replicas which show one share with the accused."""
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
     if case.end_replaced:
@@ -109,7 +109,7 @@ def agreed(case: Case, own: str) -> Decision:
 
 
 def rightly_shown(case: Case, reason: str) -> Decision:
-    """Judge an accused that shows the right outcome: healed if it shows the end marker that it lacked.
+    """Judge an accused that now shows the right outcome: healed if it shows the end marker that it lacked.
 
     Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and a
     later transaction wrongly. A replica that has lost its index of aborted transactions shows all as committed.
@@ -132,7 +132,7 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Judge a finding that a decision would end: it has not ended while every replica is wrong.
+    """Judge whether a finding may end as a decision says: it may not while every replica is wrong.
 
     A finding that has spread ends only when no replica is wrong any more. Each replica then holds what was written
     since: a newer record of the key, or a later log start. Or the record should not be shown, and no replica shows it.
@@ -232,7 +232,7 @@ def _value(key: KeyShown) -> str:
 
 
 def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
-    """Whether what a claim is about misleads a replica's consumers; None where it did not say."""
+    """Whether what the claim says of a replica misleads its consumers; None where the replica did not say."""
     offset = claim.first_offset
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
         return answer.is_empty or answer.log_start_offset >= offset
@@ -259,7 +259,8 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 def true_outcome(claim: Claim) -> str | None:
     """Return how the claim's transaction truly ended; None where that is not known.
 
-    A finding about an outcome has said it. Otherwise the end marker says it that other replicas were recorded to show.
+    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise the end marker that other replicas
+    were recorded to show says it.
     """
     if claim.kind in WRONG:
         return other_outcome(WRONG[claim.kind])

@@ -1,4 +1,4 @@
-"""Judge by an end marker that may not be the one that ended the transaction.
+"""Judge outcomes where the known end marker may not be the one that ended the transaction.
 
 A lower marker may have been cleaned everywhere.
 """

@@ -21,7 +21,7 @@ _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return what must be remembered of replicas that differ; unchanged for kinds other than keys and contents.
+    """Return how replicas differ, to be remembered; unchanged for kinds other than keys and contents.
 
     Args:
         claim: with what was remembered before.
@@ -43,7 +43,7 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
 
 
 def differs_anew(before: Differed | None, answers: Answers) -> bool:
-    """Whether replicas, none proven right, differ in what was written since, so that more must be superseded.
+    """Whether replicas, none proven right, differ in what was written since they last differed.
 
     Ask it only where they still differ.
     """
