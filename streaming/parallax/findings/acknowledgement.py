@@ -82,7 +82,7 @@ class Extent:
         )
 
     def worse_than(self, known: Extent) -> list[str]:
-        """Return in what an extent is worse than an earlier one, each point in a few words; empty if in nothing.
+        """Return in what an extent is worse than an earlier one, in phrases; empty if in nothing.
 
         Replicas that agree again, perhaps on a wrong value, are no worse than replicas that differ.
         """

@@ -57,7 +57,7 @@ class RecordShown:
 
 
 def value_shown(live: RecordShown | None) -> Side:
-    """Return which side a replica is on, by the value of the key that it shows; None means that it shows none."""
+    """Return the side of a replica by the value of the key that it shows; None means none."""
     return Side(Shows.NO_VALUE) if live is None else Side(Shows.VALUE, live.offset)
 
 
@@ -165,7 +165,7 @@ class ReplicaAnswer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the replica's log holds nothing; then its log start says nothing of what it held or will hold."""
+        """Whether the replica's log holds nothing. Its log start then says nothing of what it held."""
         return 0 <= self.log_end_offset <= self.log_start_offset
 
     @property
@@ -303,7 +303,7 @@ class Answers:
     leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
-        """Return what all replicas answered about their leader epochs, to ask of a place whether it is of the log."""
+        """Return all replicas' logs by their leader epochs, to ask whether a place is of them."""
         return Logs({answer.broker: answer.log for answer in of}, self.leader, frozenset(self.isr), is_whole)
 
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:

@@ -1,5 +1,7 @@
 """What a suspect or finding says of a replica, in the form for probe and decision.
 
+A `Claim` and what the views recorded about it.
+
 A claim is made from a row of the ``suspects`` table, or from a finding's last event when it is checked again.
 """
 
@@ -24,7 +26,7 @@ MAX_BETWEEN = 64
 
 
 def is_direct_end(offset: int, marker: int) -> bool:
-    """Whether an end marker lies directly behind a record, so that no lower marker may have been in between."""
+    """Whether an end marker lies directly behind a record, without room for a lower one in between."""
     return 0 <= offset == marker - 1
 
 
@@ -330,7 +332,7 @@ class Claim:
 
     @property
     def before_end(self) -> range | None:
-        """The offsets between the claim's record and its end marker; None if unknown, or too many to look at."""
+        """The offsets between the claim's record and its end marker; None if unknown or too many."""
         between = range(self.first_offset + 1, self.marker_offset)
         return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
 
@@ -341,7 +343,7 @@ class Claim:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value the claim says that a replica shows wrongly; None where it accuses nobody of that."""
+        """The key whose value the claim calls wrong on a replica; None where it accuses nobody of that."""
         return self.key if self.kind in KEY_KINDS and self.broker != NOBODY else None
 
     @property
@@ -365,7 +367,7 @@ class Claim:
         return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
-        """Whether the claim can be about the topic with an id; a topic re-created under the name is another."""
+        """Whether the claim can be about the topic of this id. A topic that was re-created has another."""
         read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
         now = topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
@@ -462,7 +464,7 @@ class Claim:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the record that a probe must look at: the claim's own, else the first of its transaction."""
+        """The offset of the record to look at: the claim's own, else the first of its transaction."""
         return self.offset if self.offset >= 0 else self.transaction_start_offset
 
     @property

@@ -65,7 +65,7 @@ class Shown:
 
     @property
     def alike(self) -> frozenset[int]:
-        """The accused, and the brokers that show the same, if the proof against the accused holds for them too."""
+        """The accused, and the brokers against which the same proof holds because they show the same."""
         finding, accused = self.finding, self.finding.broker
         is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):

@@ -199,7 +199,7 @@ def _rank(decision: Decision) -> int:
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:
-    """Return what is not known of a transaction's other records, in words; None where all of them are asked about."""
+    """Return in words what is not known of a transaction's other records; None if nothing."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
     left = recorded.left_out

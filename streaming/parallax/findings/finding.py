@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value the finding says that a replica shows wrongly; None where it accuses nobody of that."""
+        """The key whose value the finding calls wrong on a replica; None where it accuses nobody of that."""
         is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
         return (self.key_hash_hi, self.key_hash_lo) if is_accusing else None
 
@@ -327,7 +327,7 @@ def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
 
 
 def was_only_shown(finding: Finding) -> bool:
-    """Whether a finding was over when it was reported: recorded answers prove it, and no replica shows it now."""
+    """Whether a finding was over when it was reported: recorded answers prove it, no replica shows it."""
     return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
 
 
@@ -383,7 +383,9 @@ def asked_at(finding: Finding) -> datetime:
 
 
 def asked_ms(finding: Finding) -> int:
-    """Return when the replicas were asked for the verdict of an event that ended something, ms since 1970 UTC.
+    """Return when the replicas were asked for the verdict of an event that ended something.
+
+    The time is in milliseconds since 1970 UTC.
 
     If the finding is not over, or is part of an incident without a probe, return when it was decided.
     """

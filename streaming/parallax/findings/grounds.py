@@ -18,7 +18,7 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 class Leads(Enum):
-    """Where the leader is, for a finding that accuses somebody."""
+    """Where the leader is: on the accused, or on which side."""
 
     ACCUSED = auto()
     """It is the accused."""
@@ -32,7 +32,7 @@ class Leads(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """All that an explanation is based on.
+    """What the explanation of a finding is based on: who is right, who may be copied, who leads.
 
     Attributes:
         shown: the evidence of the finding.
@@ -58,12 +58,12 @@ class Grounds:
 
     @property
     def repair(self) -> Repair | None:
-        """How the accused gets a new copy; None while no replica may be copied."""
+        """How the accused gets a new copy of a right replica; None while no replica may be copied."""
         return Repair.of(self.shown, self.sources) if self.finding.stands and self.sources else None
 
     @property
     def if_right(self) -> Repair | None:
-        """How the accused gets a new copy if the broker that is to lead is found right.
+        """How the accused gets a new copy if a person finds the source to be right.
 
         None where no replica may be copied. The leader is preferred if it is one of those: then nobody has to be
         elected.
@@ -80,18 +80,18 @@ class Grounds:
 
     @property
     def is_leader_undisputed(self) -> bool:
-        """Whether every replica on the other side shows what the leader shows, and no other finding accuses it."""
+        """Whether all replicas that show something other than the accused show the same, and the leader is one."""
         against = self.shown.against
         return len(against) == 1 and self.shown.leader in against[0] and not self.is_leader_accused
 
     @property
     def consumers(self) -> str:
-        """What consumers see, as a verb with its object."""
+        """What consumers of the accused see, as a verb with its object."""
         return KINDS[self.finding.kind].consumers
 
     @property
     def is_of_the_index(self) -> bool:
-        """Whether only the index of aborted transactions is wrong, and the log holds what it is rebuilt from.
+        """Whether only the index of aborted transactions is wrong, and the log can rebuild it.
 
         For an incident this is not known of each transaction that it counts.
         """
@@ -102,7 +102,7 @@ class Grounds:
 
     @property
     def silent(self) -> frozenset[int]:
-        """For a finding that has spread: the replicas that did not answer, or show nothing about it."""
+        """The replicas that did not answer, or show nothing about a finding that has spread."""
         sharing = self.shown.answered
         if self.finding.kind in OUTCOME_KINDS:
             sharing = frozenset(broker for broker in sharing if outcomes_of(self.shown, broker))
@@ -112,7 +112,7 @@ class Grounds:
 
 
 def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Grounds:
-    """Return the grounds for one finding, by its last event and those of others.
+    """Return what the explanation of a finding is based on, by its last event and those of other findings.
 
     A new copy makes the accused like its source. So the source must not be wrong where the accused is right.
     """
@@ -174,7 +174,7 @@ def _listed(brokers: Collection[int], last: str) -> str:
 
 
 def are(brokers: Collection[int], one: str, many: str) -> str:
-    """Return brokers for the beginning of a sentence, with their verb."""
+    """Return brokers as the beginning of a sentence, with the verb form that fits their number."""
     return f"{in_words(brokers).capitalize()} {one if len(brokers) == 1 else many}"
 
 

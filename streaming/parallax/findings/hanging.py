@@ -39,7 +39,7 @@ class Open:
 
     @property
     def identity(self) -> tuple[TopicPartition, int, int]:
-        """What identifies it at a later look."""
+        """What identifies the transaction at a later look: two looks with the same value saw the same one."""
         return self.place, self.producer_id, self.start_offset
 
 
@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What all coordinators together said.
+    """What all transaction coordinators together answered about some producers.
 
     Attributes:
         transactions: of the producers asked about; where one is listed twice, the later entry has its partitions.
@@ -72,7 +72,7 @@ class Told:
 
     @property
     def silent(self) -> str:
-        """Why some coordinators said nothing; empty where all answered."""
+        """Why some coordinators did not answer, in words; empty where all answered."""
         return "; ".join(self.unanswered.values())
 
 
@@ -94,7 +94,7 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
 
 
 def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
-    """Say what becomes of an open transaction; a pure function.
+    """Judge whether an open transaction hangs, by what the coordinators said; a pure function.
 
     ``one`` is the transaction, and ``told`` is what coordinators said after it was seen open. ``may_describe`` says
     whether DESCRIBE on transactional ids is granted in general; None where that is not known.
@@ -119,7 +119,7 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
 
 
 def held_back(one: Open) -> str:
-    """Say in a sentence what an open transaction holds back."""
+    """Say in a sentence which offsets and consumers an open transaction holds back."""
     return (
         f"read_committed consumers of {one.place.name} get nothing from offset "
         f"{one.start_offset} on, and compaction cannot pass it."
@@ -127,7 +127,7 @@ def held_back(one: Open) -> str:
 
 
 def described(one: Open) -> str:
-    """Describe the transaction in a phrase: producer, offset, and the producer's timestamp of its last batch."""
+    """Describe an open transaction in a phrase: producer, offset, and the producer's timestamp of its last batch."""
     at = (
         "" if one.last_timestamp_ms <= 0 else f", whose last batch has the timestamp {time_text(one.last_timestamp_ms)}"
     )

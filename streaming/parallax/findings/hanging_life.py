@@ -19,7 +19,7 @@ UNSEEN_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Hanging:
-    """A transaction that is reported.
+    """A transaction that is reported as hanging, or as open for too long.
 
     Attributes:
         one: the transaction, as the leader holds it.
@@ -43,22 +43,22 @@ class Hanging:
 
     @property
     def since(self) -> float:
-        """Since when it is known to be open, seconds since 1970 UTC; never by a producer's clock."""
+        """Since when the transaction is known to be open, seconds since 1970 UTC. A producer's clock never counts."""
         return self.stands_since if self.started is None else min(self.started, self.stands_since)
 
     @property
     def last_seen(self) -> float:
-        """When it was last known to be open, seconds since 1970 UTC."""
+        """When the transaction was last known to be open, seconds since 1970 UTC."""
         return max(self.seen_at, self.stands_since)
 
     def is_unseen(self, now: float) -> bool:
-        """Whether nobody has seen it for so long that it may be over."""
+        """Whether nobody has seen the transaction open for so long that it may be over."""
         return now - self.last_seen > UNSEEN_S
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the replica that has come furthest, of those that answer, has shown.
+    """An observation: how far the replica is that has come furthest of those that answer.
 
     Attributes:
         stable: its last stable offset.
@@ -75,7 +75,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A transaction that the leader holds open at the last stable offset, and what coordinators say of it."""
+    """An observation: the leader holds a transaction open at its last stable offset.
+
+    With what the coordinators say of that transaction.
+    """
 
     one: Open
     verdict: Verdict
@@ -83,14 +86,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The topic is gone; ``how`` says in a phrase how that is known."""
+    """An observation: the topic is gone; ``how`` says in a phrase how that is known."""
 
     how: str
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The hanging transaction is over; ``why`` says it in a phrase."""
+    """An observation's result: the hanging transaction is over; ``why`` says it in a phrase."""
 
     why: str
 
@@ -101,7 +104,7 @@ REPLACED = Over("its leader holds another transaction open in its place")
 
 
 def after(hanging: Hanging, event: Event) -> Hanging | Over:
-    """Return what an observation makes of a hanging transaction.
+    """Return a hanging transaction as it is after an observation of it.
 
     A log that begins beyond it (retention, DeleteRecords) moves the last stable offset, but ends no transaction, even
     if it holds nothing of it.
@@ -131,7 +134,7 @@ def headline(hanging: Hanging) -> str:
 
 
 def words(hanging: Hanging, kafka: Mapping[str, str], runbook: str = RUNBOOK) -> str:
-    """Say what it is, since when, what it means for consumers, and what to do.
+    """Say of a hanging transaction what it is, since when, what consumers see, and what to do.
 
     Args:
         hanging: what is reported.

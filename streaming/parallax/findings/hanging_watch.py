@@ -42,7 +42,7 @@ _SETTING_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """The last stable offset of the replicas of a partition that are as far as the leader.
+    """The last stable offset of a partition, by the replicas that are as far as the leader.
 
     Attributes:
         offset: the last stable offset.
@@ -59,12 +59,12 @@ class Standstill:
 
     @property
     def shown(self) -> Shown:
-        """The same in the form by which a transaction is judged."""
+        """The last stable offset in the form by which ``hanging_life`` judges a transaction."""
         return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 
 def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
-    """Whether a transaction has been open for longer than any coordinator allows, with what Kafka adds to that.
+    """Whether a transaction has been open for longer than any coordinator allows.
 
     Args:
         stands_s: for how long it has been seen open, seconds.
@@ -106,12 +106,12 @@ class HangingWatch:
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
 
     def now(self) -> float:
-        """Return the time in seconds since 1970 UTC, by its clock."""
+        """Return the time in seconds since 1970 UTC, by the clock of this watch."""
         return self._clock()
 
     @property
     def reported(self) -> tuple[Hanging, ...]:
-        """The transactions that hang, in the order of their partitions."""
+        """The transactions that hang now, in the order of their partitions."""
         return tuple(self._reported[place] for place in sorted(self._reported))
 
     @property
@@ -120,7 +120,7 @@ class HangingWatch:
         return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
-        """Look once at ``stands``, the last stable offset of each partition that is known.
+        """Look once for hanging transactions, where ``stands``, the last stable offsets, did not move for long.
 
         Returns:
             What hangs, in the order of its partitions. What could not be asked about stays as it was.
@@ -255,7 +255,7 @@ class HangingWatch:
 
 
 class HangingThread:
-    """Looks in a thread of its own until it is stopped; after a failure it logs and tries again.
+    """Looks for hanging transactions in a thread until it is stopped; after a failure it tries again.
 
     Args:
         watch: looks.
@@ -288,12 +288,12 @@ class HangingThread:
         self._thread = threading.Thread(target=self._run, name="hanging transactions", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; what is on record counts from now on."""
+        """Start the thread; the transactions on record count as hanging from now on."""
         self._on_round(self._recorded)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread."""
+        """Stop the thread that looks for hanging transactions."""
         self._stop.set()
         self._thread.join(10)
 

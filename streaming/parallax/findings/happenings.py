@@ -16,7 +16,7 @@ from parallax.model import TopicPartition
 
 
 class Moment(NamedTuple):
-    """Now, by two clocks: seconds that only ever grow, for waiting; UTC, for what is written."""
+    """The present moment by two clocks: monotonic seconds, for waiting; UTC, for what is written."""
 
     monotonic: float
     at: datetime
@@ -27,35 +27,38 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """All events of the findings table, oldest first; handed in once, before anything else."""
+    """An event for the lifecycle: the whole findings table, oldest first, handed in once before all else."""
 
     events: Sequence[Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """Suspects that are in their table; known ones are ignored."""
+    """An event for the lifecycle: suspects that were written to their table; known ones are ignored."""
 
     claims: Sequence[Claim]
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Probes that came back, each with answers in the order of its claims; None if it failed."""
+    """An event for the lifecycle: probes came back.
+
+    Each has answers in the order of its claims, or None if it failed.
+    """
 
     results: Sequence[tuple[Probe, Sequence[Answers] | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The last `Append` is in the table: its events, numbered."""
+    """An event for the lifecycle: the last ``Append`` is in the table, and its events have numbers."""
 
     events: Sequence[Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """Nothing of the last `Append` is in the table, or the table cannot be read.
+    """An event for the lifecycle: nothing of the last ``Append`` is in the table, or nobody can read it.
 
     Attributes:
         error: one line for people; None where another process was faster, which is no fault.
@@ -66,14 +69,17 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Events that others have appended to the table: acknowledgements, and events that seemed not to be written."""
+    """An event for the lifecycle: others have appended to the findings table.
+
+    They are acknowledgements, and events of this process that seemed not to be written.
+    """
 
     events: Sequence[Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """An event for the lifecycle: time has passed, so that something may be due."""
 
 
 Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
@@ -84,7 +90,7 @@ Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask about claims that accuse one replica of one partition.
+    """An action: ask the brokers about claims that accuse one replica of one partition.
 
     Attributes:
         claims: what to ask about.
@@ -99,14 +105,17 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append events to the findings table, in one commit."""
+    """An action: append events to the findings table, in one commit."""
 
     events: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The judging of a claim raised an error: report it. The claim is put off, and holds up no other."""
+    """An action: report that the judging of a claim raised an error.
+
+    The claim is judged again later, and other claims do not wait for it.
+    """
 
     claim: Claim
     error: Exception
@@ -117,7 +126,7 @@ Action = Probe | Append | Broken
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain:
-    """The last time that the replicas were asked about an unchanged finding that is not over.
+    """The last answer of the replicas about a finding that stayed as it was.
 
     Attributes:
         at: when they were asked.
@@ -129,7 +138,7 @@ class AskedAgain:
 
     @property
     def in_words(self) -> str:
-        """Say when, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
+        """Say when the replicas were asked, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
         answer = f"nobody can tell whether it stands ({self.unknown})" if self.unknown else "it stands"
         return f"asked again {self.at:%Y-%m-%d %H:%M:%SZ}: {answer}"
 

@@ -136,15 +136,15 @@ class Held:
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
-        """Return the rows whose member is in one of the given states and was not yet asked about in this round."""
+        """Return the rows in the given states whose members were not yet asked about in this round."""
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
-        """Return the row of each member of a page; -1 for a member that is no longer in the group."""
+        """Return the row of each member of a page; -1 for a member that has left."""
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """Return the rows for one page: the first of the given rows, and those that one probe can ask about with it."""
+        """Return the rows for one page: the first given one, and those that fit it in one probe."""
         if not len(at):
             return at
         classes = self.classes(at)
@@ -152,12 +152,12 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """Return a class for each row: rows of one class can be asked about by one probe, others cannot."""
+        """Return a class for each row: one probe can ask only about rows of one class."""
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
-        """Return the members in the given states that explain a claim on a value, judged by the claims alone."""
+        """Return the members in the given states that explain a claim on a value, by the claims alone."""
         if self.group.kind not in TRANSACTION_KINDS or self.group.place != claim.place:
             return []
         rows = self.members.rows
@@ -270,7 +270,7 @@ class Waiting(Held):
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self, over: Sequence[Claim] | None = None) -> None:
-        """Make suspects wait again that the claims in ``over`` may have explained; all of them if ``over`` is None."""
+        """Make suspects wait again that the claims in ``over`` may have explained; None means all."""
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
             freed &= np.logical_or.reduce([_may_be_explained(rows, one) for one in over])
@@ -377,7 +377,7 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Take in that the table holds a later event of the incident: all that is known of members may be outdated."""
+        """Take in that the table holds a later event of the incident: the members may be outdated."""
         self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
         self._tally = None
 
@@ -424,7 +424,7 @@ class Proven(Held):
         return self.due if self.event is not None and self.members.are(*_LOOKED_AT).any() else _NEVER
 
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
-        """Return the next page, if one is due: a part of a round over all members, or a sample of them."""
+        """Return the next page, if one is due: a part of a round, else a sample."""
         at, is_sample = self.alike(self.behind(_LOOKED_AT)), False
         if not len(at) and self.event is not None and now >= self.due and self.members.are(*_LOOKED_AT).any():
             self.due, is_sample = now + interval(self.event), True
@@ -456,7 +456,7 @@ class Proven(Held):
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return a claim as a finding would make it, for a suspect that is, or may be, a member of this group."""
+        """Return a claim as a finding would make it, if it is, or may be, a member."""
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:

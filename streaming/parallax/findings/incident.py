@@ -89,7 +89,7 @@ class Tally:
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
-    """Return the id of a group's incident, 32 hexadecimal digits: always the same for one group of one cluster."""
+    """Return the id of a group's incident, 32 hexadecimal digits: the same after each restart."""
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
     return id_of(cluster_id, place.topic, place.partition, group.broker, what)
@@ -214,7 +214,7 @@ def examples(event: Finding) -> list[tuple[int, str | None]]:
 
 
 def incident_named(event: Finding) -> str:
-    """Return the id of the incident of which a finding becomes a part by this event; empty for other events."""
+    """Return the id of the incident of which a finding becomes a part by this event; else empty."""
     if not is_part_of_incident(event):
         return ""
     named = evidence_of(event)["incident"]

@@ -378,7 +378,7 @@ class Incidents:
         return left
 
     def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
-        """Return the kind by which an incident may have counted a suspect before a restart; None where none has.
+        """Return the kind of the incident that may have counted a suspect before a restart; None without one.
 
         Of several kinds, one that says how the transaction ended wrongly comes first: others may show the same.
         """
@@ -668,7 +668,7 @@ class Incidents:
         return {name: why for name, why in found.items() if why is not None}
 
     def restored(self) -> list[str]:
-        """Return the ids of incidents whose members have all been asked about since a restart; each id only once."""
+        """Return the ids of incidents whose members have all been asked about since a restart, each once."""
         known = [proven for proven in self._proven.values() if proven.is_restored and self._is_at_rest(proven)]
         known = [proven for proven in known if not self._may_have_counted(proven)]
         for proven in known:
@@ -676,7 +676,7 @@ class Incidents:
         return [proven.event.finding_id for proven in known if proven.event is not None]
 
     def may_explain(self, claim: Claim) -> bool:
-        """Whether a transaction that an incident counts, or may come to count, may explain a claim on a value."""
+        """Whether a transaction that is a member of a group may explain a claim on a value."""
         return bool(self.causes_of(claim) or self.awaited_by(claim))
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
@@ -700,7 +700,7 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a member that is wrong, or was, explains a claim: as the claim's transaction, or by its key."""
+        """Whether a member that is wrong, or was, explains a claim, as its transaction or by its key."""
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))

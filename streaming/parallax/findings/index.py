@@ -39,7 +39,7 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """Return for some keys where they are, as far as that is known."""
+        """Return for each key at which offsets of the log it is, as far as that is known."""
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
             for key in found:
@@ -47,7 +47,7 @@ class ReplicaIndex:
             return found
 
     def learn(self, known: Mapping[Key, Known], read_to: int = -1, epoch: int = -1) -> None:
-        """Remember where keys are.
+        """Remember at which offsets of the log keys were found.
 
         Args:
             known: of each key.
@@ -65,7 +65,7 @@ class ReplicaIndex:
                 self.read_to, self.epoch = read_to, epoch
 
     def weigh(self, size: int, offsets: int) -> None:
-        """Take in how many bytes a number of offsets took."""
+        """Take in how many bytes a number of offsets took, to estimate the cost of later reads."""
         if offsets > 0:
             self.density = size / offsets
 
@@ -77,25 +77,25 @@ class ReplicaIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known."""
+        """Whether the index knows of no key at all."""
         return not self._keys
 
 
 class Indexes:
-    """The index of each replica, made when it is first asked for."""
+    """The index of each replica's log: where keys are. An index is made when it is first asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._replicas: dict[tuple[int, TopicPartition], ReplicaIndex] = {}
 
     def of(self, broker: int, place: TopicPartition) -> ReplicaIndex:
-        """Return the one index of a replica; from any thread."""
+        """Return the index of one replica, always the same object; may be called from any thread."""
         with self._lock:
             return self._replicas.setdefault((broker, place), ReplicaIndex())
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """Return where keys are, by the scan of ``[start, end)``."""
+    """Return where keys are in a log, from the result of a scan of ``[start, end)``."""
     return {
         key: Known(max(start, scan.floors.get(key, start)), end, tuple(reversed(scan.offsets.get(key, ()))))
         for key in keys

@@ -63,7 +63,7 @@ _GONE_PROBES = 2
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Nothing is decided yet.
+    """The result of a probe: nothing is decided yet.
 
     Attributes:
         reason: why, in one line.
@@ -76,7 +76,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A finding that was checked again has not changed.
+    """The result of a probe: a finding that was checked again has not changed.
 
     Attributes:
         finding: its last event; None where it is not looked at any more.
@@ -86,7 +86,7 @@ class Unchanged:
 
 
 class Cause(NamedTuple):
-    """What a finding that explains others says, and about whom.
+    """A finding that may explain a claim: what it says, and of which replica.
 
     Attributes:
         broker: the accused.
@@ -104,7 +104,7 @@ Repaired = Callable[[Finding], str]
 
 
 class Judging:
-    """Judges answers by what is known of other suspects and findings.
+    """Judges the answers to probes, with what is known of other suspects and findings.
 
     Args:
         tasks: the claims that are probed one by one.
@@ -122,7 +122,7 @@ class Judging:
         self._repaired = repaired
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
-        """Return the outcome of a probe for one member of a page."""
+        """Return the outcome of a probe for one member of a group."""
         named = "" if page.is_proven else None
         task = Task(page.claims[at], finding_id=named, gone=page.gone[at], lone=page.lone[at])
         original = page.originals[at]
@@ -284,7 +284,7 @@ class Judging:
     def event(
         self, task: Task, answers: Answers, before: Sequence[Finding], at: datetime
     ) -> Finding | Later | Unchanged:
-        """Return the event that a probe calls for, unless nothing is decided or nothing has changed.
+        """Return the event to write after a probe; nothing if the probe decides or changes nothing.
 
         Args:
             task: the claim that was asked about; its counters are updated.

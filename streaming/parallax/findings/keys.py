@@ -63,7 +63,7 @@ def _shown(chunk: Any, row: int) -> tuple[RecordShown, Key, bytes | None]:
 
 
 class KeyScan:
-    """Collects the records of a set of keys from chunks of a log in offset order.
+    """Collects, from chunks of a log in offset order, the records that have one of some keys.
 
     Attributes:
         visible: by key, the newest record that is not aborted.

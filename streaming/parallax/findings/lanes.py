@@ -82,7 +82,7 @@ class Silence:
             self._until.pop(broker, None)
 
     def timed_out(self, broker: int) -> None:
-        """Take in that a broker has not answered in time, so that it counts as silent for a while."""
+        """Take in that a broker has not answered in time: it counts as silent for a while."""
         with self._lock:
             now = self._clock()
             self._since.setdefault(broker, now)

@@ -56,7 +56,7 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Add keys to the scan; it covers the log from its present start up to at least an offset."""
+        """Add keys to the scan of a log. It covers the log from its present start."""
         self.start = max(self.start, start)
         self.position = max(self.position, start)
         self.end = max(self.end, end)
@@ -104,7 +104,7 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """Return the offset up to which the scan must read on from its position for at least one of the keys."""
+        """Return the offset up to which the scan must go on for at least one of the keys."""
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)

@@ -51,7 +51,7 @@ class Handled:
 
 
 class Ledger:
-    """Takes every event in order, and answers what is not over and what had a verdict."""
+    """Takes in every event of the findings table, and knows each finding's and suspect's last state."""
 
     def __init__(self) -> None:
         self.stand = 0
@@ -73,7 +73,7 @@ class Ledger:
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
-        """Take an event in; returns the claims that must be judged because of it.
+        """Take in an event of the table; returns the claims that must be judged because of it.
 
         Some were dismissed because of this finding, which may not explain them any more. Others are left by this
         finding, which is over: they are about other replicas that show the same.
@@ -133,7 +133,7 @@ class Ledger:
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
     def standing(self, finding_id: str) -> Finding | None:
-        """Return the last event of a finding that is still looked at, resolved or not."""
+        """Return the last event of a finding that is still checked, resolved or not."""
         return self._standing.get(finding_id)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -163,7 +163,7 @@ class Ledger:
             self._lacked.popitem(last=False)
 
     def lacked(self, name: str, offset: int) -> int | None:
-        """Return the offset of the value that was noted; None where none was."""
+        """Return the offset that ``note_lack`` has remembered; None where there is none."""
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
@@ -177,27 +177,27 @@ class Ledger:
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
-        """Return the findings that accuse a replica about a key's value, and that are still looked at."""
+        """Return the findings that accuse a replica about a key's value and are still checked."""
         return list(self._keys.get((place, key), {}).values())
 
     def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
-        """Return the findings about an offset that accuse nobody, and that are still looked at."""
+        """Return the findings about an offset that accuse nobody and are still checked."""
         return list(self._undirected.get((place, offset), {}).values())
 
     def undirected_about(self, claim: Claim) -> list[Finding]:
-        """Return the findings on a key's latest value that accuse nobody and are still looked at."""
+        """Return the findings on a key's latest value that accuse nobody and are still checked."""
         if claim.key is None or claim.rule is not Rule.LATEST_VALUE:
             return []
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding that is still looked at, resolved or not, explains a claim on a value."""
+        """Whether a finding that is still checked, resolved or not, explains a claim on a value."""
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
-        """Stop looking at a finding that is resolved."""
+        """Drop a resolved finding, which is checked no more."""
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)
@@ -282,7 +282,7 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Return some of the claims whose dismissal leaned on a finding: they must be judged again."""
+        """Return claims that were dismissed because of a finding, to be judged again; some at a time."""
         freed = {name: claim for name, claim in self._leaning.get(finding_id, {}).items() if which(claim)}
         for suspect_id in freed:
             self._stand_alone(suspect_id)

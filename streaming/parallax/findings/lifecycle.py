@@ -66,7 +66,7 @@ _RAISED_AGAIN_MAX_S = 300.0
 
 
 class Lifecycle:
-    """Decides what is probed when, and what events follow from the answers.
+    """Decides which claims are probed when, and which events the answers lead to.
 
     Args:
         settings: intervals.
@@ -153,7 +153,7 @@ class Lifecycle:
         return task.reason or "it has not been probed yet"
 
     def is_new(self, claim: Claim) -> bool:
-        """Whether a suspect neither waits for a verdict nor has had one that still holds.
+        """Whether a suspect is new: it does not wait for a verdict, and no verdict still holds for it.
 
         A verdict holds for what was raised before the replicas were asked for it.
         """
@@ -217,11 +217,11 @@ class Lifecycle:
         return [finding for finding in self._ledger if finding.stands]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return what an incident counts, as single findings would claim it; this makes one object for each."""
+        """Return the members that an incident counts, as single findings would claim them."""
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return what was over when an incident came to report it; this makes one object for each."""
+        """Return the members that were over before an incident reported them, as findings would claim them."""
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:

@@ -1,4 +1,4 @@
-"""A probe's answers as looks of `parallax.evidence`, for the judge.
+"""Turns a probe's answers into looks of ``parallax.evidence``, which the judge takes.
 
 A probe asks for a part: some offsets, some leader epochs, and the value of one key as read_committed consumers get it.
 So each look says what it was asked for. The judge takes nothing else for absent.
@@ -33,7 +33,7 @@ def case_of(
     compacted: bool = True,
     deletes: bool = False,
 ) -> Case:
-    """Return a probe of a claim as a case for the judge.
+    """Return a probe of a claim in the form that the judge takes.
 
     Args:
         claim: what was asked about.

@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
 
 class State(IntEnum):
-    """How far the proof of a member is: a claim that an incident counts, or may come to count."""
+    """How far the proof of a member is."""
 
     NEW = 0
     """It has not been asked about."""
@@ -152,7 +152,7 @@ class Members:
 
     @property
     def rows(self) -> Array:
-        """The rows as a structured array (``MEMBER``), one for each member; all columns but the ids may be changed."""
+        """The rows as a structured array (``MEMBER``), one for each member; ids must not be changed."""
         if self._fresh:
             self._take_in()
         return self._rows
@@ -327,7 +327,7 @@ def _recorded(text: str, pivot: int) -> Recorded:
 
 
 class About(Protocol):
-    """The fields of a claim, or of a finding, that say which record, key or transaction it is about."""
+    """The fields of a claim or finding that say which record, key or transaction it is about."""
 
     @property
     def offset(self) -> int:
@@ -372,7 +372,7 @@ _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset"
 
 
 def divergence(group: Group, one: About) -> tuple[int, ...]:
-    """Return which key or transaction a claim or finding of a group is about, as a value to compare."""
+    """Return which key or transaction a claim or finding of a group is about, to be compared."""
     row = {name: np.array([getattr(one, name)]) for name in _TELLING}
     return tuple(int(column[0]) for column in _divergences(group, row))
 

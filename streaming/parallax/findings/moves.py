@@ -51,7 +51,7 @@ class Move:
     copied: tuple[int, ...] = ()
 
     def as_json(self, place: TopicPartition) -> str:
-        """Return the assignment as kafka-reassign-partitions.sh reads it."""
+        """Return the reassignment in the JSON form that kafka-reassign-partitions.sh reads."""
         partition = {"topic": place.topic, "partition": place.partition, "replicas": list(self.replicas)}
         return json.dumps({"version": 1, "partitions": [partition]})
 

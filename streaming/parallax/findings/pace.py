@@ -1,4 +1,4 @@
-"""How fast probes read the brokers: one token bucket for each broker, shared by all that probe it.
+"""How fast probes may read each broker: one limit for a broker, shared by all that read it.
 
 A reading that a verdict waits for comes first. A scan of a whole log takes what is left.
 """
@@ -39,7 +39,7 @@ class BrokerPace:
         return self._read
 
     def wait(self) -> None:
-        """Wait until all bytes that were read are paid for, at the broker's rate; then the next Fetch may be sent."""
+        """Wait until all bytes that were read are paid for, so that the next Fetch may be sent."""
         with self._lock:
             self._waiting += 1
         try:

@@ -29,7 +29,7 @@ _FOREIGN = 8
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where a key's records are in one replica's log, as far as it is known.
+    """Where a key's records are in one replica's log, as far as it was read.
 
     Attributes:
         start: in ``[start, end)`` the replica holds records of the key at no other offsets than `offsets`.
@@ -45,7 +45,7 @@ class Known:
     foreign: Sequence[int] = ()
 
     def joined(self, other: Known) -> Known:
-        """Return what both know together.
+        """Return what two such values know together of one key.
 
         If the ranges touch, that is one range; else it is the range that ends higher.
         """
@@ -62,7 +62,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Where the keys' records are known to be. Answered by a mapping of each key to its `Known`.
+    """Ask where the keys' records are known to be. Answered by a mapping of each key to its ``Known``.
 
     Attributes:
         keys: the keys.
@@ -75,7 +75,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """All records of the keys in ``[start, end)``, read as read_committed. Answered by `StretchShown`.
+    """Ask for all records of the keys in ``[start, end)``, read as read_committed. Answered by ``StretchShown``.
 
     Attributes:
         head: nothing is known of the keys here, so a stretch that is too long for one probe is not begun.
@@ -91,7 +91,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class StretchShown:
-    """The answer to `Stretch`.
+    """The answer to ``Stretch``: the newest records of the keys there.
 
     Attributes:
         reached: everything that the replica shows below this offset was read.
@@ -110,7 +110,7 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The log is not the one that `Held` described, so what is known of it must be forgotten. Answered by None."""
+    """Says that the log is another one than ``Held`` described, so that it must be forgotten. Answered by None."""
 
     keys: frozenset[Key]
 

@@ -88,7 +88,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Reading:
-    """One replica's answers to all claims together; each claim gets its part of them.
+    """One replica's answers to the questions about all claims of a probe.
 
     A page has some thousand claims, so the part of each is looked up, not searched for.
     """
@@ -100,7 +100,7 @@ class Reading:
     key_error: str | None = None
 
     def for_claim(self, claim: Claim) -> ReplicaAnswer:
-        """Return the part that concerns one claim."""
+        """Return the part of the answers that concerns one claim."""
         if self.answer.error is not None:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
@@ -148,7 +148,7 @@ def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T
 
 
 def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, Any, list[Answers]]:
-    """Yield what to ask about claims on one partition with one pivot; return the answers in their order.
+    """Yield the questions about claims on one partition with one pivot; return the answers in the claims' order.
 
     Args:
         claims: at least one; each with a suspect id of its own.
@@ -341,7 +341,10 @@ def _is_short_of(claim: Claim, answers: _Readings) -> bool:
 
 
 def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
-    """Yield what to ask one replica; return what it answered. The module's docstring explains the order."""
+    """Yield the questions to one replica, in order; return its answers.
+
+    The module's docstring explains the order.
+    """
     marks: Marks = yield Ends()
     opened, after = None, marks
     open_error: str | None = "not asked"
@@ -398,7 +401,7 @@ def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
-    """Return what to ask each replica about claims on one partition."""
+    """Return the questions to each replica about claims on one partition."""
     with_producer = [c for c in claims if c.producer_id != UNKNOWN]
     return Wants(
         topic=claims[0].topic,

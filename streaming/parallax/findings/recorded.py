@@ -1,4 +1,4 @@
-"""What the views recorded of transactions: of many in one pass over the rows, as columns."""
+"""Picks the records of many transactions out of what the views recorded, in one reading of the rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 
 
 def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) -> Rows:
-    """Return the rows that belong to transactions.
+    """Return, of recorded rows, those that belong to one of some transactions.
 
     Args:
         batches: of `COLUMNS`, without nulls, in any order.

@@ -17,7 +17,7 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """How the accused of a finding takes a new copy of a right replica.
+    """The reassignments by which the accused of a finding takes a new copy of a right replica.
 
     Attributes:
         finding: accuses the replica.
@@ -33,22 +33,22 @@ class Repair:
 
     @classmethod
     def of(cls, shown: Shown, sources: Collection[int]) -> Self:
-        """Return the assignments that copy from one of ``sources`` and change as little as possible."""
+        """Return the reassignments that copy from one of ``sources`` and change as little as possible."""
         first = first_of(shown.assigned, shown.leader, sources)
         moves = copying(shown.assigned, shown.leader, [shown.finding.broker], first)
         return cls(shown.finding, first, shown.assigned, {move.purpose: move for move in moves})
 
     def run(self, purpose: Purpose, shell: Shell) -> str:
-        """Return the lines that make one of the moves."""
+        """Return the shell lines that carry out one of the reassignments."""
         return self.moves[purpose].command(self.finding.place, shell)
 
     def as_json(self, purpose: Purpose) -> str:
-        """Return one of the assignments as kafka-reassign-partitions.sh reads it."""
+        """Return one of the reassignments in the JSON form that kafka-reassign-partitions.sh reads."""
         return self.moves[purpose].as_json(self.finding.place)
 
     @property
     def leaves_one(self) -> bool:
-        """Whether only one replica would be left while the accused has none; then another broker replaces it."""
+        """Whether only one replica would be left while the accused is copied, so that a spare is needed."""
         return len(self.moves[Purpose.DROP].replicas) < FEWEST
 
     def describe(self, shell: Shell) -> str:
@@ -57,7 +57,7 @@ class Repair:
 
 
 def show_record(finding: Finding, shell: Shell) -> str:
-    """Return the command that shows on each broker what a finding is about (`Finding.record_offset`)."""
+    """Return the command that shows on each broker the record that a finding is about."""
     return _record_at(finding, finding.record_offset, shell)
 
 

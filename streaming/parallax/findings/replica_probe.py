@@ -46,7 +46,7 @@ _GAP = 256
 
 
 class Around(Protocol):
-    """The resources that the probes of all replicas share."""
+    """What the probes of all replicas share: clients, limits, indexes and scans."""
 
     client: ReplicaClient
     settings: FindingSettings
@@ -75,7 +75,7 @@ def chunks(
     max_bytes: int = STRETCH_BYTES,
     after_epoch: int = -1,
 ) -> Iterator[Any]:
-    """Return chunks of one replica's log, read at the given pace."""
+    """Return chunks of one replica's log, read no faster than a given limit."""
     return read_range(
         around.client,
         broker,
@@ -108,7 +108,7 @@ def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoc
 
 
 class ReplicaProbe:
-    """One replica of one partition, answering requests. Each may raise a `ReplicaError`.
+    """Answers the requests of a probe about one replica. Each may raise a ``ReplicaError``.
 
     Args:
         around: the prober.
@@ -298,7 +298,7 @@ class ReplicaProbe:
 
 
 def ranges(offsets: Iterable[int], gap: int = _GAP) -> list[tuple[int, int]]:
-    """Return half-open ranges that cover the offsets; offsets near to each other share one."""
+    """Return half-open ranges to read that cover some offsets; near offsets share a range."""
     found: list[tuple[int, int]] = []
     for offset in sorted(offsets):
         if found and offset - found[-1][1] <= gap:

@@ -31,7 +31,7 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What else is on record about a finding, in sentences.
+    """What is on record about a finding outside the findings table, in sentences.
 
     Attributes:
         absences: of the replicas of its partition.
@@ -51,7 +51,7 @@ _ID_CHARACTERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which findings are asked for; an empty field leaves nothing out.
+    """Which findings a user asks for; an empty field leaves nothing out.
 
     Attributes:
         everything: resolved findings and dismissed suspects too.
@@ -83,7 +83,7 @@ ALL_OPEN = Wanted()
 
 
 def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
-    """Return the findings that are asked for, open ones first.
+    """Return the findings of the table that a user asks for, open ones first.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -268,7 +268,7 @@ TO_DO = "What to do"
 
 
 def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
-    """Return the parts of an explanation that say something, with headings; recorded facts come before the last."""
+    """Return the parts of an explanation that are not empty, each with a heading."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),

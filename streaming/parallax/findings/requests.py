@@ -13,7 +13,7 @@ from parallax.model import IsolationLevel, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """What the cluster's metadata says of a partition.
+    """What the cluster's metadata says of a partition's replicas and leader.
 
     Attributes:
         replicas: the brokers that hold it, in the order of assignment.
@@ -34,7 +34,7 @@ class Whereabouts:
     error: str | None = None
 
     def gone_for(self, claim: Claim) -> str | None:
-        """Return why a claim has lost its object; None where it still has it."""
+        """Return why what a claim is about no longer exists; None where it does."""
         if self.gone is None and not claim.is_of(self.topic_id):
             return f"the topic {claim.topic} was deleted and re-created"
         if self.gone is None and claim.pivot not in self.replicas and not claim.is_about_all:
@@ -42,7 +42,7 @@ class Whereabouts:
         return self.gone
 
     def pivot_of(self, claim: Claim) -> int:
-        """Return the replica that is asked last.
+        """Return the replica that a probe of a claim asks last.
 
         It is the claim's own pivot, as long as that is a replica, or if no other can be wrong as well. A claim about
         all replicas does not end with one of them: another takes its place. A replica in sync comes first. Then comes
@@ -59,7 +59,7 @@ class Whereabouts:
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """The questions to each replica of one partition.
+    """What a probe wants to know of each replica of one partition.
 
     Attributes:
         offsets: where records are asked for, in both isolation levels.
@@ -83,7 +83,7 @@ class Wants:
 
     @property
     def place(self) -> TopicPartition:
-        """The partition."""
+        """The partition that the questions are about."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -92,7 +92,7 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Ask where the partition is. Answered by `Whereabouts`."""
+    """Ask for the partition's replicas and leader. Answered by ``Whereabouts``."""
 
     topic: str
     partition: int
@@ -113,7 +113,7 @@ class Coordinators:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask replicas side by side. Answered by a mapping of each broker to its `Reading`: see `reading`."""
+    """Ask several replicas at the same time. Answered by a mapping of each broker to its ``Reading``."""
 
     brokers: tuple[int, ...]
     wants: Wants
@@ -219,7 +219,9 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class PointsShown:
-    """The answer to `Points`; it lacks an offset that holds neither. ``key_bytes`` is filled where the payload is read.
+    """The answer to ``Points``: by offset, a record or an end marker; an offset with neither is missing.
+
+    ``key_bytes`` is filled where the payload is read.
 
     Attributes:
         epochs: by offset asked for: the leader epoch of the first record or batch that is left there or above.
@@ -243,7 +245,7 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Ask for the newest visible record of each of ``wants.keys`` in ``[start, end)``. Answered by `KeysShown`.
+    """Ask for the newest visible record of each key of ``wants`` in ``[start, end)``. Answered by ``KeysShown``.
 
     Attributes:
         held: by a key's hash as text, offsets of records that the replica has just shown.

@@ -41,7 +41,7 @@ Replica = tuple[int, TopicPartition]
 
 
 class Reads(Protocol):
-    """What a scan needs of a replica: chunks of its log, and whether that is the same."""
+    """What scans need from the prober: chunks of a log, and whether the log is still the same."""
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
         """Return chunks of a log as read_committed; raises `LogTruncated` where its epoch differs."""
@@ -51,7 +51,7 @@ class Reads(Protocol):
 
 
 class LogScans:
-    """The scans of all replicas.
+    """Runs scans of logs in the background, in one thread for each broker.
 
     Args:
         reads: reads the replicas.
@@ -77,11 +77,11 @@ class LogScans:
         self._draw = Random()  # noqa: S311 - jitter
 
     def close(self) -> None:
-        """Begin nothing more; what is running ends by ``wait``."""
+        """Begin no more scans; the running one ends by ``wait``."""
         self._lanes.close()
 
     def want(self, replica: Replica, keys: Collection[Key], start: int, end: int, topic_id: str) -> str:
-        """Look for keys in the whole log of a replica; returns for people how far that is."""
+        """Look for keys in the whole log of a replica; returns in words how far the scan is."""
         broker = replica[0]
         self.recall(replica, topic_id)
         with self._lock:
@@ -102,7 +102,7 @@ class LogScans:
         return text if error is None else f"{text} ({error})"
 
     def recall(self, replica: Replica, topic_id: str) -> None:
-        """Continue what an earlier process has left of the scan of a replica."""
+        """Continue the scan of a replica that an earlier process has begun."""
         lap = self._stored(replica, topic_id)
         if lap is None:
             return
@@ -119,12 +119,12 @@ class LogScans:
             return None if lap is None else lap.since_ms
 
     def start_again(self, replica: Replica) -> None:
-        """Drop all that is known of a log that was replaced; probes that still wait ask again."""
+        """Drop all that is known of a log that was replaced. Probes that wait for its scan ask again."""
         self._indexes.of(*replica).forget()
         self.forget(replica)
 
     def forget(self, replica: Replica) -> None:
-        """Drop only the scan."""
+        """Drop the scan of a replica, but not what is known of its log."""
         with self._lock:
             self._laps.pop(replica, None)
             self._looked.add(replica)

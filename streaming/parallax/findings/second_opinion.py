@@ -38,7 +38,7 @@ _LOGGED = 1_000
 
 
 class Says(StrEnum):
-    """The answer to a claim, by judge or decision."""
+    """What judge or decision can answer to a claim."""
 
     WRONG = "wrong"
     """A replica is wrong, and is named."""
@@ -71,7 +71,7 @@ class Opinion:
 
     @property
     def says(self) -> Says:
-        """The answer in a word."""
+        """The judge's answer in a word."""
         if any(verdict.everywhere for verdict in self.verdicts):
             return Says.ALL_WRONG
         if self.accused:
@@ -160,7 +160,7 @@ def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
 
 
 def said_by(decision: Decision) -> Says:
-    """Return the same answer for a decision."""
+    """Return a decision in the form of the judge's answers, to compare the two."""
     if decision.verdict is Decided.CONFIRMED:
         return Says.DIFFER if decision.accused == NOBODY else Says.WRONG
     if decision.has_spread:
@@ -170,7 +170,7 @@ def said_by(decision: Decision) -> Says:
 
 
 class Agreement(StrEnum):
-    """How far two answers to a claim agree."""
+    """How far the judge's answer to a claim and the decision on it agree."""
 
     SAME = "same"
     JUDGE = "judge_knows_more"
@@ -181,7 +181,7 @@ class Agreement(StrEnum):
 
 
 def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
-    """Return how far the two answers to a claim agree.
+    """Return how far the judge's answer to a claim and the decision on it agree.
 
     They contradict each other if one says that a replica is wrong, or that one of some is, and the other that it is
     right. Naming another replica is no contradiction: both may be wrong.
@@ -203,7 +203,7 @@ def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
 
 
 class SecondOpinions:
-    """The judge's opinions on the claims that a process probes, from the probes' answers alone; from any thread."""
+    """Collects the judge's answers to the claims of probes, by the probes' answers alone; from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -212,7 +212,7 @@ class SecondOpinions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return how many claims there were, by `Agreement`."""
+        """Return for how many claims judge and decision agreed, contradicted each other, or left it open."""
         with self._lock:
             return dict(self._counts)
 

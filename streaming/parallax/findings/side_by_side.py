@@ -11,7 +11,7 @@ from rich.table import Table
 
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:
-    """Return what each broker answered, one column for each; empty rows are left out."""
+    """Return a table for a terminal: what each broker answered about a finding."""
     answers = answers_of(evidence)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -24,7 +24,7 @@ def answers_table(evidence: Mapping[str, Any]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class AnswersShown:
-    """What each broker answered.
+    """A table of what each broker answered about a finding.
 
     Attributes:
         brokers: a heading for each broker.
@@ -36,7 +36,7 @@ class AnswersShown:
 
 
 def answers_of(evidence: Mapping[str, Any]) -> AnswersShown:
-    """Return what each broker answered, side by side; empty rows are left out."""
+    """Return what each broker answered about a finding, as headings and cells. Empty rows are left out."""
     replicas: Mapping[str, Mapping[str, Any]] = evidence.get("replicas", {})
     leader = str(evidence.get("leader"))
     rows = ((heading, tuple(str(cell(a)) for a in replicas.values())) for heading, cell in _ANSWERED.items())

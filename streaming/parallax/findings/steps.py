@@ -19,7 +19,7 @@ from parallax.model import NOBODY, FindingKind
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of what to do.
+    """One step that a person should take about a finding.
 
     Attributes:
         text: what to do, and why.
@@ -34,7 +34,7 @@ class Step:
 
 
 def steps(known: Grounds) -> tuple[Step, ...]:
-    """Return what to do about a finding that is not over."""
+    """Return the steps that a person should take about a finding that is not over."""
     finding = known.finding
     if has_spread(finding):
         return _where_all_share_it(known)

@@ -85,7 +85,7 @@ _BLOCKED = (
 
 
 def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
-    """Return where read_committed consumers of the accused are held back by the claim's transaction; else None.
+    """Return the offset where the claim's transaction holds back read_committed consumers of the accused; else None.
 
     That happens in a finding on an outcome: the end marker was truncated after the accused had shown the outcome.
     Another transaction has a finding of its own.
@@ -135,7 +135,7 @@ _SPREAD = (
 
 
 def spread(claim: Claim, decision: Decision) -> str:
-    """Say that all replicas are wrong, and what consumers of any of them see."""
+    """Say in a sentence that all replicas are wrong, and what their consumers see."""
     text = _SPREAD if claim.broker != NOBODY else _SPREAD_WITHOUT_DIRECTION
     return text.format(
         reason=decision.reason[:1].upper() + decision.reason[1:],
@@ -152,7 +152,7 @@ _UNSETTLED = (
 
 
 def unsettled(claim: Claim, decision: Decision) -> str:
-    """Say that the replicas agree now, perhaps on something wrong."""
+    """Say in a sentence that the replicas agree now, perhaps on something wrong."""
     reason = decision.reason[:1].upper() + decision.reason[1:]
     return _UNSETTLED.format(reason=reason, partition=f"{claim.topic}-{claim.partition}")
 
@@ -160,7 +160,7 @@ def unsettled(claim: Claim, decision: Decision) -> str:
 def incident(
     group: Group, count: int, offsets: tuple[int, int], waiting: int, status: FindingStatus, *, is_exposed: bool
 ) -> str:
-    """Say how many keys, or transactions, are wrong, and what consumers of the accused, or of either side, see.
+    """Say in a sentence how many keys or transactions an incident counts, and what consumers see.
 
     Args:
         group: what is wrong on which replica.
@@ -204,7 +204,7 @@ _UNSETTLED_MANY = (
 
 
 def counted_in_words(group: Group, number: int | None = None) -> str:
-    """Return what an incident counts, with their number; in the plural where none is given."""
+    """Return what an incident counts, with the number: ``3 keys``. Without a number, ``keys``."""
     what = "transaction" if group.is_of_transactions else "key"
     return f"{what}s" if number is None else counted(number, what)
 
@@ -287,7 +287,7 @@ def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str =
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
-    """Say what cleared a suspect, and when; for a duplicate, which finding says the same."""
+    """Say in a sentence what cleared a suspect, and when. A duplicate names the finding that says the same."""
     reason = _past(decision, answers)
     return f"{reason[:1].upper()}{reason[1:]}."
 

@@ -238,7 +238,7 @@ _CONFIGURATION = {"delta.appendOnly": "true"}
 
 
 def as_read(event: Finding) -> Finding:
-    """Return an event as readers of the table get it, once it is written.
+    """Return an event in the form in which readers of the table get it, once it is written.
 
     Raises:
         FindingsTableError: nobody can read what was written of it.

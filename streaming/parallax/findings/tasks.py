@@ -51,7 +51,7 @@ class Task:
 
     @property
     def is_counted(self) -> bool:
-        """Whether an incident counts what the task is about, so that there is no finding of its own about it."""
+        """Whether an incident counts what the task is about, so that no finding of its own does."""
         return self.finding_id == ""
 
 
@@ -95,7 +95,7 @@ class Tasks:
             self._suspects.pop(place, None)
 
     def numbered(self, number: int) -> Task | None:
-        """Return the task with a number; None if it was replaced by a newer task of the same name."""
+        """Return the task with a number; None if a newer task of its name has replaced it."""
         return self._by_number.get(number)
 
     def named(self, name: str) -> Task | None:

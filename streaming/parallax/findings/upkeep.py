@@ -32,7 +32,7 @@ _KEPT_HOURS = 2
 
 
 def look_after_suspects(storage: str, oldest: date) -> int:
-    """Drop the suspects that were raised before a date and had a verdict since; returns how many rows were dropped.
+    """Drop old suspects that had their verdict from the suspects table; returns how many rows were dropped.
 
     Args:
         storage: ``storage.path`` of the settings.

@@ -194,7 +194,7 @@ class Case:
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """Return a decision for an accused that no longer holds the record, so that nothing shows its outcome there."""
+        """Return a decision for an accused that no longer holds the record, and so shows no outcome."""
         if self.accused.log_start_offset > offset:
             return self.dismissed(
                 f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED

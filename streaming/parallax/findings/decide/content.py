@@ -64,7 +64,7 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """Return the leader epoch whose record replaced those of older epochs at an offset; -1 if there is none."""
+    """Return the leader epoch whose record replaced older ones at an offset; -1 without one."""
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 
 

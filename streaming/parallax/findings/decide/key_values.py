@@ -113,7 +113,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Return a pending decision if a replica shows a value and may not have seen yet what deleted it elsewhere."""
+    """Return a pending decision if a replica may not have seen yet what deleted the value it shows."""
     accused = case.accused
     if accused.key is None:
         return None

@@ -15,7 +15,7 @@ from parallax.model import UNKNOWN
 
 
 def rests_on(case: Case) -> Belongs:
-    """Return whether all recorded evidence that proves a claim is part of the current log: yes, no or perhaps.
+    """Return whether all recorded proof of a claim is of the current log: yes, no or perhaps.
 
     *No* also if a replica holds something else in its place, because the tail of a log may be of an older epoch. That
     is seen only until the cleaner removes the replacement.
@@ -33,7 +33,7 @@ def is_proof_replaced(case: Case) -> bool:
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether some recorded proof of the claim is gone: every log that answered is another one at its place."""
+    """Whether some recorded proof of the claim is gone: no log that answered still holds its place."""
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 
