@@ -1,4 +1,4 @@
-"""What an audit of the tables need not read: ranges whose sums say that all replicas showed the same.
+"""Finds the ranges that an audit of the tables need not read, because all replicas showed the same.
 
 Where the sums cannot be had or compared, the audit reads the rows.
 """
@@ -22,7 +22,7 @@ Recorded = Mapping[IsolationLevel, Mapping[int, Blocks]]
 
 
 def recorded_blocks(storage: str) -> Recorded:
-    """By isolation level and broker, what the recorded rows add up to; empty where that cannot be read.
+    """By isolation level and broker, the sums of the recorded rows by block; empty if unreadable.
 
     Args:
         storage: ``storage.path``.
@@ -35,7 +35,7 @@ def recorded_blocks(storage: str) -> Recorded:
 
 
 def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
-    """By partition, the range in which all its replicas were recorded to show the same.
+    """By partition, the range in which the recorded sums of all replicas are equal.
 
     A partition without such a range is left out.
 

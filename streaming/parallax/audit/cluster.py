@@ -1,4 +1,4 @@
-"""What an audit asks of the cluster before it reads: which partitions there are, topics' settings, and looks."""
+"""Asks the cluster before an audit reads: for partitions, topics' settings, and looks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, Topi
 
 
 class Looker:
-    """Asks all brokers at the same time how far their replicas of some partitions are; use it as a context manager.
+    """Asks all brokers at the same time how far some replicas are; a context manager.
 
     Args:
         settings: the job's settings.
@@ -124,7 +124,9 @@ class Looker:
     def catch_up(
         self, plans: Mapping[TopicPartition, PartitionPlan], patience_s: float = _CATCH_UP_S
     ) -> tuple[dict[TopicPartition, PartitionPlan], Look | None]:
-        """Wait until every replica can be read as far as its partition is compared, or ``patience_s`` is over.
+        """Wait until each replica can be read as far as its partition is to be compared.
+
+        It gives up after ``patience_s``.
 
         Returns:
             The plans with the replicas' marks as of the last look.
@@ -140,7 +142,7 @@ class Looker:
 
 
 def at_ms(look: Look) -> int:
-    """When the last replica of a look answered, milliseconds since 1970 UTC."""
+    """When the last replica answered in a look, milliseconds since 1970 UTC."""
     return max((int(row["observed_at"]) // 1000 for row in look), default=now_ms())
 
 

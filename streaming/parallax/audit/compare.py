@@ -70,7 +70,7 @@ _BREAKS = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionInput:
-    """What a task needs to know of a partition apart from its rows.
+    """What one of Spark's tasks must know of a partition apart from its rows.
 
     Attributes:
         opening: packed observations, taken in one by one before the rows.
@@ -92,7 +92,7 @@ class PartitionInput:
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """The comparison of one round; its `compare` is for ``mapInArrow``.
+    """Compares the partitions of one round in Spark's tasks; its ``compare`` is for ``mapInArrow``.
 
     Rows sorted by (topic, partition, at) go in, and one row for each partition comes out.
 
@@ -113,7 +113,7 @@ class Comparer:
     one_order: bool = True
 
     def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Compare chunks; a partition's row comes out after its last chunk."""
+        """Compare chunks of rows; a partition's result comes out after its last chunk."""
         current: _Comparison | None = None
         for batch in batches:
             columns = [batch.column(name) for name in ("topic", "partition", "at", "packed")]
@@ -129,7 +129,7 @@ class Comparer:
 
 
 def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
-    """A suspect with the time when it is raised, and since when the rows behind it may have been shown.
+    """Return a suspect with its times: when it is raised, and since when its rows may have been shown.
 
     An audit takes long. A verdict that is given while it reads says nothing of what is still to be read.
 

@@ -60,7 +60,7 @@ def confirm(
 
 
 class MemoryStore:
-    """Keeps a manager's events for as long as the audit lasts: only the always-on job writes the findings table.
+    """Keeps a findings manager's events in memory, because only the always-on job writes the findings table.
 
     Args:
         recorded: events of that table, oldest first; the manager continues from them, as the job's manager would.
@@ -76,22 +76,22 @@ class MemoryStore:
         """The last event of each finding of the table."""
 
     def load(self) -> list[Finding]:
-        """All events, oldest first."""
+        """Return all events of the store, oldest first."""
         return list(self._events)
 
     def news(self) -> list[Finding]:
-        """Events that other processes have appended: none, since no other process knows this store."""
+        """Return the events of other processes: none, since no other process knows this store."""
         return []
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Number the events and keep them."""
+        """Give the events numbers, and keep them in memory."""
         last = self._events[-1].sequence if self._events else 0
         numbered = [replace(event, sequence=last + 1 + i) for i, event in enumerate(events)]
         self._events += numbered
         return numbered
 
     def ended(self) -> tuple[Finding, ...]:
-        """The last events of findings that are open in the table and no longer open here."""
+        """The last events of findings that are open in the table, and over by this audit."""
         now = current(self._events)
         return tuple(now[name] for name, one in self.on_record.items() if one.stands and not now[name].stands)
 

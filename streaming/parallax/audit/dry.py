@@ -47,7 +47,7 @@ class BrokerShare:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """How much an audit would read.
+    """How much an audit would read, in all and from each broker.
 
     Attributes:
         brokers: a share for each broker that would be read.
@@ -118,7 +118,7 @@ def summarise(
     densities: Mapping[tuple[int, TopicPartition], float],
     max_bytes_per_second: int | None,
 ) -> DryRun:
-    """Add up what would be read; a pure function.
+    """Add up what an audit would read from each broker; a pure function.
 
     Args:
         plans: one plan for each partition.

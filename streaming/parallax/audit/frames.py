@@ -1,4 +1,4 @@
-"""The Spark side of an audit.
+"""Reads and compares the rows of an audit by Spark.
 
 Rows go in, are packed by reader and compared partition by partition; one row for each partition comes out.
 """
@@ -156,7 +156,7 @@ def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]
 
 
 def narrowed(rows: Any, view: Any) -> Any:
-    """Only those columns of the views' rows that are compared.
+    """Return the rows of a view with only the columns that the comparison needs.
 
     Args:
         rows: a DataFrame with the columns of the views.
@@ -176,12 +176,12 @@ def narrowed(rows: Any, view: Any) -> Any:
 
 
 def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
-    """Rows that open the partitions, one for each, with an empty state."""
+    """One row for each partition, with an empty state, from which its comparison starts."""
     return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
 
 
 def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
-    """Run a round: a DataFrame of `RESULT_DDL`, materialised so that no broker is read twice for it.
+    """Compare all partitions of a round; returns a DataFrame of ``RESULT_DDL``, computed once.
 
     Args:
         opening: a row for each partition, whose ``at`` is `STATE`.

@@ -1,4 +1,4 @@
-"""What the tasks of an audit get in addition to the rows.
+"""What Spark's tasks in an audit need to know of each partition, apart from its rows.
 
 It is looks and positions, packed as the comparison takes them in.
 """
@@ -22,7 +22,7 @@ _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end
 def from_brokers(
     plans: Iterable[PartitionPlan], looks: Sequence[Look], read_at: int, *, begin: bool
 ) -> dict[TopicPartition, PartitionInput]:
-    """Inputs of a round that reads brokers, by partition.
+    """By partition, what a comparison of the brokers must know apart from the rows.
 
     Args:
         plans: the partitions that are read.
@@ -45,7 +45,7 @@ def from_brokers(
 def from_tables(
     plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int, agreed: Mapping[TopicPartition, Agreed]
 ) -> dict[TopicPartition, PartitionInput]:
-    """Inputs of a comparison of the tables, by partition.
+    """By partition, what a comparison of the tables must know apart from the rows.
 
     Every replica has been recorded up to the ends, so the ends are the horizon of all absences. What the replicas
     reported last is taken in after that, for their last stable offsets.
@@ -90,7 +90,7 @@ def _start(one: PartitionPlan, broker: int) -> int:
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:
-    """What is known of a partition before its rows come.
+    """Pack what is known of a partition before its rows come, for the comparison.
 
     That is its replicas, and from which offset on it was never compacted. It takes the place of a look at the policy
     when the log ended at that offset. Nothing that comes later changes it. The policy need not be seen again either:
@@ -103,7 +103,7 @@ def known_before(one: PartitionPlan, at: int) -> bytes:
 
 
 def ticks(place: TopicPartition, rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Rows of progress of one partition, packed."""
+    """Pack the recorded rows of progress of one partition for Spark's tasks."""
     return pack(Observations.of(*place, [_tick(row) for row in rows]))
 
 

@@ -1,4 +1,4 @@
-"""Which audits of the job had a verdict: the Delta table ``audits``.
+"""The Delta table ``audits``: the last audit of each partition that had a verdict.
 
 The comparison notes ranges that nobody read in time (`parallax.compare.unread`), or that it left behind without a
 verdict. Its state knows of no audit, so it never forgets them by itself. They are removed here, where coverage becomes
@@ -80,7 +80,7 @@ def create_audits(storage: str) -> None:
 
 
 class Ledger:
-    """Remembers the last audit with a verdict for each partition; may be used from any thread.
+    """Remembers each partition's last audit with a verdict; may be used from any thread.
 
     An audit counts once it is written. So after a kill it is either in the table, or it is run again. The table has one
     row for each partition and is replaced as a whole, in one commit.
@@ -95,7 +95,7 @@ class Ledger:
         self._ended: dict[TopicPartition, Ended] = _load(self._uri)
 
     def take(self, report: AuditReport) -> None:
-        """Record an audit, for those partitions where what the brokers show gave a verdict.
+        """Record an audit of the brokers, for those partitions on which it had a verdict.
 
         Raises:
             deltalake.exceptions.DeltaError: it could not be written, and does not count.
@@ -118,14 +118,14 @@ class Ledger:
             return sorted(self._ended)
 
     def settled(self, coverage: Coverage) -> Coverage:
-        """The comparison's coverage, without the ranges that an audit has compared since."""
+        """The coverage of a partition, without the unknown ranges that an audit has compared since."""
         with self._lock:
             ended = self._ended.get(coverage.place)
         return coverage if ended is None else coverage.settled(ended.covers)
 
 
 def has_verdict(partition: PartitionResult) -> bool:
-    """Whether an audit left nothing open of what it compared in a partition."""
+    """Whether an audit left nothing unknown of what it compared in a partition."""
     is_read = bool(partition.beyond) or partition.result is not Result.UNKNOWN
     return is_read and set(partition.reasons) <= set(partition.beyond)
 

@@ -1,4 +1,4 @@
-"""What an audit reads, pinned before it reads: pure functions of what the cluster and its brokers said.
+"""Plans what an audit reads before it reads, from what the brokers answered. Pure.
 
 A *look* is what every replica said of its log at one moment, as rows of progress. An audit compares up to the highest
 watermark and the highest last stable offset of its first look. It waits for replicas that are not there yet.
@@ -91,7 +91,7 @@ class PartitionPlan:
 
 
 def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
-    """What a topic's settings mean to an audit.
+    """What a topic's settings, as Kafka gives them, mean for the audit.
 
     Args:
         configs: settings by name, or why they could not be had.
@@ -145,7 +145,7 @@ def _with_policy(
 
 
 def by_place(look: Look) -> dict[TopicPartition, list[Mapping[str, Any]]]:
-    """The rows of a look, by partition."""
+    """By partition, the rows of a look."""
     found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for row in look:
         found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
@@ -230,7 +230,7 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
 def bounded(
     plans: Mapping[TopicPartition, PartitionPlan], look: Look, before: Look
 ) -> dict[TopicPartition, PartitionPlan]:
-    """The plans with what `held_for_too_long` says by two looks, the second an earlier one."""
+    """The plans, with a note where a transaction holds back the comparison for too long."""
     now, then = by_place(look), by_place(before)
     return {
         p: replace(one, beyond=(*one.beyond, *held_for_too_long(now.get(p, ()), then.get(p, ()))))
@@ -260,7 +260,7 @@ def _is_late(transaction: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 
 def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[TopicPartition, PartitionPlan]:
-    """The plans with how far each replica can be read by a newer look.
+    """The plans with how far each replica can be read, by a newer look.
 
     Where a plan ends is pinned, and stays.
     """
@@ -276,7 +276,7 @@ def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[T
 
 
 def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
-    """The replicas that cannot yet be read up to where their partition is compared."""
+    """The replicas that cannot yet be read as far as the audit compares their partition."""
     return [
         (one.place, broker)
         for one in plans
@@ -289,7 +289,7 @@ def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
 def ranges(
     plans: Iterable[PartitionPlan], positions: Mapping[tuple[TopicPartition, int], tuple[int, int]] | None = None
 ) -> dict[Reader, Range]:
-    """What each reader reads; readers that have nothing to read are left out.
+    """By partition and reader, the offsets to read; readers that need to read nothing are left out.
 
     Args:
         plans: one plan for each partition.

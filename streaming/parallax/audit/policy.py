@@ -43,7 +43,7 @@ _QUERY = """WITH known AS (SELECT * FROM progress WHERE topic IN ({topics})),
 
 
 def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicPartition, str], PolicyHistory]:
-    """What the table ``progress`` says of the policies of some topics, by partition and topic id.
+    """By partition and topic id, what the table ``progress`` says of the topics' cleanup policies.
 
     Empty where there is no such table, or it cannot be read: nothing is then taken for granted.
 
@@ -76,7 +76,7 @@ def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicP
 
 
 def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicTraits]) -> set[str]:
-    """The topics that were not compacted when an audit began, and now are, or may be.
+    """The topics that were not compacted when an audit began, and are now, or may be.
 
     What one replica lacks by then may have been compacted while it was read.
     """
@@ -88,7 +88,7 @@ def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicT
 
 
 def needs_no_cleaner(suspect: Suspect) -> bool:
-    """Whether a suspect holds only where nothing was compacted.
+    """Whether a suspect is true only if its topic was never compacted.
 
     It then names no key, or its observations say so.
     """

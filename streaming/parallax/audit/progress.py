@@ -20,7 +20,7 @@ _LINE_EVERY_S = 10.0
 
 
 class Shown:
-    """A `parallax.audit.run.Watcher` for people; use it as a context manager.
+    """Shows the progress of an audit on a terminal; a `parallax.audit.run.Watcher` and a context manager.
 
     Args:
         console: where to print; a bar is drawn where it is a terminal.
@@ -50,7 +50,7 @@ class Shown:
             self._bar.stop()
 
     def stage(self, text: str) -> None:
-        """Show what begins now."""
+        """Show which part of the audit begins now."""
         self._stage = text
         if self._bar is None:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -61,7 +61,7 @@ class Shown:
         self._task = self._bar.add_task(text, total=None, read="")
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Show how much has been read, unless nothing was read or that was already shown."""
+        """Show how much of a round has been read, unless that is already shown."""
         read = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), read=read)

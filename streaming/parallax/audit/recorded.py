@@ -1,4 +1,4 @@
-"""What an audit of the tables can compare: how far every replica was recorded, and its last report."""
+"""Plans an audit of the tables: how far each replica was recorded, and its last report."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _doubted(one: PartitionPlan, ticks: Look, grace_ms: int) -> PartitionPlan:
 
 
 def not_watched_long_enough(ticks: Look, grace_ms: int) -> tuple[str, ...]:
-    """Why nothing can be said of a last stable offset that is behind the others'; a pure function.
+    """Why a replica's last stable offset cannot be judged, though others are further; a pure function.
 
     A replica is frozen when its last stable offset has not moved for the grace period. A replica that was not watched
     for that long, and was not seen to move, may be frozen or not.

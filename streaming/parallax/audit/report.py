@@ -22,7 +22,7 @@ _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "y
 
 
 def document(report: AuditReport) -> dict[str, Any]:
-    """The report as a JSON document.
+    """Return an audit's report as a JSON-able document.
 
     Times are in ISO 8601 UTC, offsets are by isolation level, and findings come with their evidence.
     """
@@ -61,7 +61,7 @@ def _known(offset: int) -> int | None:
 
 
 def write(report: AuditReport, output: str, to: TextIO, shell: Shell = ANYWHERE) -> None:
-    """Write the report.
+    """Write an audit's report to a stream.
 
     Args:
         report: the report of an audit.

@@ -48,7 +48,7 @@ EXIT_CODES: Mapping[Result, int] = {Result.CONSISTENT: 0, Result.DIVERGED: 1, Re
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A reader that did not come as far as was planned.
+    """A reader that did not come as far as the audit had planned.
 
     Attributes:
         view: an `IsolationLevel`.
@@ -73,7 +73,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison's result for one partition.
+    """What the comparison of one partition covered and left open.
 
     Attributes:
         compared_from: the lowest offset that was compared; what lies below was deleted on a replica, or never recorded.
@@ -115,7 +115,7 @@ class Compared:
     unread: tuple[UnreadRange, ...] = ()
 
     def reasons(self) -> list[str]:
-        """Why more may differ than was seen, or less than it seems; empty where nothing was left out."""
+        """Why the partition may differ more, or less, than was seen; empty where all was compared."""
         found = [str(stop) for stop in self.stopped]
         if self.broken:
             found.append(self.broken)
@@ -176,7 +176,7 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """Join the results of two rounds of one partition.
+    """Join the results of two rounds that compared one partition.
 
     Where the second round has nothing new to say of a reader, the first round's word stays.
     """
@@ -197,7 +197,7 @@ def merged(before: Compared, after: Compared) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The verdicts on suspects.
+    """The verdicts of a findings manager on an audit's suspects.
 
     Attributes:
         findings: all open findings, of any partition.
@@ -326,7 +326,7 @@ def judge(
 
 
 def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
-    """A result that also says which of its findings are on record, and which recorded findings are over."""
+    """A partition's result that also says which of its findings are on record, and which are over."""
     mine = {finding.finding_id for finding in one.findings}
     return replace(
         one,

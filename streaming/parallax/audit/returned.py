@@ -20,7 +20,7 @@ TRIES = 6
 
 
 class Returned:
-    """Notices when a replica answers that did not answer before, or was not known; a job that starts knows none.
+    """Notices brokers whose replicas answer again; a job that starts knows none that was away.
 
     Args:
         clock: monotonic seconds.
@@ -34,7 +34,7 @@ class Returned:
         self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Update which brokers answer for each partition, from the comparison's coverages."""
+        """Take in the comparison's coverages, which say which brokers answer for each partition."""
         for coverage in coverages:
             answering = tuple(broker.broker for broker in coverage.brokers if broker.reachable)
             before = self._answering.get(coverage.place, ())
@@ -51,7 +51,7 @@ class Returned:
                     self._due.pop(broker, None)
 
     def asked(self, brokers: Iterable[int], unanswered: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Note that brokers were asked, and which of their partitions did not answer."""
+        """Note that brokers had a spot check, and which of their partitions did not answer."""
         for broker in brokers:
             self._asked[broker] = self._clock()
             if places := unanswered.get(broker):
@@ -60,11 +60,11 @@ class Returned:
                     self._wait(broker, places, PAUSE_S * 2 ** (self._tries[broker] - 1))
 
     def next_at(self) -> float | None:
-        """When the next broker is due, in monotonic seconds; None where none is."""
+        """When the next spot check of a broker is due, in monotonic seconds; None if none is."""
         return min((at for at, _ in self._due.values()), default=None)
 
     def due(self) -> dict[int, list[TopicPartition]]:
-        """The brokers whose time has come, each with its partitions.
+        """The brokers whose spot check is due, each with its partitions.
 
         They are given once: after that they are not due any more.
         """

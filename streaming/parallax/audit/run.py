@@ -1,4 +1,4 @@
-"""One audit from beginning to end.
+"""Runs one audit from beginning to end.
 
 It pins what is compared, reads and compares, and reads and compares what was added meanwhile. Then it probes the
 suspects and judges.
@@ -43,13 +43,13 @@ _REPORT_EVERY_S = 0.5
 
 
 class Watcher(Protocol):
-    """Is shown how far an audit is."""
+    """An object that an audit calls to show how far it is."""
 
     def stage(self, text: str) -> None:
-        """Called with what begins now, in a few words."""
+        """Show in a few words which part of the audit begins now."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Called with how much of a round was read, and how much it has.
+        """Show how much of a round was read, of how much.
 
         ``of`` counts no bytes, since nobody knows them before.
         """
@@ -100,7 +100,7 @@ class _Gathered:
 
 
 class Audit:
-    """An audit of some partitions.
+    """One audit of some partitions, of the brokers or of the tables.
 
     Args:
         settings: the job's settings.
@@ -142,7 +142,7 @@ class Audit:
         self._read_bytes: dict[int, int] = {}
 
     def of_brokers(self) -> AuditReport:
-        """Compare what the brokers show now.
+        """Compare what the brokers show now; returns the audit's report.
 
         Raises:
             ReplicaError: no broker answers.
@@ -169,7 +169,7 @@ class Audit:
         return self._report("brokers", started, self._asked_again(kinds, pinned))
 
     def of_tables(self) -> AuditReport:
-        """Compare what the views have recorded.
+        """Compare what the views have recorded of all replicas; returns the audit's report.
 
         Raises:
             ReplicaError: no broker answers.

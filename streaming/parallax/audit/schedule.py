@@ -1,4 +1,4 @@
-"""Audits inside the always-on job.
+"""Runs audits and spot checks inside the always-on job.
 
 They run at an interval, and for what the stream left out or what was read or copied late. A broker that is back is
 first checked in spots. An audit then follows for partitions where that has found something.
@@ -59,7 +59,7 @@ RunSpotChecks = Callable[[Mapping[int, Sequence[TopicPartition]], Callable[[], b
 
 
 class AuditSchedule:
-    """Runs audits one after the other in a thread of its own.
+    """Runs the job's audits and spot checks one after the other, in a thread.
 
     Args:
         interval_s: seconds from the end of one audit of the brokers to the beginning of the next; 0: none.
@@ -104,7 +104,7 @@ class AuditSchedule:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first audit of all partitions on the brokers comes after one interval."""
+        """Start the thread; the first audit of all partitions on the brokers comes after one interval."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -115,7 +115,7 @@ class AuditSchedule:
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Note what the comparison covers, and queue what has to follow.
+        """Take in the comparison's coverages, and queue the audits and spot checks that follow from them.
 
         - A deferred range was passed: an audit of the tables follows.
         - Offsets were not read in time: an audit of the brokers follows.
@@ -134,7 +134,7 @@ class AuditSchedule:
             self._wake.set()
 
     def observe_copies(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Take in which partitions have late copies that an audit can compare now.
+        """Take in the partitions with late copies that an audit can compare now.
 
         Args:
             copied: all of them, each with when the newest of its copies was seen, milliseconds since 1970 UTC.
@@ -147,7 +147,7 @@ class AuditSchedule:
             self._wake.set()
 
     def due_in(self) -> dict[TopicPartition, float]:
-        """Seconds until the next audit of each partition that was not read, or not copied, in time."""
+        """By partition, seconds until its audit, where offsets were not read, or not copied, in time."""
         found: dict[TopicPartition, float] = {}
         with self._lock:
             now = self._clock()
@@ -157,7 +157,7 @@ class AuditSchedule:
         return found
 
     def run_due(self) -> bool:
-        """Run what is due now; returns whether anything was."""
+        """Run the audits and spot checks that are due; returns whether there were any."""
         if self._is_over():
             return False
         with self._lock:
@@ -258,7 +258,7 @@ def _diverged(report: AuditReport) -> list[PartitionResult]:
 
 
 def log_diverged(report: AuditReport) -> dict[TopicPartition, list[Finding]]:
-    """Log each partition in which an audit found that replicas differ, and its new findings; the first `_NAMED`.
+    """Log the partitions whose replicas differ by an audit, with new findings; at most ``_NAMED`` lines.
 
     Of what stood before it there is a line already, and it may be over while its end is not on record yet.
 
@@ -301,7 +301,7 @@ def log_unknown(report: AuditReport) -> None:
 def job_audits(
     settings: Settings, client: ReplicaClient, session: Callable[[], Any], manager: FindingsManager, key: str
 ) -> RunAudit:
-    """How the job runs an audit: in its session, and with its findings manager.
+    """Return the function by which the job runs an audit, with its session and findings manager.
 
     Args:
         settings: the job's settings.
@@ -331,7 +331,7 @@ def job_audits(
 def job_spot_checks(
     settings: Settings, client: ReplicaClient, key: str, on_checked: Callable[[Mapping[str, int]], None]
 ) -> RunSpotChecks | None:
-    """How the job checks a broker that is back; None where the settings turn that off.
+    """Return the function by which the job makes spot checks; None where the settings turn that off.
 
     Args:
         settings: the job's settings.

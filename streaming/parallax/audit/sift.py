@@ -25,7 +25,7 @@ Replica = tuple[TopicPartition, int]
 
 
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
-    """By accused replica, the suspects that one reading may clear, where there are more than `MANY` of them."""
+    """By accused replica, the suspects that one reading may clear, if there are more than ``MANY``."""
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
         if suspect.kind is FindingKind.DELETED_RECORD_RESURRECTED:
@@ -34,7 +34,7 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
 
 
 def cleared(suspects: Sequence[Suspect], live: Mapping[Key, RecordShown | None]) -> set[str]:
-    """Ids of the suspects that a probe would dismiss: their replica shows no value that the tombstone deletes.
+    """The ids of suspects that a probe would dismiss: their replica shows no value that the tombstone deletes.
 
     Args:
         suspects: suspects of one replica.
@@ -61,7 +61,7 @@ def shown_live(
     deadline_ms: float,
     pace: Pacing | None,
 ) -> dict[Key, RecordShown | None]:
-    """By key, what one replica's whole log now shows to a read_committed consumer; None: nothing.
+    """By key, the record that a read_committed consumer of one replica's log ends up with; None: nothing.
 
     Raises:
         ReplicaError: the log cannot be read to its last stable offset.

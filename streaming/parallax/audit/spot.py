@@ -50,7 +50,7 @@ _ROWS = pa.schema(
 
 
 class Spot(StrEnum):
-    """What became of one record that was read again."""
+    """What became of an aborted record that a spot check has read again."""
 
     ABORTED = "aborted"
     """It is shown as aborted still."""
@@ -72,7 +72,7 @@ _WORDS: Mapping[Spot, str] = {
 
 
 class Aborted(NamedTuple):
-    """A record that a replica was read to have aborted; its time is in ms since 1970 UTC.
+    """An aborted record, as a replica was read to show it before; times in ms since 1970 UTC.
 
     Time and leader epoch distinguish it from another record that may lie at its offset by now.
     """
@@ -86,7 +86,7 @@ class Aborted(NamedTuple):
 
 @dataclass
 class Checked:
-    """What a check has found.
+    """The result of a spot check.
 
     Attributes:
         counts: number of records by what was found.
@@ -106,7 +106,7 @@ class Checked:
 
 
 def thinned(rows: pa.Table, most: int, salt: int) -> pa.Table:
-    """Some rows of each partition, in the order in which they are to be read again; a pure function.
+    """Choose some aborted records of each partition, in the order in which to read them; a pure function.
 
     Half of them are the newest rows, which the cleaner has not reached yet. The other half are those whose offsets hash
     lowest.
@@ -141,7 +141,7 @@ def _ranks(ordered: pa.Table) -> Any:
 
 
 class SpotChecks:
-    """Reads aborted records once more.
+    """Reads aborted records once more on brokers that are back.
 
     Args:
         storage: ``storage.path``.
@@ -172,7 +172,7 @@ class SpotChecks:
         self._salt = salt
 
     def check(self, replicas: Mapping[int, Sequence[TopicPartition]], is_over: Callable[[], bool]) -> Checked:
-        """Check the replicas of some brokers.
+        """Make a spot check of the replicas of some brokers.
 
         Args:
             replicas: partitions by broker.

@@ -1,4 +1,4 @@
-"""What an audit of the tables cannot decide: what nobody read in time, and what a replica copied too late.
+"""Why an audit of the tables cannot decide: offsets that nobody read, or replicas that copied, too late.
 
 The tables hold what was shown when it was read. What had been cleaned by then is not in them, even if the replicas
 agree. An audit of the brokers that ended later has compared what they hold themselves.

@@ -29,7 +29,7 @@ _FIRST_PAUSE_S = 60.0
 
 
 class CaughtUp:
-    """Notices when a range that the stream left out can be compared.
+    """Notices when a deferred range can be audited, because every replica has been read past it.
 
     It can once all replicas have been read past it.
     """
@@ -38,7 +38,7 @@ class CaughtUp:
         self._deferring: set[TopicPartition] = set()
 
     def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
-        """The partitions whose deferred ranges every replica has just passed, by the comparison's newest coverages."""
+        """Take in the newest coverages; returns the partitions whose deferred ranges all replicas have passed."""
         due = []
         for coverage in coverages:
             place = coverage.place
@@ -74,7 +74,7 @@ class _Known:
 
 
 class AuditQueue:
-    """Which partitions wait for an audit for one reason, and when each is due.
+    """The partitions that wait for an audit for one reason, and when each audit is due.
 
     Args:
         delay_s: seconds from when a partition was noticed until its audit; 0: never.
@@ -116,14 +116,14 @@ class AuditQueue:
             one.not_before = min(one.not_before, one.audited_at + one.soon_s)
 
     def due(self) -> list[TopicPartition]:
-        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
+        """Return the partitions whose audit is due, the longest waiting first; at most ``MAX_TOGETHER``."""
         now = self._clock()
         times = self.times()
         ripe = [(one.due, place) for place, one in self._known.items() if one.due is not None and times[place] <= now]
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Note that an audit of some partitions begins. Returns those of them that wait here, due or not."""
+        """Take in that an audit of some partitions begins; returns those of them that waited here."""
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
         return [place for place in places if place in self._known and self._known[place].due is not None]
@@ -133,11 +133,11 @@ class AuditQueue:
         return min(self.times().values(), default=None)
 
     def times(self) -> dict[TopicPartition, float]:
-        """By partition that waits, when its audit is due."""
+        """By partition that waits, when its audit is due, in seconds of the clock."""
         return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Note that partitions were audited; the report is None where the audit broke off.
+        """Take in that partitions were audited; the report is None where the audit broke off.
 
         A partition that had a verdict is left alone for `rest_s`; one that had none is audited again after a pause that
         doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that was seen while the audit ran as well.
@@ -167,10 +167,10 @@ class AuditQueue:
 
 
 class Unread(AuditQueue):
-    """Which partitions wait for an audit because nobody read some of their offsets in time."""
+    """Queues the audits of partitions of which nobody read some offsets in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Queue partitions where offsets were not read in time, by the comparison's coverages.
+        """Take in the comparison's coverages, and queue the partitions where offsets were not read in time.
 
         A partition is not queued while one of its replicas cannot be reached.
         """
@@ -186,7 +186,7 @@ class Unread(AuditQueue):
 
 
 class Copied(AuditQueue):
-    """Which partitions wait for an audit because one of their replicas has copied something late.
+    """Queues the audits of partitions of which a replica has copied something late.
 
     Each late copy is an event, and does not happen again by itself. So each has its audit within `SOON_S`, however many
     there were.
@@ -201,7 +201,7 @@ class Copied(AuditQueue):
         self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Note all partitions that can be audited now.
+        """Take in all partitions with late copies that can be audited now.
 
         Each comes with the time of its newest late copy, in ms since 1970 UTC.
         """
@@ -214,7 +214,7 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Note that partitions were audited; those with copies that are still late wait for the next audit."""
+        """Take in that partitions were audited; those whose copies are still late wait for the next."""
         undecided = super().audited(places, report)
         self._copied = {place: at_ms for place, at_ms in self._copied.items() if place in self._known}
         self.observe(self._copied)
@@ -222,7 +222,7 @@ class Copied(AuditQueue):
 
 
 class Doubted(AuditQueue):
-    """Which partitions wait for an audit because a spot check has found something there.
+    """Queues the audits of partitions where a spot check has found something.
 
     A partition that has had a verdict is not audited again within `AGAIN_S`: what is wrong stays wrong until somebody
     repairs it.
@@ -232,13 +232,13 @@ class Doubted(AuditQueue):
         super().__init__(0.0, clock)
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Have partitions that are in doubt wait for an audit."""
+        """Make partitions wait for an audit because a spot check doubts them."""
         for place in places:
             one = self._of(place)
             one.due = self._clock() if one.due is None else one.due
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Note that partitions were audited; those that had no verdict wait for the next audit."""
+        """Take in that partitions were audited; those without a verdict wait for the next audit."""
         undecided = super().audited(places, report)
         self.add(undecided)
         return undecided

@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A record or an end marker at a place.
+    """An atom: a record or an end marker that was seen at a place.
 
     Attributes:
         place: where it lies.
@@ -59,7 +59,7 @@ class Fact:
         return self.place.offset
 
     def joined(self, other: Fact) -> Fact | None:
-        """The fuller of two sightings of one place; None where they contradict each other.
+        """What two sightings of one place say together; None where they contradict each other.
 
         A sighting without the producer's epoch does not say either whether the record is part of a transaction.
         """
@@ -81,12 +81,12 @@ class EpochEnd(NamedTuple):
     end: int
 
     def reaches(self, upto: int, epoch: int) -> bool:
-        """Whether a log that answers so is still the one that was read up to ``upto`` in ``epoch``."""
+        """Whether a log with this answer is still the one that was read up to ``upto`` in ``epoch``."""
         return self.epoch == epoch and self.end >= upto
 
 
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
-    """Whether a log has an entry for an epoch itself, judged by its answers about that epoch and the one before.
+    """Whether a log has an entry for a leader epoch itself, by its answers about epochs.
 
     An answer alone does not show it. A log that begins with a newer epoch echoes each older epoch that it is asked
     about (`LeaderEpochFileCache`). Such a log is a copy of one whose first epochs had been cleaned. A log that does
@@ -98,7 +98,7 @@ def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
 
 
 class Reading(NamedTuple):
-    """At a time, a replica was read from one offset to another, without a hole.
+    """An atom: a replica was read at a time from one offset to another, without a hole.
 
     Attributes:
         start: the first offset.
@@ -114,7 +114,7 @@ class Reading(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a replica showed a record's transaction to have ended.
+    """An atom: how a replica showed the transaction of a record to have ended.
 
     Attributes:
         end: the outcome that it showed.
@@ -128,7 +128,7 @@ class Ended(NamedTuple):
 
 
 class Stable(NamedTuple):
-    """A replica's last stable offset (LSO), with its log start and its high watermark.
+    """A report of a replica's last stable offset (LSO), with its log start and its high watermark.
 
     All transactions that began between the log start and the LSO had ended below the high watermark. ``epoch`` is the
     leader epoch of the last batch below the high watermark.
@@ -142,7 +142,7 @@ class Stable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one replica shows, at one moment, to a client that asks for everything or for a part.
+    """A look: what one replica shows, at one moment, to a client that asks for everything or for a part.
 
     A look at a part says nothing about what nobody asked for. A fact missing there is no absence (see `lacks`).
 
@@ -191,15 +191,15 @@ class Look:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the replica was asked for everything."""
+        """Whether the look covers everything that the replica shows."""
         return self.asked is None
 
     def lacks(self, place: Place) -> bool:
-        """Whether the replica was asked what lies at a place, and does not hold it."""
+        """Whether the replica was asked for what lies at a place, and does not hold it."""
         return (self.asked is None or place.offset in self.asked) and place not in self.facts
 
     def has_ended(self, producer: int, offset: int) -> bool | None:
-        """Whether the replica has ended the transaction of a record; None: nobody asked.
+        """Whether the replica has ended the transaction of a record; None if nobody asked.
 
         The replica holds the record or has held it. It has ended the transaction if it lists none of this producer as
         open that begins at ``offset`` or below. Where its list was not asked for, an offset below its LSO says the
@@ -210,15 +210,15 @@ class Look:
         return self.open.get(producer, offset + 1) > offset
 
     def tells_of(self, key: Hashable) -> bool:
-        """Whether the look says which record of a key the replica gives read_committed consumers."""
+        """Whether this look says which record of a key read_committed consumers of the replica get."""
         return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the first batch at an offset or beyond; `UNKNOWN` where there is none."""
+        """The epoch of the replica's first batch at or above an offset; ``UNKNOWN`` where there is none."""
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether the replica's log was seen to have an entry for an epoch itself.
+        """Whether the replica's log has an entry for a leader epoch itself, and does not only echo it.
 
         The log's first epoch is known by a batch alone.
         """

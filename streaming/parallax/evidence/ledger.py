@@ -1,4 +1,4 @@
-"""All evidence about one partition, in one store.
+"""Collects all evidence about one partition, so that all who judge ask the same store.
 
 Rows from readers and answers from probes enter by the same methods.
 """
@@ -29,7 +29,7 @@ class Timely(NamedTuple):
 
 @dataclass
 class Ledger:
-    """The evidence about one partition.
+    """All evidence about one partition: who showed what, who was read where and when.
 
     It only grows, with one exception: when a replica's log is replaced, `replaced` drops what only that log could say.
     Facts stay, as do the readings that would have shown something. `Lineage` says what they are worth.
@@ -73,7 +73,7 @@ class Ledger:
     head: int | None = None
 
     def fact(self, fact: Fact, broker: int, at: int) -> None:
-        """Record that a broker was read to show a fact at a time."""
+        """Record that a broker's replica was read to show a record or an end marker at a time."""
         known = self.facts.setdefault(fact.place, fact)
         if (joined := known.joined(fact)) is not None:
             self.facts[fact.place] = joined
@@ -85,7 +85,7 @@ class Ledger:
             self.begun[broker][fact.place] = at
 
     def read(self, broker: int, reading: Reading) -> None:
-        """Record that a broker was read from one offset to another."""
+        """Record that a broker's replica was read from one offset to another."""
         if reading.end > reading.start:
             self.readings.append(reading)
             self.own[broker].append(reading)
@@ -110,11 +110,11 @@ class Ledger:
             self.begun_below(log_start + 1)
 
     def begun_below(self, offset: int) -> None:
-        """Record that some log began below an offset, and held something."""
+        """Record that some replica's log began below an offset, and held something."""
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
-        """Take in all that a look at one replica says.
+        """Take in all evidence that a look at one replica gives.
 
         From a look at a part, only the facts and the beginning of the log are taken.
         """
@@ -147,7 +147,7 @@ class Ledger:
                     self.epoch_ends[epoch].add((found.end, look.tops[-1]))
 
     def part(self, keys: Collection[Hashable], producers: Collection[int], offsets: Collection[int]) -> Ledger:
-        """A ledger with what is known about some keys, producers and offsets alone.
+        """A smaller ledger: only the evidence about some keys, producers and offsets.
 
         It keeps the transactions that wrote those keys. What lies elsewhere becomes room where nobody read in time. The
         lowest and the highest fact of each epoch stay as well: they show whether anything of the epoch was truncated.
@@ -189,14 +189,14 @@ class Ledger:
         return found
 
     def seen_whole(self, span: Timely) -> None:
-        """Record that somebody has seen all that was written in a span, in a log of that epoch.
+        """Record that somebody saw all that was written in a span of offsets, in an epoch's log.
 
         Nothing came and went unseen there.
         """
         self._timely[span.epoch].append((span.start, span.end))
 
     def timely(self) -> list[Timely]:
-        """What was read of any replica before a cleaner can have removed what no later record supersedes.
+        """The offsets read of any replica before a cleaner can have removed a tombstone or end marker there.
 
         A reading's result is final once the leader has reported its high watermark at a later time. It is then kept for
         good.
@@ -210,7 +210,7 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """What was read in time (see `timely`) from a broker's present log alone."""
+        """The offsets that were read in time (see ``timely``) of one broker's present log."""
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:
@@ -228,7 +228,7 @@ class Ledger:
         return self.written[first][1] if first < len(self.written) and self.written[first][0] <= at else None
 
     def replaced(self, broker: int, start: int = 0, epoch: int = NEVER) -> None:
-        """Drop what a broker's log had said from an offset on, where another log has taken its place.
+        """Drop what a broker's log showed from an offset on, because another log has taken its place.
 
         Args:
             broker: the broker whose log was replaced.
@@ -263,7 +263,7 @@ class Ledger:
         return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None
 
     def ends_behind(self, broker: int, producer: int, offset: int) -> list[Place]:
-        """The end markers of a producer, above an offset, that a broker's log was read to hold."""
+        """The places of a producer's end markers above an offset that a broker's log was read to hold."""
         return [
             place
             for place, holders in self.holders.items()

@@ -1,4 +1,4 @@
-"""Which places are of the current log.
+"""Decides which places are of the current log, by all evidence about a partition.
 
 This is the one definition for every question whether a log is still the same.
 """
@@ -79,7 +79,7 @@ class Lineage:
         return self._known[place]
 
     def stands_below(self, epoch: int) -> int:
-        """For a log that was read in an epoch, the lowest offset that is not surely of the current log.
+        """The offset below which a log that was read in an epoch is surely the current log.
 
         Below that offset, the log that was read and the current log are the same.
         """

@@ -1,4 +1,4 @@
-"""Whether a log is still the one that was read, by its leader epochs: the one definition, for one log and for several.
+"""Whether a log is still the one that was read, by its leader epochs. This is the one definition.
 
 Leader epochs only grow along a log, and one leader writes all of an epoch. Cleaning or copying a log leaves epochs as
 they are (KIP-101). So a log holds a place if it holds the place's epoch there or beyond. It is another log if a newer
@@ -15,7 +15,7 @@ from parallax.evidence.atoms import Place
 
 
 class Belongs(StrEnum):
-    """Whether a place is of a log, or of the current log."""
+    """The answer to the question whether a place is of a log, or of the current log."""
 
     YES = "yes"
     NO = "no"
@@ -79,7 +79,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The logs of a partition's replicas, as far as they were asked.
+    """The logs of all replicas of a partition, by their answers about leader epochs.
 
     Attributes:
         logs: by broker; brokers that did not answer are left out.
@@ -94,7 +94,7 @@ class Logs:
     is_whole: bool
 
     def of(self, place: Place, against: int, *, before: bool = False) -> Belongs:
-        """Whether a place is of the current log, before that is held against a replica.
+        """Whether a place is of the current log, before evidence from it accuses a replica.
 
         *No*: the log of this replica is another one at that place, or a log that has reached the epoch is. Each log
         that answers may know better than the others. One may have copied when the first records of its newer epoch had
@@ -118,7 +118,7 @@ class Logs:
         return Belongs.YES if is_held else Belongs.PERHAPS
 
     def counts(self, place: Place, against: int, *, before: bool = False) -> bool:
-        """Whether what was seen at a place may be held against a replica; see `of`.
+        """Whether evidence from a place may be held against a replica, because it is of the current log.
 
         It also counts where no log says anything of that epoch, as with brokers that are too old to say it.
         """
@@ -129,15 +129,15 @@ class Logs:
                 return belongs is Belongs.YES
 
     def all_hold(self, place: Place) -> bool:
-        """Whether every replica answered and is seen to hold a place: their logs are one up to there."""
+        """Whether every replica answered and holds a place, so that their logs are one up to there."""
         return self.is_whole and all(log.of(place) is Belongs.YES for log in self.logs.values())
 
     def none_holds(self, place: Place) -> bool:
-        """Whether every log that answered is another one at a place, so that none holds the place."""
+        """Whether no log holds a place any more: each that answered is another one there."""
         return all(log.of(place) is Belongs.NO for log in self.logs.values())
 
     def leader_lacks(self, place: Place) -> bool:
-        """Whether the leader's log is another one at a place that was seen before the leader was asked."""
+        """Whether the leader's log is another one at a place that was shown before the leader was asked."""
         leading = self.logs.get(self.leader)
         return leading is not None and (leading.of(place) is Belongs.NO or self._leader_ends_below(place))
 

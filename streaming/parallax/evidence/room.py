@@ -1,4 +1,4 @@
-"""Where something may have come and gone that nobody was shown: the one definition."""
+"""The room of a partition: where something may have come and gone unseen. This is the one definition."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """Where the current log was read before a cleaner can have removed what no later record supersedes."""
+    """The spans of the current log read before a cleaner can have removed a tombstone or end marker there."""
     found = []
     for start, end, epoch in timely:
         stands = lineage.stands_below(epoch) if epoch >= 0 else _if_uncut(lineage)

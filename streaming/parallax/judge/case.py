@@ -1,4 +1,4 @@
-"""What all judging of one look shares.
+"""A look at a partition with its evidence, shared by all parts of the judge.
 
 It holds the current log, how transactions ended, and how far cleaners may have come.
 """
@@ -19,7 +19,7 @@ from parallax.judge.transactions import Transactions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """What the cluster says of the partition while its replicas were looked at.
+    """What the cluster said of the partition while its replicas were looked at.
 
     Attributes:
         leader: the broker that leads.
@@ -40,7 +40,7 @@ class Partition:
 
 @dataclass
 class Case:
-    """One look at a partition with the evidence behind it.
+    """One look at a partition, with the evidence behind it, to be judged.
 
     The replicas are looked at one after another, under one leader. A look during which the leader changed says nothing.
 
@@ -128,7 +128,7 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """A producer's first end marker above an offset in a broker's present log; None: none was read there."""
+        """A producer's first end marker above an offset in a broker's log; None if none was read."""
         if self._ends is None:
             self._ends = defaultdict(list)
             for place, holders in self.ledger.holders.items():
@@ -138,7 +138,7 @@ class Case:
         return min((end for end in self._ends.get((broker, producer), ()) if end.offset > offset), default=None)
 
     def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
-        """Whether a replica shows the current log up to an offset; False beyond its high watermark.
+        """Whether a replica shows consumers the current log up to an offset; False beyond its high watermark.
 
         What no consumer is shown may be the rest of a log that the other replicas have truncated.
         """
@@ -152,7 +152,7 @@ class Case:
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:
-        """The spans that a replica's own readers passed too late to see what its cleaner may have removed."""
+        """The spans that a replica's own readers passed so late that its cleaner may have removed something unseen."""
         ledger = self.ledger
         covered = in_time(self.lineage, ledger.timely_of(broker))
         left, at = list[Span](), 0

@@ -17,7 +17,7 @@ from parallax.model import UNKNOWN
 
 
 def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
-    """The verdicts about transactions that hang on a replica, and those where nobody can say whether they do.
+    """The verdicts about transactions that a replica holds open, and those that nobody can decide.
 
     A transaction has ended if an end marker of its producer lies behind its first record. Without an end marker, there
     are two cases. Both need a compacted topic, in whose log nothing was ever truncated.

@@ -40,7 +40,7 @@ class _Shown:
 
 @dataclass(frozen=True)
 class Judged:
-    """What all worlds of a key say at one isolation level.
+    """What all worlds of a key say of the replicas, at one isolation level.
 
     Attributes:
         proof: who is wrong, with all worlds.
@@ -56,7 +56,7 @@ class Judged:
 def judge(
     case: Case, key: Hashable, facts: Sequence[Fact], doubted: Sequence[Fact], level: IsolationLevel
 ) -> Judged | None:
-    """Compare what each replica shows of a key with all the key's worlds.
+    """Judge what each replica shows of a key by all worlds of that key.
 
     A consumer that has read a replica to its end should hold the value of the newest visible record below that end. A
     replica that is still behind is not wrong about a key that is written again further up. The cleaner of the log that
@@ -279,6 +279,6 @@ def _ranks(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def right_at(every: Iterable[Judged]) -> frozenset[int]:
-    """The brokers that are right at all of these isolation levels."""
+    """The brokers that are right in all of these judgements, one for each isolation level."""
     rights = [judged.proof.right for judged in every]
     return frozenset.intersection(*rights) if rights else NOBODY_ELSE

@@ -1,4 +1,4 @@
-"""What lies at an offset, and where a log begins."""
+"""Judges what replicas hold at single offsets, and where their logs begin."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
 
 
 def heads(case: Case) -> Iterator[Verdict]:
-    """The verdicts about logs that begin too high.
+    """The verdicts about replicas whose log begins too high.
 
     Nothing may be deleted, and another log held what they lack. A replica whose log begins where the lowest log did is
     right. A log that holds nothing is neither right nor wrong: it begins at 0 until the first fetch of its replica is

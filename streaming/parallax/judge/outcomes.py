@@ -16,7 +16,10 @@ from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdic
 
 
 class Statement(NamedTuple):
-    """How a replica ended a record's transaction; ``is_held``: whether it still shows the record."""
+    """What one replica says of how a record's transaction ended.
+
+    ``is_held``: whether it still shows the record.
+    """
 
     end: End
     is_held: bool
@@ -24,7 +27,7 @@ class Statement(NamedTuple):
 
 @dataclass
 class Outcomes:
-    """All verdicts about the outcomes of a look.
+    """All verdicts about how transactions ended, by one look.
 
     A replica states an outcome in one of three ways:
 
@@ -92,7 +95,7 @@ class Outcomes:
             yield say(sides=proof.differing, past=len(held) < 2)
 
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
-        """The brokers that are surely right about how a group ended; empty where its end is not known.
+        """The brokers that are surely right about how a group of records ended; empty if nobody knows that.
 
         They show the group's end marker itself. From ``offset`` or the group's first record on, they show no record of
         the group's producer with another outcome. Any other replica may show the true outcome by chance.

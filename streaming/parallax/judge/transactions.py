@@ -32,12 +32,12 @@ class Group:
 
     @property
     def end(self) -> End | None:
-        """How the records ended; None where that is open."""
+        """How the group's records ended; None if the evidence leaves that open."""
         return self.options[0] if len(self.options) == 1 else None
 
 
 class Transactions:
-    """The groups of all producers of a partition.
+    """The records of a partition's transactions in groups, and how each group may have ended.
 
     An end marker ends a group if it is the producer's first one behind the group, and there is no room for a lower one.
 

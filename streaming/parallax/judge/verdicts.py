@@ -1,4 +1,4 @@
-"""Verdicts, and the proof that each must have."""
+"""The judge's verdicts on replicas, and the proof that each verdict must have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UnprovenError(ValueError):
 
 
 class About(StrEnum):
-    """What a verdict is about."""
+    """What a verdict can be about: a key, an outcome, an open transaction, a record, a log's head."""
 
     KEY = "key"
     OUTCOME = "outcome"
@@ -29,7 +29,7 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One possible truth, as far as replicas are concerned.
+    """One possible truth, and which replicas are wrong if it is true.
 
     Attributes:
         wrong: the brokers that show something else than this truth.
@@ -42,7 +42,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """All worlds of a component, and what they rest on.
+    """All worlds that the evidence about something leaves open, which prove a verdict.
 
     Attributes:
         worlds: the possible truths, without repetition; at least one.
@@ -72,7 +72,7 @@ class Proof:
         *,
         count: int | None = None,
     ) -> Proof:
-        """A proof from worlds that may repeat.
+        """Make a proof from worlds of which some may be equal.
 
         ``count`` is how many choices led to them; None: as many as there are worlds.
         """
@@ -92,7 +92,7 @@ class Proof:
 
     @property
     def differing(self) -> frozenset[int]:
-        """The brokers that differ: in every world at least one of them is wrong.
+        """Brokers of which at least one is wrong in every world, though none in all of them.
 
         Brokers that are wrong in every world are not among them. Empty where some world has no other wrong broker.
         """
@@ -107,7 +107,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What every possible truth says.
+    """One verdict of the judge: what is true of replicas in every world.
 
     Attributes:
         about: what it is about.
@@ -155,7 +155,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """A key that replicas differed about and agree on now, while nothing says that what they agree on is right.
+    """A key that replicas differed about and agree on now, while nothing proves that they agree on the truth.
 
     Attributes:
         key: the key.

@@ -1,4 +1,4 @@
-"""All worlds of one key at one isolation level.
+"""Enumerates the worlds of one key at one isolation level: every truth that the evidence leaves open.
 
 A world is one choice of what the evidence leaves open, and says which replicas are wrong in it. A `Component` holds
 what matters to that, and nothing else. Offsets, epochs and values count by their order alone. So keys that are alike
@@ -36,7 +36,7 @@ class _State(IntEnum):
 
 
 class Record(NamedTuple):
-    """A record of the key that is of the current log.
+    """A record of the key that is surely in the current log.
 
     Attributes:
         place: where it lies.
@@ -50,7 +50,7 @@ class Record(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """A record that perhaps is in the log.
+    """A record of the key of which nobody knows whether it is in the current log.
 
     ``choices`` are the ways in which it may have ended, and None for the choice that it is not in the log.
     """
@@ -61,7 +61,7 @@ class Doubted(NamedTuple):
 
 
 class ShownRecord(NamedTuple):
-    """A record as a replica shows it.
+    """A record of the key as one replica shows it.
 
     Attributes:
         place: where it lies.
@@ -77,7 +77,7 @@ class ShownRecord(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What one replica shows of the key.
+    """What one replica shows its consumers of the key.
 
     Attributes:
         broker: the broker whose replica it is.
@@ -93,7 +93,7 @@ class Shown(NamedTuple):
 
 
 class Component(NamedTuple):
-    """What is known of a key at one isolation level.
+    """A component: all that matters to the worlds of one key at one isolation level.
 
     Attributes:
         is_committed: whether consumers are read_committed.
@@ -117,7 +117,7 @@ class Component(NamedTuple):
 
 
 class Worlds(NamedTuple):
-    """The worlds of a component.
+    """The worlds of one key at one isolation level.
 
     Attributes:
         distinct: the worlds without repetition; empty where every choice puts two records at one offset.
@@ -133,7 +133,7 @@ class Worlds(NamedTuple):
 
 @lru_cache(maxsize=REMEMBERED)
 def worlds_of(component: Component) -> Worlds | None:
-    """Enumerate the worlds of a component; None where there are too many."""
+    """Enumerate all worlds of a key; None where there are too many."""
     c = component
     doubted = [one.choices for one in c.doubted]
     choices: list[tuple[object, ...]] = [*c.options, *doubted, *([(False, True)] * len(c.gaps))]

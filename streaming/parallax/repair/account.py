@@ -1,4 +1,4 @@
-"""The repairs of a finding, in sentences.
+"""What repairs did about a finding, in sentences for its explanation.
 
 They are shown with the finding, and in the text of its end.
 """
@@ -24,7 +24,7 @@ _ID_CHARACTERS = 8
 
 
 def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """What is on record about a finding: its repairs, and the absences of its partition's replicas.
+    """Return a function that gives what is on record of a finding's repairs and absent replicas.
 
     Args:
         storage: ``storage.path``.
@@ -41,7 +41,7 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
 
 def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
-    """The record of each repair that mends a finding, one sentence each.
+    """Return a function that gives one sentence for each repair of a finding.
 
     What cannot be read is said in a sentence, too.
 
@@ -59,7 +59,7 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 
 
 def repaired_by(storage: str) -> Callable[[Finding], str]:
-    """Like `repairs_of`, but only repairs that proved their step; empty if none did, or the record cannot be read.
+    """Return a function that says which repairs of a finding proved their step; empty if none did.
 
     Args:
         storage: ``storage.path``.

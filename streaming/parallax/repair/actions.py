@@ -1,4 +1,4 @@
-"""What a repair may do next, as plain values."""
+"""The actions that a repair can take next, as plain values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TAKES_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Put an event on record; it counts only after that."""
+    """An action: put an event of the repair on record; the event counts only after that."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Make the leader write an end marker."""
+    """An action: make the leader write an end marker."""
 
     step: int
     leader: int
@@ -31,7 +31,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Assign the partition to brokers, the preferred leader first."""
+    """An action: assign the partition to brokers, the preferred leader first."""
 
     step: int
     replicas: tuple[int, ...]
@@ -39,14 +39,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """Make the preferred leader lead."""
+    """An action: make Kafka elect the preferred leader."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Look again in a moment; ``why`` says the reason in a phrase."""
+    """An action: look again in a moment; ``why`` says the reason in a phrase."""
 
     why: str
 
@@ -57,7 +57,7 @@ Action = Put | Change | Wait
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What this process knows of its last request to the cluster; nothing after a kill.
+    """The last request to the cluster that this process made; a process that was restarted knows none.
 
     Attributes:
         change: the request.
@@ -72,7 +72,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes events of a repair."""
+    """Makes the events that one repair puts on record."""
 
     repair: Repair
     at_ms: int
@@ -81,7 +81,7 @@ class Maker:
     def event(
         self, kind: EventKind, step: int = 0, *, reason: str = "", document: Mapping[str, Any] | None = None
     ) -> Put:
-        """An action that puts an event of the repair on record."""
+        """Make an action that puts an event of the repair on record."""
         repair = self.repair
         where = repair.place
         return Put(Event(kind, repair.repair_id, *where, self.at_ms, self.owner, step, dict(document or {}), reason))

@@ -14,7 +14,7 @@ from parallax.shell import ANYWHERE
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one finding says about replicas.
+    """What one finding says: which replicas are wrong, and which may be copied.
 
     Attributes:
         finding: its id.
@@ -36,11 +36,11 @@ class Claim:
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
-        """The replicas that are wrong if a person says which one is right."""
+        """The replicas that are wrong if a person says that a certain replica is right."""
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
-        """Why no replica can be copied for it, a phrase with what to do; empty where one can.
+        """Why no replica can be copied to mend the finding, and what to do; empty where one can.
 
         Args:
             right: the replica that a person says is right; None where nobody does.
@@ -54,7 +54,7 @@ class Claim:
 
 
 def claims(findings: Collection[Finding]) -> tuple[Claim, ...]:
-    """The claims of all findings about one partition that are not over, in the order of their ids."""
+    """Return what each finding of a partition that is not over says, in the order of ids."""
     return tuple(_claim(one, findings) for one in sorted(findings, key=lambda one: one.finding_id))
 
 
@@ -103,7 +103,7 @@ _FIND_OUT = "Compare with the system that wrote it (`parallax findings explain`)
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several claims as one: which replicas are copied again, and from which.
+    """Several findings' claims as one: which replicas are copied again, and from which.
 
     Attributes:
         findings: their ids.
@@ -119,7 +119,7 @@ class Together:
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:
-    """The claims for which a replica can be copied, as one; None if there are none.
+    """Join the claims for which a replica can be copied into one; None if there are none.
 
     Args:
         some: claims of findings.

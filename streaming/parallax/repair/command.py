@@ -81,12 +81,12 @@ def plan(
 
 
 def document(made: Plan) -> dict[str, Any]:
-    """A plan, for programs, and for `read_plan`."""
+    """Return a plan as a JSON-able document, which ``read_plan`` takes."""
     return asdict(made)
 
 
 def read_plan(path: Path) -> Plan:
-    """A plan that ``parallax repair plan`` has written.
+    """Read a plan that ``parallax repair plan`` has written.
 
     Raises:
         RepairCommandError: there is no such file, or it is no plan of this version.
@@ -124,7 +124,7 @@ def check_may_run(settings: Settings) -> None:
 
 
 def run(settings: Settings, made: Plan, say: Say) -> Repair:
-    """Run a plan, step by step, until every step is proven or something is not as planned.
+    """Run a plan, step by step, until all steps are proven or something is not as planned.
 
     Args:
         settings: of the job; ``repair.mode`` has to be ``on``.

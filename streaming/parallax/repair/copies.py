@@ -24,7 +24,7 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a person states when a plan is made.
+    """What a person states when a plan is made, because nothing proves it.
 
     Attributes:
         is_paused: that nothing else moves partitions meanwhile.
@@ -41,7 +41,7 @@ NOTHING_SAID = Said()
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
-    """The steps that copy wrong replicas again.
+    """Return the steps of a plan that copy wrong replicas again, and what is missing for others.
 
     Args:
         look: at the partition.

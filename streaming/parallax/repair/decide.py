@@ -1,4 +1,4 @@
-"""What a repair does next: what is on record and a look at the partition in, one action out. Pure.
+"""Decides what a repair does next, by its record and a look at the partition. Pure.
 
 Nothing is changed before it is on record. After a kill nobody knows whether an intended change was made. So the repair
 looks for it before it makes it once more. Anything that is not as planned stops the repair.
@@ -77,7 +77,7 @@ def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, 
 
 
 def outdated(plan: Plan, look: Look) -> str:
-    """Why a plan may not even be begun: what is not as planned; empty if everything is.
+    """Why a plan may not be begun any more: what is not as it was when planned.
 
     Of its assignments only the first is compared with the partition. Each later one begins with what the one before
     made.
@@ -108,7 +108,7 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
 
 
 def kept(plan: Plan, look: Look) -> dict[str, Any]:
-    """What each replica shows of everything that a plan will change.
+    """What each replica shows of all that a plan will change, to be kept on record.
 
     Offsets, keyed hashes and outcomes, but no bytes of records.
     """

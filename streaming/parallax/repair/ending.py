@@ -1,4 +1,4 @@
-"""A step that writes an end marker: what to do next, by what the replicas show. Pure."""
+"""Decides what is next in a step that writes an end marker, by what replicas show. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parallax.replica.changes import EndMarker
 
 
 def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """What comes after a step was intended, by what the replicas show.
+    """Decide what comes after the intention to write an end marker, by what replicas show.
 
     None if nothing shows that it was done.
     """
@@ -60,7 +60,7 @@ def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
 
 
 def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
-    """Which replicas do not show the result of a step yet, and what they lack; empty once all show it.
+    """Which replicas do not show the end marker's effect yet, and what they lack; empty once all do.
 
     Args:
         step: the step.
@@ -102,7 +102,7 @@ def _ended_as_well(step: EndStep, below: int, marker_offset: int, look: Look) ->
 
 
 def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[int, ...]) -> str:
-    """Why the step may not be done: what is not as planned; empty if everything is.
+    """Why the end marker may not be written: what is not as planned; empty if it may.
 
     Args:
         step: the step.
@@ -134,7 +134,7 @@ def _unproven(step: EndStep, look: Look) -> str:
 
 
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
-    """How a step is going to be done, by the epochs that the leader remembers.
+    """What the record must keep before the end marker is written: the epochs that the leader remembers.
 
     With lower ones it would refuse the marker as old.
     """
@@ -150,7 +150,7 @@ def intention(step: EndStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: EndStep, look: Look, intended: Mapping[str, Any], asked: Asked | None, made: Maker) -> Action:
-    """The action that makes the leader write the marker, if it has not written it yet."""
+    """The action by which the leader writes the end marker, if it has not written it yet."""
     mine = asked if asked is not None and asked.change.step == step.number else None
     if mine is not None and mine.refusal:
         return made.event(EventKind.STOPPED, step.number, reason=f"the leader refused the end marker: {mine.refusal}")

@@ -17,7 +17,7 @@ PAUSED = "--automation-paused"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The brokers, and what they report about one partition.
+    """The brokers of the cluster, and what they report about one partition.
 
     Attributes:
         free: by broker that answers, the bytes that its fullest log directory has left.
@@ -52,17 +52,17 @@ class Layout:
         return max(able, key=lambda broker: (self.free[broker], -broker), default=None)
 
     def wants_spare(self, assigned: tuple[int, ...]) -> bool:
-        """Whether too few replicas would be left while one of them has no copy."""
+        """Whether too few replicas would be left while one is copied, so that a spare is needed."""
         return len(assigned) - 1 < max(FEWEST, self.min_isr)
 
 
 def has_room(free: int, size: int) -> bool:
-    """Whether a copy of so many bytes has room."""
+    """Whether a copy of so many bytes fits into the free bytes of a broker."""
     return free >= size * _ROOM
 
 
 def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) -> str:
-    """Why a partition may not be moved now, with what to do; empty if it may.
+    """Why a partition may not be reassigned now, with what to do; empty if it may.
 
     Args:
         layout: as it was looked at.
@@ -90,7 +90,7 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
 
 
 def slowest(layout: Layout, size: int) -> int:
-    """The lowest speed of a copy, in bytes a second, to be over within half of ``delete.retention.ms``.
+    """The speed that a copy needs, in bytes a second, to end within half of ``delete.retention.ms``.
 
     A slower copy could miss what is cleaned meanwhile, which is how replicas come to differ.
     """

@@ -33,7 +33,7 @@ _SETTLED = Verdict(Standing.HANGS, "no replica holds it open any more")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a look covers besides the partition's findings and open transactions.
+    """What a look must cover besides the partition's findings and open transactions.
 
     Attributes:
         transactions: producer and start of transactions that it covers even if no replica holds them open.
@@ -65,7 +65,7 @@ def standing(storage: str, place: TopicPartition) -> list[Finding]:
 
 
 class Lookout:
-    """Looks at one partition.
+    """Looks at one partition for a repair: asks brokers, and reads the record.
 
     Args:
         client: asks the cluster.

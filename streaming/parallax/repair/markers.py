@@ -13,7 +13,7 @@ def not_over(one: Transaction) -> str:
 
 
 def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
-    """Why an end marker may not be written for a transaction, as a phrase; empty if it may.
+    """Why an end marker may not be written for a transaction, in a phrase; empty if it may.
 
     A marker ends whatever its producer has open in the partition. So the producer may have nothing else open on any
     replica. The replicas that hold the transaction open must not have taken anything else for a part of it.

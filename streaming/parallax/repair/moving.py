@@ -1,4 +1,4 @@
-"""A step that assigns a partition: what to do next, by what the brokers show. Pure."""
+"""Decides what is next in a step that reassigns a partition, by what brokers show. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ELECTED_MS = 2_000
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """What comes after a step was intended.
+    """Decide what comes after the intention to reassign a partition.
 
     None if the cluster has still to be asked for a part of it.
     """
@@ -109,7 +109,7 @@ def _out_of_sync(step: MoveStep, look: Look) -> str:
 
 
 def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """What is still missing of the result of a step; empty once all is there."""
+    """What is still missing until a reassignment is complete and proven; empty once nothing is."""
     move = step.move
     for broker in move.gone:
         if broker not in layout.free:
@@ -174,7 +174,7 @@ def _offsets(step: MoveStep) -> str:
 
 
 def unlike(step: MoveStep, look: Look, intended: Mapping[str, Any] | None = None) -> str:
-    """Why the step may not be done: what is not as planned; empty if everything is.
+    """Why the partition may not be reassigned: what is not as planned; empty if it may.
 
     Args:
         step: the step.
@@ -211,7 +211,7 @@ def _unproven(step: MoveStep, look: Look) -> str:
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
-    """How a step is going to be done: the leader, and what its source shows."""
+    """What the record must keep before the reassignment: the leader, and what the source shows."""
     marks = look.replicas[step.source].marks
     return {
         "at_ms": look.at_ms,
@@ -224,7 +224,7 @@ def intention(step: MoveStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> Action:
-    """The next request to the cluster for a step."""
+    """The next request to the cluster for a step that reassigns the partition."""
     is_assigned = look.assigned == step.move.replicas
     change: Change = Elect(step.number) if is_assigned else Assign(step.number, step.move.replicas)
     mine = asked if asked is not None and asked.change == change else None

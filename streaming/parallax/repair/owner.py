@@ -44,7 +44,7 @@ def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
 
 
 def in_words(owner: str) -> str:
-    """An owner for people."""
+    """The owner of a repair in words."""
     who, _, rest = owner.rpartition(":")[0].rpartition(":")
     return f"{who} (process {rest})" if who else owner
 

@@ -1,4 +1,4 @@
-"""Asks which brokers may hold a partition, and what is against moving it."""
+"""Asks the brokers which of them may hold a partition, and what is against reassigning it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings of a partition, and a look at the cluster, in; one plan of steps, or what is missing, out. Pure.
+"""Makes one plan of steps from a partition's findings and a look at the cluster. Pure.
 
 End markers come first: they copy nothing, and the present leader has to write them. What is left is copied from a
 replica that is right (`parallax.repair.copies`). A person decides by the plan. So each step says what it needs, what it
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def place(self) -> TopicPartition:
-        """The partition."""
+        """The partition that the plan is about."""
         return TopicPartition(self.topic, self.partition)
 
     def only(self, number: int) -> Plan:
@@ -80,7 +80,7 @@ class Plan:
 
 
 def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
-    """By producer and start of a transaction, how it ended by the proof of findings.
+    """By producer and start of a transaction, how findings prove that it ended.
 
     Several if the proofs contradict each other.
     """
@@ -97,7 +97,7 @@ def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
 
 
 def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Said = NOTHING_SAID) -> Plan:
-    """Make a plan from a look.
+    """Make a plan from a look at a partition, or say what is missing.
 
     Args:
         look: at the partition, with all transactions that some replica holds open, and what findings say of it.
@@ -136,7 +136,7 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
 
 
 def wants_copies(look: Look, made: Plan) -> bool:
-    """Whether a finding is left that the plan's end markers do not end.
+    """Whether a finding is left that needs a copy, because the plan's end markers do not mend it.
 
     Then the plan needs to know who may hold the partition.
     """

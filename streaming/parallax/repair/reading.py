@@ -64,7 +64,7 @@ class ProducerLog:
         self._position = self._start
 
     def read(self, most: int | None, since: int | None, progress: Progress) -> Log:
-        """Read on to the end.
+        """Read on to the end of the replica's log.
 
         Args:
             most: bytes after which the rest is passed over: enough of a replica that has ended the transaction. None
@@ -150,7 +150,7 @@ def _row(chunk: Chunk, at: int) -> Row | None:
 def rows_at(
     client: ReplicaClient, broker: int, place: TopicPartition, offsets: Iterable[int], hasher: ContentHasher
 ) -> dict[int, Row]:
-    """What one replica shows at offsets.
+    """Return what one replica shows at some offsets.
 
     Offsets where it has neither a record nor an end marker are left out.
 

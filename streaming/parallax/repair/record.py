@@ -1,4 +1,4 @@
-"""What is on record of repairs: events, and the state that they lead to. Pure.
+"""The record of repairs: its events, and the state that they lead to. Pure.
 
 Each event holds all that the next start needs. So a repair that was killed between any two steps goes on from the last.
 A repair has one owner. A process that is no longer the owner can put nothing on record, and so change nothing.
@@ -84,13 +84,13 @@ class Event:
 
     @property
     def place(self) -> TopicPartition:
-        """The partition that it is about."""
+        """The partition that the event is about."""
         return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The state of one repair, by its events.
+    """The state of one repair, built from its events.
 
     Attributes:
         plan: its document.
@@ -119,18 +119,18 @@ class Repair:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may go on; meanwhile no other repair begins in its partition."""
+        """Whether the repair may go on; meanwhile no other repair begins in its partition."""
         return self.is_running or self.phase is Phase.STOPPED
 
     @property
     def is_running(self) -> bool:
-        """Whether a process is at work on it, or was when it was killed."""
+        """Whether a process is at work on the repair, or was when it was killed."""
         return self.phase in (Phase.RUNNING, Phase.UNDOING)
 
 
 @dataclass(slots=True)
 class Record:
-    """All repairs, by their events.
+    """The state of all repairs, built from their events.
 
     Attributes:
         repairs: by id, in the order in which they were begun.
@@ -139,7 +139,7 @@ class Record:
     repairs: dict[str, Repair] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events, in their order."""
+        """Take in events of repairs, in the order of their numbers."""
         for event in events:
             if event.kind is EventKind.BEGUN:
                 self.repairs[event.repair_id] = Repair(

@@ -31,7 +31,7 @@ class RepairCommandError(Exception):
 
 
 class Run:
-    """Runs one repair.
+    """Runs one repair: looks at the partition, decides, puts on record, and acts.
 
     Args:
         table: where it is put on record.
@@ -71,7 +71,7 @@ class Run:
         return self._record.repairs[self._repair_id]
 
     def until_it_ends(self) -> Repair:
-        """Take one action after the other; returns the repair as it is on record then.
+        """Take one action after the other until the repair ends; returns its recorded state.
 
         Raises:
             RepairCommandError: the repair belongs to another process by now.

@@ -35,7 +35,7 @@ class Row:
 
     @property
     def kept(self) -> list[Any]:
-        """The part of it that goes on record."""
+        """The row in the form that goes on record."""
         kind = END_MARKERS.get(self.kind, self.kind.name.lower())
         return [self.offset, kind, self.key, self.content, self.outcome.name]
 
@@ -54,18 +54,18 @@ class Log:
 
     @property
     def records(self) -> list[Row]:
-        """Its records, without end markers."""
+        """The producer's records, without end markers."""
         return [row for row in self.rows if row.kind is RowKind.RECORD]
 
     @property
     def ends(self) -> list[tuple[int, str]]:
-        """Offset and type (``commit``, ``abort``) of its end markers."""
+        """Offset and type (``commit``, ``abort``) of the producer's end markers."""
         return [(row.offset, END_MARKERS[row.kind]) for row in self.rows if row.kind in END_MARKERS]
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What one replica reports.
+    """What one replica reports of its log and its producers.
 
     Attributes:
         marks: how far its log goes; None where it did not say.
@@ -82,11 +82,11 @@ class Replica:
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
     def is_open_from(self, start_offset: int) -> bool:
-        """Whether it holds any transaction open that starts at an offset."""
+        """Whether the replica holds any transaction open that starts at an offset."""
         return any(state.current_transaction_start_offset == start_offset for state in self.producers)
 
     def holds(self, producer_id: int, start_offset: int) -> bool:
-        """Whether it holds one producer's transaction open that starts at an offset."""
+        """Whether the replica holds a transaction open that starts at an offset, of one producer."""
         state = self.remembered(producer_id)
         return state is not None and state.current_transaction_start_offset == start_offset
 
@@ -107,7 +107,7 @@ class Transaction:
 
     @property
     def goes_on(self) -> bool:
-        """Whether its coordinator will end it; then nobody else may."""
+        """Whether the transaction's coordinator will end it, so that nobody else may."""
         return self.verdict.standing is Standing.GOES_ON
 
 
@@ -130,7 +130,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at a partition.
+    """A look at a partition: all that a repair decides by.
 
     Attributes:
         at_ms: when it began, milliseconds since 1970 UTC.
@@ -167,7 +167,7 @@ class Look:
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
-        """The brokers that hold a transaction open."""
+        """The brokers whose replicas hold a transaction open."""
         return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:
@@ -194,7 +194,7 @@ def disturbed(look: Look) -> str:
 
 
 def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
-    """A sentence that a replica that counts as right shows the same as a wrong one; empty if none does.
+    """A warning that a right replica shows the same as a wrong one; empty if none does.
 
     Then one of the two was copied since. A wrong replica that shows nothing any more says nothing: the trace may have
     been cleaned.
@@ -220,7 +220,7 @@ def _kept(shown: Mapping[int, Row], offsets: Iterable[int]) -> list[list[Any]]:
 
 
 def brokers(some: Collection[int]) -> str:
-    """Words for some brokers, followed by the verb ``to be``."""
+    """Words for some brokers as a subject, followed by the verb ``to be``."""
     ids = sorted(some)
     if len(ids) == 1:
         return f"broker {ids[0]} is"

@@ -10,7 +10,7 @@ from parallax.findings.moves import Move, Purpose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The description of a step.
+    """What a person reads about a step of a plan before deciding on it.
 
     Attributes:
         number: its place in the plan, from 1.
@@ -61,7 +61,7 @@ class EndStep(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStep(Told):
-    """A step that assigns the partition to other brokers.
+    """A step that assigns the partition to other brokers, to copy or to lead.
 
     Attributes:
         before: the replicas before it, the preferred leader first.
@@ -82,7 +82,7 @@ class MoveStep(Told):
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """The replicas whose copy is deleted for good: those that are wrong."""
+        """The replicas whose copy the step deletes for good: those that are wrong."""
         return self.move.gone if self.move.purpose is Purpose.DROP else ()
 
 

@@ -36,7 +36,7 @@ TABLE = Table(
 
 
 class RepairTable(EventLog[Event]):
-    """The events of repairs below ``storage.path``; arguments and errors as of `EventLog`."""
+    """Reads and writes the events of repairs below ``storage.path``; arguments and errors as of ``EventLog``."""
 
     name = REPAIR_EVENTS
     app_id = "parallax-repair"
@@ -44,7 +44,7 @@ class RepairTable(EventLog[Event]):
     absent = "nothing was ever repaired from here"
 
     def row(self, event: Event) -> dict[str, Any]:
-        """An event as a row of the table."""
+        """Make a row of the table from an event of a repair."""
         return {
             "sequence": event.sequence,
             "at_ms": event.at_ms,
@@ -59,7 +59,7 @@ class RepairTable(EventLog[Event]):
         }
 
     def event(self, row: Mapping[str, Any]) -> Event:
-        """The event of a row."""
+        """Make an event of a repair from a row of the table."""
         return Event(
             EventKind(row["kind"]),
             row["repair_id"],

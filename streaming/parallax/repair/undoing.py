@@ -1,4 +1,4 @@
-"""Puts back the assignment that a partition had before a repair. Pure."""
+"""Puts the assignment back that a partition had before a repair. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parallax.repair.steps import MoveStep
 
 
 def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
-    """The next action of a repair that is being undone.
+    """The next action of a repair that is being undone; None once it is.
 
     Args:
         goal: the replicas as they were assigned.
