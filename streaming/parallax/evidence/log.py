@@ -30,12 +30,12 @@ class Log:
     there. Counter-example: the log ends at 20 as well. It may only be behind.
 
     Attributes:
-        end: its log end offset.
-        ends: by the epoch asked about, the offset up to which the log is of that epoch or an older one; None: the log
-            has not reached that epoch.
+        end: the log end offset.
+        ends: by leader epoch that was asked about, the offset where the next epoch begins in the log; None: the log has
+            not reached that epoch.
         entries: epochs among those asked about that the log has an entry for itself
             (`parallax.evidence.atoms.has_entry`).
-        held: places that it was seen to hold, or beyond which it was seen to hold their epoch.
+        held: places that the log was seen to hold, or behind which it was seen to hold a batch of the same epoch.
     """
 
     end: int
@@ -118,7 +118,7 @@ class Logs:
         return Belongs.YES if is_held else Belongs.PERHAPS
 
     def counts(self, place: Place, against: int, *, before: bool = False) -> bool:
-        """Whether evidence from a place may be held against a replica, because it is of the current log.
+        """Whether evidence from a place may be held against a replica.
 
         It also counts where no log says anything of that epoch, as with brokers that are too old to say it.
         """

@@ -62,7 +62,7 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """The spans of the current log read before a cleaner can have removed a tombstone or end marker there."""
+    """The spans of the current log read before a cleaner can have removed tombstones or end markers."""
     found = []
     for start, end, epoch in timely:
         stands = lineage.stands_below(epoch) if epoch >= 0 else _if_uncut(lineage)

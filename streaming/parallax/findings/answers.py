@@ -114,7 +114,7 @@ class ReplicaAnswer:
         stable_after: the last stable offset, asked once more after the keys; -1 if not asked.
         committed: records at the offsets asked for, by offset, as a read_committed consumer sees them.
         asked: the offsets for which ``committed`` was asked. The replica does not hold those that ``committed`` lacks.
-        uncommitted: the same, as a read_uncommitted consumer reads them.
+        uncommitted: records at the offsets asked for, as a read_uncommitted consumer reads them.
         asked_uncommitted: the offsets for which ``uncommitted`` was asked.
         markers: end markers at the offsets asked for.
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.

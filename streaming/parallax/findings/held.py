@@ -51,12 +51,12 @@ class Page:
     Attributes:
         number: unique among the pages of the process.
         group: of the incident that counts them, or of the suspects.
-        is_proven: they were proven before, and are checked again.
-        claims: what to ask about; for proven members, as a finding claims it.
-        originals: the same as they were suspected.
-        lone: for each, how many probes found it to rest on a lone witness.
-        gone: for each, how many probes in a row found it gone.
-        is_sample: they are a sample of all that were proven.
+        is_proven: whether the members were proven before, and are checked again.
+        claims: what to ask about, one claim for each member; for proven members, as a finding claims it.
+        originals: the members' claims as they were suspected.
+        lone: for each member, how many probes found it to rest on a lone witness.
+        gone: for each member, how many probes in a row found it gone.
+        is_sample: whether the members are a sample of all proven ones.
     """
 
     number: int
@@ -105,9 +105,9 @@ class Left(NamedTuple):
     """The members that an incident no longer counts after a page of them was probed.
 
     Attributes:
-        explained: a finding on a transaction accounts for them.
-        over: they are not wrong any more, in the form of findings.
-        on_others: suspects about what other replicas show of those.
+        explained: members that a finding on a transaction explains.
+        over: members that are not wrong any more, in the form of findings.
+        on_others: suspects about other replicas that show what members in ``over`` showed.
     """
 
     explained: list[Claim]
@@ -120,11 +120,11 @@ class Held:
     """The members of one group, and where the present round of questions about them is.
 
     Attributes:
-        group: what they have in common.
-        members: their rows.
-        round: a row with a lower round has not been asked about in this one.
+        group: what the members have in common.
+        members: the members, one row for each.
+        round: number of the present round; each row has the number of the last round in which it was asked about.
         due: when the next round, or sample, may begin, by the monotonic clock.
-        busy: a page of it is being asked about.
+        busy: whether a page of this group is being asked about.
         most: how many transactions a page may hold, so that all their other records fit into one probe.
     """
 
@@ -209,8 +209,8 @@ class Waiting(Held):
     """The suspects of one group that wait for a verdict.
 
     Attributes:
-        attempts: rounds in a row that left some undecided.
-        reason: why one of them was not decided.
+        attempts: how many rounds in a row left suspects undecided.
+        reason: why one of the suspects was not decided.
     """
 
     attempts: int = 0
@@ -284,16 +284,16 @@ class Proven(Held):
 
     Attributes:
         event: the last event of the incident; None as long as there is none.
-        writing: whether an event of it is being written.
+        writing: whether an event of the incident is being written.
         retry_at: an event that could not be written is not made again before this time.
         reported_at: when the last event was written, by the monotonic clock.
-        proofs: of single members; the last one says who leads.
-        ended: how many of them are not wrong any more, by `Resolution`.
-        sampled: how many have been sampled, by what those that can be asked about together have in common.
-        ``beside``: the brokers that have shown the same of any of them.
-        restored_ms: when the event was decided from which it was restored after a restart, milliseconds since 1970 UTC.
-        is_restored: whether it was restored, and has not been asked about as a whole since.
-        unnamed: how many members that event counts that are not known by name yet.
+        proofs: proofs of a few members; the last one says who leads.
+        ended: how many members are not wrong any more, by `Resolution`.
+        sampled: how many members have been sampled, by class (`classes`).
+        ``beside``: the brokers besides the accused that have shown the same of any member.
+        restored_ms: after a restart: when the incident's last event before it was decided, milliseconds since 1970 UTC.
+        is_restored: whether the group was restored from that event, and not all members were asked about since.
+        unnamed: how many members that event counts without their names being known yet.
         undecided: how many undecided suspects that event counted.
         seen_below: see `parallax.findings.incident.seen_below`, of that event.
     """

@@ -123,7 +123,7 @@ class Incidents:
 
     Args:
         interval: how long to wait until a finding is looked at again, in seconds.
-        retry_s: the first wait for those that nobody could decide.
+        retry_s: how long to wait at first with suspects that nobody could decide, in seconds.
         draw: source of jitter.
         alone: see `ALONE`.
     """

@@ -15,7 +15,7 @@ class Lanes:
     """Runs calls to brokers: each broker has a few threads of its own, started when there is a call to it.
 
     Args:
-        width: how many tasks about one broker run at the same time; the rest waits.
+        width: how many calls to one broker run at the same time; the others wait.
         name: what the threads are called.
     """
 

@@ -35,9 +35,9 @@ class Move:
     """One reassignment of a partition, with who leads after it and which copies are deleted or made.
 
     Attributes:
-        purpose: why.
+        purpose: why the partition is reassigned.
         replicas: who holds it afterwards, the preferred leader first.
-        is_new: whether that differs from the assignment before.
+        is_new: whether ``replicas`` differs from the assignment before.
         elects: whether the preferred leader is elected afterwards.
         gone: the brokers whose copy is deleted.
         copied: the brokers that copy the partition.

@@ -21,14 +21,14 @@ class Task:
         number: unique among the tasks of the process; 0 where it is probed with a page of others.
         due: when to probe, by the monotonic clock.
         finding_id: of the finding that is checked again; None for a suspect, and empty for what an incident counts.
-        attempts: probes that decided nothing.
-        gone: probes in a row that found the object gone.
-        lone: probes that found the difference to rest on a lone witness.
-        agreed: probes in a row that confirmed the same thing, `proven`.
+        attempts: how many probes decided nothing.
+        gone: how many probes in a row found that what the claim is about no longer exists.
+        lone: how many probes found the difference to rest on a lone witness.
+        agreed: how many probes in a row confirmed the same thing, `proven`.
         proven: what the last probe confirmed.
         reason: why it is undecided.
         busy: whether a probe is running, or its event is being written.
-        asked_ms: when that probe was sent, milliseconds since 1970 UTC.
+        asked_ms: when the running or last probe was sent, milliseconds since 1970 UTC.
     """
 
     claim: Claim

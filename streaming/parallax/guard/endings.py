@@ -47,17 +47,18 @@ class Outage:
     """An outage: one broker whose replicas are absent, or were.
 
     Attributes:
-        since_ms: when the first of them was last known to lack nothing, milliseconds since 1970 UTC.
-        away_ms: the earliest time since when any of them has not answered; None while all answer.
-        absent: its replicas that were absent at some time of it.
-        late: those that copied something too late.
-        doubtful: those of the late ones of which nobody can tell whether they were back in time.
+        since_ms: when the first absent replica was last known to lack nothing, milliseconds since 1970 UTC.
+        away_ms: the earliest time since when any of the replicas has not answered; None while all answer.
+        absent: the broker's replicas that were absent at some time of the outage.
+        late: the broker's replicas that copied something too late.
+        doubtful: late replicas of which nobody can say whether they were back in time.
         untold: replicas of which no look can say whether they were back in time (`Unclear.NO_TIME`).
         gone: replicas that no longer exist, or are no longer watched.
-        differ: partitions of any of these with a finding that is not over.
+        differ: partitions of any of these replicas with a finding that is not over.
         verdicts: results of audits of the partitions of replicas that are late no longer.
-        is_recalled: whether it had begun before the job was started; earlier results of audits are not known then.
-        ended_ms: when all were back or gone, and the late ones audited; None while it lasts.
+        is_recalled: whether the outage had begun before the job was started; earlier results of audits are not known
+            then.
+        ended_ms: when all replicas were back or gone, and the late ones audited; None while the outage lasts.
     """
 
     broker: int

@@ -1,7 +1,7 @@
 """The times in which each broker was seen to clean nothing of a topic. Pure.
 
-This is what a hold gives to the clock. No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a
-broker that uses both as settings begins no pass. Where that moves a bound: docs/contribute/theory.md.
+No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a broker that uses both as settings begins
+no pass. Such times may move the bounds of absent replicas (docs/contribute/theory.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Paused(NamedTuple):
         brokers: those that showed that they begin no pass.
         began_ms: when the look began.
         ended_ms: when the last answer had come.
-        since: by broker, since when it has shown that, by the record; a broker that is missing here counts from this
+        since: by broker, since when it has begun no pass, by the record; a broker that is missing here counts from this
             look.
     """
 
@@ -42,9 +42,9 @@ class Span:
     """A time in which a broker's cleaner began no pass over a topic.
 
     Attributes:
-        from_ms: it had begun by then.
-        until_ms: when the last look that showed it began.
-        is_open: whether the last look showed it.
+        from_ms: a time at which the pause had begun already.
+        until_ms: when the last look began that showed the pause.
+        is_open: whether the newest look showed the pause.
     """
 
     from_ms: int
@@ -78,7 +78,7 @@ class Hold(NamedTuple):
     """A time for which a topic was held at level 2 (nothing is cleaned), by what is on record.
 
     Attributes:
-        brokers: those that showed it when it began.
+        brokers: the brokers that showed the hold's settings when it began.
         lag: the guard's own value of ``max.compaction.lag.ms``.
         until_ms: when the guard began to put it back; None while it is held.
     """

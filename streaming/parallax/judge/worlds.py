@@ -50,9 +50,9 @@ class Record(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """A record of the key of which nobody knows whether it is in the current log.
+    """A record of the key that perhaps is in the current log, and perhaps is not.
 
-    ``choices`` are the ways in which it may have ended, and None for the choice that it is not in the log.
+    ``choices`` are the ways in which it may have ended; None means that it is not in the log.
     """
 
     place: Place

@@ -27,7 +27,7 @@ class Said:
     """What a person states when a plan is made, because nothing proves it.
 
     Attributes:
-        is_paused: that nothing else moves partitions meanwhile.
+        is_paused: whether the person says that nothing else moves partitions meanwhile.
         right: which replica is right, where findings do not prove it; None where nobody says.
     """
 

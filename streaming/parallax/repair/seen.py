@@ -136,12 +136,12 @@ class Look:
         at_ms: when it began, milliseconds since 1970 UTC.
         cluster_id: of the cluster that answered.
         topic_id: as Kafka prints it.
-        leader: its broker; -1 while there is none.
-        leader_epoch: its epoch.
+        leader: the broker that leads; -1 while none does.
+        leader_epoch: the epoch in which it leads.
         assigned: the replicas, the preferred leader first.
-        isr: those in sync.
-        replicas: by broker, all that are assigned.
-        transactions: all that some replica holds open.
+        isr: the replicas in sync.
+        replicas: by broker, what each assigned replica reports.
+        transactions: all transactions that some replica holds open.
         findings: the ids of the partition's findings that are not over.
         proven: by producer and start of a transaction, how findings prove that it ended; several where they contradict.
         claims: what the findings say of the replicas.
@@ -196,8 +196,8 @@ def disturbed(look: Look) -> str:
 def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
     """A warning that a right replica shows the same as a wrong one; empty if none does.
 
-    Then one of the two was copied since. A wrong replica that shows nothing any more says nothing: the trace may have
-    been cleaned.
+    If one does, one of the two was copied since. A wrong replica that shows nothing any more proves nothing: the trace
+    may have been cleaned.
 
     Args:
         look: at the partition, with what the replicas show at the offsets of the findings.

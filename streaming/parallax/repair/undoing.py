@@ -14,7 +14,7 @@ from parallax.repair.steps import MoveStep
 
 
 def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
-    """The next action of a repair that is being undone; None once it is.
+    """The next action of a repair that is being undone.
 
     Args:
         goal: the replicas as they were assigned.
