@@ -64,7 +64,7 @@ def select(
 
 
 def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, TopicTraits]:
-    """By topic, the settings that decide how it is compared.
+    """By topic, the settings that decide how an audit compares its partitions.
 
     A topic whose settings cannot be had is unknown.
     """

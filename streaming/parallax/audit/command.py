@@ -36,7 +36,7 @@ class AuditFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The command's flags.
+    """The flags of ``parallax audit``.
 
     Attributes:
         topics: topics to audit; those that the settings watch when empty.
@@ -60,7 +60,7 @@ class Flags:
 
 
 def run_audit(settings: Settings, flags: Flags) -> int:
-    """Run the command; returns its exit code (`parallax.audit.result.EXIT_CODES`).
+    """Run ``parallax audit``; returns the exit code (``parallax.audit.result.EXIT_CODES``).
 
     Raises:
         ConfigError: a flag or setting cannot be used.

@@ -24,7 +24,7 @@ READ_COMMITTED = int(IsolationLevel.READ_COMMITTED)
 
 @dataclass(frozen=True, slots=True)
 class TopicTraits:
-    """The settings of a topic that decide how it is compared.
+    """The settings of a topic that decide how an audit compares its partitions.
 
     Attributes:
         compacted: whether its cleanup policy contains ``compact``.
@@ -51,7 +51,7 @@ class PolicyHistory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The plan of one partition: what of it is to be compared.
+    """The plan of one partition: what an audit compares of it.
 
     Attributes:
         replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.

@@ -282,7 +282,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """The command's exit code for this result."""
+        """The exit code of ``parallax audit`` for this result."""
         return EXIT_CODES[self.result]
 
 

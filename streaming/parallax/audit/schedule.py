@@ -108,7 +108,7 @@ class AuditSchedule:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Begin no more audits; one that is running may go on in its thread beyond ``timeout_s``."""
+        """Begin no more audits; a running one may go on in its thread beyond ``timeout_s``."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():

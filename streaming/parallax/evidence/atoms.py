@@ -14,7 +14,7 @@ NEVER = 1 << 62
 
 
 class End(StrEnum):
-    """How a transaction ended; OPEN where it has not."""
+    """How a transaction ended: COMMIT or ABORT; OPEN where it has not ended."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -227,7 +227,7 @@ class Look:
         return epoch - 1 in self.ends and has_entry(self.ends, epoch)
 
     def goes_on(self, upto: int, epoch: int) -> bool:
-        """Whether the replica's log is still the log that was read up to an offset in an epoch.
+        """Whether the replica's log is still the log that was read before, up to an offset in an epoch.
 
         It is if the log has that epoch and holds it up to there. A log that was not asked about the epoch counts as
         another log.

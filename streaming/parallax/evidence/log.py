@@ -94,7 +94,7 @@ class Logs:
     is_whole: bool
 
     def of(self, place: Place, against: int, *, before: bool = False) -> Belongs:
-        """Whether a place is of the current log, before evidence from it accuses a replica.
+        """Whether a place is of the current log, so that evidence from it may accuse a replica.
 
         *No*: the log of this replica is another one at that place, or a log that has reached the epoch is. Each log
         that answers may know better than the others. One may have copied when the first records of its newer epoch had

@@ -353,13 +353,13 @@ class Claim:
 
     @property
     def lost_epoch(self) -> int:
-        """Leader epoch in which the accused was read before its log was truncated; -1 if unknown."""
+        """The leader epoch in which the accused was read before its log was truncated; -1 if unknown."""
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
 
     @property
     def lost_to(self) -> int:
-        """Offset up to which the accused was read, in the leader epoch `lost_epoch`, before its log was truncated.
+        """The offset up to which the accused was read, in epoch ``lost_epoch``, before its log was truncated.
 
         If unknown, it is one above the claim's offset: so far it was read at least.
         """

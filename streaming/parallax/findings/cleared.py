@@ -65,7 +65,7 @@ class Shown:
 
     @property
     def alike(self) -> frozenset[int]:
-        """The accused, and the brokers against which the same proof holds because they show the same."""
+        """The accused, and the brokers that show what it shows and against which its proof holds too."""
         finding, accused = self.finding, self.finding.broker
         is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
@@ -75,7 +75,7 @@ class Shown:
 
     @property
     def showing(self) -> frozenset[int]:
-        """The accused, and the brokers that show the same as the accused now.
+        """The accused, and the brokers that show now what the accused shows.
 
         An outcome counts only if the replica shows it now: a recorded one may be of a log that was replaced since.
         """

@@ -392,7 +392,7 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many members are restored from a restart without it being known whether the last event counts them."""
+        """How many members were restored after a restart and may not be counted by the last event."""
         return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
 
     def unread_about(self, claim: Claim) -> list[Claim]:

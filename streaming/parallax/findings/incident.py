@@ -224,9 +224,9 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return the offset below which all lay that an incident's replicas differed in; -1 if unknown.
+    """Return the offset below which an incident's replicas differed; -1 if unknown.
 
-    It is what its last event knew.
+    No difference lay at or above that offset when the incident's last event was written.
     """
     replicas = (
         answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()

@@ -72,10 +72,13 @@ class Asks(Protocol):
         """Bytes of records that were read so far, by broker."""
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask about claims that accuse one replica of one partition; the answers come in their order."""
+        """Ask the brokers about claims that accuse one replica of one partition.
+
+        The answers come in the order of the claims.
+        """
 
     def close(self) -> None:
-        """Stop what is being asked."""
+        """Stop all probes that are running."""
 
 
 class Store(Protocol):

@@ -112,7 +112,7 @@ class Prober:
         self._lanes = Lanes(_ASKS, "probe-replica")
 
     def close(self) -> None:
-        """Stop what is still being asked."""
+        """Stop all probes that are running."""
         self._closed.set()
         self._lanes.close()
         self.scans.close()

@@ -160,10 +160,10 @@ class Record:
     """The state of all holds, built from their events.
 
     Attributes:
-        holds: by topic, the newest.
-        spent: by topic, replicas for whose sake it is not held again until they are in sync.
-        asked: topics that a person wants held; false where one wants the hold to end.
-        refused: by topic, the last reason why nothing is held.
+        holds: by topic, the newest hold.
+        spent: by topic, absent replicas for whose sake the topic is not held again until they are in sync.
+        asked: by topic, whether a person wants it held (true) or wants its hold to end (false).
+        refused: by topic, the last reason why the guard does not hold it.
         ever: by topic, each setting that was ever changed, as it was intended last: a request may come late.
         last: by topic and setting, the newest event of a hold that changes it.
     """

@@ -225,7 +225,7 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """The offsets of which a look should say when the leader's log ended there."""
+        """Return the offsets from which a clock must know when the leader's log ended there."""
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 

@@ -48,7 +48,7 @@ class GuardStatus:
 
 
 def rules_of(settings: GuardSettings, mark: int) -> Rules:
-    """The guard's rules, by the settings and the mark of the table."""
+    """Return the rules by which the guard decides, from the settings and its table's mark."""
     return Rules(
         may_act=settings.mode == "act",
         lead_ms=int(settings.lead_s * 1000),

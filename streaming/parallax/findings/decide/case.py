@@ -52,7 +52,7 @@ class Resolution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict with its reason.
+    """The decision on a claim: a verdict with its reason.
 
     Attributes:
         verdict: confirmed, dismissed or pending.
@@ -96,9 +96,9 @@ class Decision:
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
         """Whether the leader, too, shows its consumers what the accused shows.
 
-        If the accused is `NOBODY`, the question is whether the leader is on any side. A frozen leader is on no side,
-        but it shares a deleted value that it shows. A leader shares a truncated log or a lost log head if it lacks the
-        same.
+        If the accused is `NOBODY`, the question is whether the leader is on any side. A frozen leader is on no side.
+        It shares a deleted value if it shows that value. It shares a truncated log, or a lost log head, if it lacks the
+        same records.
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
             return True
@@ -109,7 +109,7 @@ class Decision:
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
-        """Whether a broker may be the reason for the difference: the decision names it, or names nobody yet."""
+        """Whether a broker may be the reason for the difference, by this decision."""
         named = {self.accused, *standing(self.sides)}
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
@@ -133,7 +133,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim with its answers, sorted by who gave them.
+    """A claim with its answers, sorted into those of the accused, of other replicas, and of absent ones.
 
     Attributes:
         claim: what is claimed of which replica.

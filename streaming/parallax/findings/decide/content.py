@@ -1,4 +1,4 @@
-"""Judge what replicas hold at one offset: it must be the same on all (I1)."""
+"""Judge what replicas hold at one offset: all must hold the same record or marker (I1)."""
 
 from __future__ import annotations
 

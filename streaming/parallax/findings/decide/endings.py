@@ -1,4 +1,4 @@
-"""How each replica has ended the claim's transaction: as it shows it now, or else as recorded."""
+"""How each replica has ended the claim's transaction: as it shows now, or else as was recorded."""
 
 from __future__ import annotations
 

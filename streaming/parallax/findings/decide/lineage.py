@@ -1,4 +1,4 @@
-"""Whether the evidence of a claim is part of the current log: by leader epochs, and by what is in its place.
+"""Whether the evidence of a claim is part of the current log, by leader epochs and other records.
 
 An unclean election truncates logs, and what was read before says nothing about the log that took over. Nothing else in
 `parallax.findings.decide` uses leader epochs for that.

@@ -28,7 +28,7 @@ from parallax.sides import Shows, Side, Sides, by_broker
 
 
 def ended(case: Case) -> Decision:
-    """Compare the replicas' outcomes of the record: as shown now if they hold it, else as recorded."""
+    """Judge the replicas' outcomes of a record: as they show it now, else as was recorded."""
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.first_offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
@@ -234,7 +234,7 @@ def _was_shown(case: Case, now: str) -> Decision | None:
 
 
 def unlike_outcomes(case: Case) -> Decision:
-    """Judge outcomes that differ where no end marker was read that says which is right: it accuses nobody."""
+    """Judge outcomes that differ, where no end marker says which is right: the finding accuses nobody."""
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")

@@ -1,4 +1,4 @@
-"""Judge a complete loss: all replicas show what the accused shows, and it is wrong.
+"""Judge a complete loss: all replicas show something wrong, as the accused does.
 
 The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. Their
 agreement heals nothing. What a finding, or recorded answers of others, proved of the accused is true of all of them.

@@ -28,7 +28,7 @@ from parallax.sides import Shows, Side
 
 
 def transaction(case: Case) -> Decision:
-    """Judge a claim about a transaction: as one that is still open, or by its records' outcome."""
+    """Judge a claim about a transaction that is open on the accused, or that all replicas have ended."""
     claim, accused = case.claim, case.accused
     if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         if _has_truncated_its_end(case):

@@ -1,4 +1,4 @@
-"""Judge a log that was truncated below what it had shown."""
+"""Judge a log that was truncated below an offset that it had shown to consumers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parallax.findings.decide.case import Case, Decision, broker_list
 
 
 def truncated(case: Case) -> Decision:
-    """Judge a log that was truncated below what it had shown.
+    """Judge whether the accused's log was truncated below an offset that it had shown.
 
     A log that was only copied again shows the same in the end. Leader epochs only grow along a log, and neither
     cleaning nor copying changes them. Say a replica was read to offset X in epoch 3. If a newer epoch begins below X in

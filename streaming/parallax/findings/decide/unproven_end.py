@@ -15,7 +15,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def is_end_proven(case: Case) -> bool:
-    """Whether the claim's end marker ended its transaction, and not a later one of the producer.
+    """Whether the claim's end marker is the one that ended its transaction.
 
     It did if readers passed the end markers in time. It did also if something else is held at each offset before it:
     then there was no room for another marker. What a finding has proven stays so.
