@@ -1,4 +1,4 @@
-"""Verdicts on the suspects of an audit, by a findings manager.
+"""Gives an audit's suspects to a findings manager, which probes and decides them.
 
 It is the job's own manager, or one that writes no table.
 """
@@ -42,7 +42,7 @@ def confirm(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Confirmed:
-    """Hand suspects to a manager, and wait until all have a verdict or the time is up.
+    """Have a findings manager decide an audit's suspects, and wait for that or for the timeout.
 
     Args:
         manager: a manager that has been started.

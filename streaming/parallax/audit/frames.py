@@ -61,7 +61,7 @@ def broker_chunks(
     meter: str | None,
     slots: int | None,
 ) -> Any:
-    """Packed rows that the replicas show in some ranges, as a DataFrame.
+    """Read replicas in some ranges of offsets; returns packed rows as a DataFrame.
 
     Args:
         session: see `session_of`.
@@ -99,7 +99,9 @@ def table_chunks(
     ends: Mapping[TopicPartition, tuple[int, int]],
     agreed: Mapping[TopicPartition, Agreed],
 ) -> Any:
-    """Packed rows that the tables hold of some partitions below their ends, in offset order, as a DataFrame.
+    """Read the tables' rows of some partitions below their ends; returns packed rows as a DataFrame.
+
+    They are in the order of offsets.
 
     Args:
         session: see `session_of`.
@@ -134,7 +136,7 @@ def table_chunks(
 
 
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
-    """All recorded rows of progress of some partitions, packed as a DataFrame.
+    """Read all recorded rows of progress of some partitions; returns packed rows as a DataFrame.
 
     Their ``at`` is 0, so that they come before the rest.
 

@@ -253,7 +253,7 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The result of one audit.
+    """The result of one audit of several partitions.
 
     Attributes:
         source: ``brokers`` or ``tables``.
@@ -293,7 +293,7 @@ def judge(
     undecided: Mapping[str, str],
     findings: Sequence[Finding],
 ) -> PartitionResult:
-    """Put together the verdict on one partition.
+    """Put together the verdict on one partition, from comparison and probes.
 
     Args:
         plan: what was to be read of it.

@@ -88,7 +88,7 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
-    """Return a claim on each other record of the transaction, each with its own suspect id.
+    """Return the claims on all other records of a transaction, each with its own suspect id.
 
     The own record of a finding that names no key is included: its key has yet to be read.
     """

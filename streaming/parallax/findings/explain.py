@@ -26,7 +26,7 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one finding; each part is one or two sentences, or empty where there is nothing to say.
+    """The explanation of a finding; each part is a sentence or two, or empty.
 
     Attributes:
         happened: what the replicas show.
@@ -54,7 +54,7 @@ class Explanation:
 
 
 def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANYWHERE) -> Explanation:
-    """Explain a finding by its last event.
+    """Explain a finding in plain words, by its last event.
 
     Args:
         finding: its last event.

@@ -270,7 +270,7 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers get what the accused shows, from it or from a leader that shows the same.
+    """Whether consumers get what the accused shows, because it or a replica like it leads.
 
     Without direction: whether they see what one of the sides shows.
     """
@@ -343,7 +343,7 @@ def was_explained(finding: Finding) -> bool:
 
 
 def was_explained_in_part(finding: Finding) -> bool:
-    """Whether other findings explained the rest of a resolved finding, but not everything that it had reported."""
+    """Whether other findings explained a part of a resolved finding, and not all of it."""
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 
@@ -398,7 +398,7 @@ def asked_ms(finding: Finding) -> int:
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:
-    """Return the ids of the findings because of which a suspect was dismissed; empty if it was not."""
+    """Return the ids of the findings that explained a dismissed suspect; empty if there are none."""
     if finding.status is not FindingStatus.DISMISSED:
         return ()
     found = evidence_of(finding).get("leans_on")

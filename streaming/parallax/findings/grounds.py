@@ -80,7 +80,7 @@ class Grounds:
 
     @property
     def is_leader_undisputed(self) -> bool:
-        """Whether all replicas that show something other than the accused show the same, and the leader is one."""
+        """Whether all replicas that differ from the accused show the same, and the leader is one of them."""
         against = self.shown.against
         return len(against) == 1 and self.shown.leader in against[0] and not self.is_leader_accused
 

@@ -382,7 +382,7 @@ class Proven(Held):
         self._tally = None
 
     def restore(self, named: Sequence[Claim], state: State) -> None:
-        """Take in the members that the incident's last event names, in the state that it gives them."""
+        """Take in the members that the incident's last event names, with their states."""
         at = [self.members.find(claim.suspect_id) for claim in named]
         known = np.array([row for row in at if row >= 0], np.int64)
         states = self.members.rows["state"]
@@ -392,7 +392,7 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many members were restored after a restart and may not be counted by the last event."""
+        """How many members may not be counted by the last event: nobody knows since a restart."""
         return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
 
     def unread_about(self, claim: Claim) -> list[Claim]:
@@ -456,7 +456,7 @@ class Proven(Held):
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return a claim as a finding would make it, if it is, or may be, a member."""
+        """Return a suspect's claim in the form that it has as a member of this incident."""
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:
@@ -478,7 +478,7 @@ class Proven(Held):
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:
-        """Return a suspect's claim as an incident that was restored after a restart may have counted it unnamed."""
+        """Return a suspect's claim as the incident may have counted it, unnamed, before a restart."""
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
             claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))

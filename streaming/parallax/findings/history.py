@@ -1,4 +1,4 @@
-"""Where the views recorded keys: offsets to read again, and the range without any others.
+"""Looks up in the recorded tables at which offsets keys are, so that probes read only there.
 
 The recorded table says where to look and where not, never what is there. It is read with delta-rs, which prunes by
 broker and file statistics. So it does not wait behind the micro-batches of the streaming queries.
@@ -46,7 +46,7 @@ _RESTARTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """The range of one replica's log that a view has read without a gap, in one and the same log.
+    """The range of a replica's log that a view has read without a gap.
 
     Attributes:
         start: the first offset.

@@ -292,7 +292,7 @@ def sampled(event: Finding) -> list[Claim]:
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:
-    """Return the event by which a finding becomes part of an incident, which reports it from now on."""
+    """Return the event by which a finding becomes part of an incident, so that the incident reports it."""
     evidence = evidence_of(finding) | {
         "resolution": str(Resolution.PART),
         "incident": incident_id,

@@ -113,12 +113,12 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether an event dismisses a suspect because of the same findings as before, none of which is over."""
+        """Whether an event dismisses a suspect because of the same findings as its event before."""
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
     def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
-        """Whether a difference without direction in a key's values is a finding, or is judged again anyway.
+        """Whether a difference without direction about a key is a finding, or will be judged again.
 
         Args:
             claim: the one that something which is over has left.
@@ -150,7 +150,7 @@ class Ledger:
         return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
-        """Remember, until the next restart, the value that a finding on an outcome says its replica lacks.
+        """Remember, until the next restart, which value a replica lacks because of a wrong outcome.
 
         Args:
             name: of the finding; for a member of an incident, the suspect's id.
@@ -301,7 +301,7 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
 
 
 def explains_less(known: Finding, event: Finding) -> bool:
-    """Whether a later event of a finding may explain less than the one before.
+    """Whether a finding explains fewer suspects after a later event than before it.
 
     It does if the finding is over, accuses another replica or nobody, or is of another kind. It does also if it is
     about something else: another end marker, record or key. For a finding that accuses nobody, other sides count as

@@ -25,7 +25,7 @@ _VALUES = COVERED + 1
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
-    """Return what the evidence of a finding's end says of other replicas; see ``left_over``.
+    """Return what the evidence of a finding's last event says of other replicas; see ``left_over``.
 
     Args:
         known: its last event.
@@ -38,7 +38,7 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 
 
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
-    """Return which other replicas still show what was proven, once it is over for the accused.
+    """Return which other replicas show what a finding proved, once its accused is right again.
 
     ``shown_by`` names the other replicas that show the same. It includes those that showed it when asked last, and
     cannot be asked now. ``differing`` names the keys whose values differ between the rest. A replica may be wrong by
@@ -62,7 +62,10 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
 
 
 def claims_left(finding: Finding) -> list[Claim]:
-    """Return the suspects that the end of a finding leaves about other replicas. Each call gives the same ones."""
+    """Return the suspects about other replicas that remain when a finding is over.
+
+    Each call gives the same ones.
+    """
     if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY:
         return []
     evidence = evidence_of(finding)
@@ -73,7 +76,7 @@ def claims_left(finding: Finding) -> list[Claim]:
 
 
 def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: bool) -> list[Claim]:
-    """Return the suspects about other replicas that a proven claim leaves when it is over.
+    """Return the suspects about other replicas that remain when a proven claim is over.
 
     Args:
         claim: on what was proven.
@@ -89,7 +92,7 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """Return the suspects that a suspect leaves about other replicas when it is over.
+    """Return the suspects about other replicas that remain when a suspect is over.
 
     It is for suspects that an incident may have counted before a restart.
 

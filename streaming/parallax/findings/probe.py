@@ -71,7 +71,7 @@ class LooksUp(Protocol):
 
 
 class Prober:
-    """Asks the replicas about claims.
+    """Asks the brokers all that a probe of some claims has to know.
 
     Args:
         client: thread-safe client, pinned to brokers by id.
@@ -127,7 +127,9 @@ class Prober:
         return self.paces.read_bytes()
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask about claims that accuse the same replica of the same partition; the answers come in their order.
+        """Ask the brokers about claims that accuse one replica of one partition.
+
+        The answers come in the order of the claims.
 
         It never raises for what a broker does or fails to do: the answer then carries the error.
         """

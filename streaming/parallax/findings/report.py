@@ -68,7 +68,7 @@ class Wanted:
     since: datetime | None = None
 
     def holds(self, finding: Finding) -> bool:
-        """Whether a finding is one of those asked for."""
+        """Whether a user asks for this finding."""
         stands = finding.status in self.statuses if self.statuses else self.everything or finding.stands
         return (
             stands

@@ -119,7 +119,7 @@ class LogScans:
             return None if lap is None else lap.since_ms
 
     def start_again(self, replica: Replica) -> None:
-        """Drop all that is known of a log that was replaced. Probes that wait for its scan ask again."""
+        """Drop all that is known of a log that was replaced, so that its scan begins again."""
         self._indexes.of(*replica).forget()
         self.forget(replica)
 

@@ -99,7 +99,7 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class FindingsTableError(Exception):
-    """The findings or suspects table is not readable or writable; one line with place and remedy."""
+    """The findings or suspects table cannot be read or written; one line with place and remedy."""
 
 
 class NoFindingsTableError(FindingsTableError):

@@ -51,7 +51,7 @@ class Task:
 
     @property
     def is_counted(self) -> bool:
-        """Whether an incident counts what the task is about, so that no finding of its own does."""
+        """Whether an incident counts what the task is about, so that it has no finding of its own."""
         return self.finding_id == ""
 
 

@@ -176,7 +176,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A replica that copied something later than its bound, or while none was known.
+    """A late replica: it copied something later than its bound, or while no bound was known.
 
     Only an audit can say whether it misses anything.
 

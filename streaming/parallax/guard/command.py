@@ -1,4 +1,4 @@
-"""What ``parallax guard`` does: shows holds, places them and lets go of them.
+"""What ``parallax guard`` does: shows which topics are held, holds topics, and ends holds.
 
 Without a running job it makes these changes itself.
 """

@@ -1,4 +1,4 @@
-"""What the guard does: bounds, settings as each broker shows them, space and time in, actions out. Pure.
+"""Decides what the guard does, from bounds, topics' settings, space and time. Pure.
 
 In every round it looks at each topic again, and takes one step at most. Nothing is changed before it is on record. A
 guard that comes later carries on what is on record. Kafka has no compare-and-set. So each step goes by what every

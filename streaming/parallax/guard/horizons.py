@@ -169,7 +169,7 @@ class Stand(NamedTuple):
 
 
 class Readings:
-    """What was read of the logs of one partition's replicas, as long as it counts.
+    """What was read of the logs of one partition's replicas, as long as it can be relied on.
 
     Args:
         metadata_ms: how old metadata may be. A replica that was added may have been cleaned before anybody knew of it.
@@ -230,7 +230,7 @@ class Readings:
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 
     def forget(self) -> None:
-        """Forget all readings, because none of them counts any more."""
+        """Forget all readings, because they can be relied on no more."""
         self._waiting, self._known, self._retention_ms = {}, {}, None
 
     def stand(self, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:

@@ -1,4 +1,4 @@
-"""Which replicas copied something too late, until an audit has compared them: the small Delta table ``late_replicas``.
+"""The Delta table ``late_replicas``: replicas that copied something too late, until an audit has compared them.
 
 A clock loses this with its process, but a late copy stays late.
 """

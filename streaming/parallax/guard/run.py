@@ -216,7 +216,7 @@ class OffRounds:
         self._record = Record()
 
     def close(self) -> None:
-        """Does nothing: there are no threads."""
+        """End nothing, since this object has no threads."""
 
     def round(self) -> GuardStatus:
         """Read the table of holds, and return the guard's status.

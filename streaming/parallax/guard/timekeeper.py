@@ -1,4 +1,4 @@
-"""The clock inside the job: it takes in what is recorded and audited, and lasts across restarts."""
+"""The job's clock: takes in what is recorded and audited, and goes on after a restart."""
 
 from __future__ import annotations
 

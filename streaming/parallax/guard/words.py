@@ -67,7 +67,7 @@ def in_words(absence: Absence, now: float) -> str:
 
 
 def summed(absences: Absences, now: float) -> str:
-    """One sentence about all absent replicas; empty if there are none. `late_in_words` is about late copies.
+    """One sentence about all absent replicas; empty if there are none.
 
     Args:
         absences: what the clock says.
@@ -142,7 +142,9 @@ def _replicas(late: Collection[Late]) -> str:
 
 
 def unwatched_in_words(topics: Mapping[str, int]) -> str:
-    """Which topics keep deletions for too short a time to be watched, and what to set; empty if there are none.
+    """Which topics keep deletions too short a time to be watched, and what to set.
+
+    Empty if there are none.
 
     Args:
         topics: their ``delete.retention.ms``.

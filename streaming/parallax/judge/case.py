@@ -152,7 +152,7 @@ class Case:
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:
-        """The spans that a replica's own readers passed so late that its cleaner may have removed something unseen."""
+        """The spans that a replica's readers passed too late to see what was removed there."""
         ledger = self.ledger
         covered = in_time(self.lineage, ledger.timely_of(broker))
         left, at = list[Span](), 0

@@ -1,4 +1,4 @@
-"""Transactions that a replica holds open although they have ended.
+"""Judges transactions that a replica holds open although they have ended.
 
 The replica's read_committed consumers do not get beyond them.
 """

@@ -14,7 +14,7 @@ NOBODY_ELSE = frozenset[int]()
 
 
 class UnprovenError(ValueError):
-    """A verdict says more than its proof implies: a fault of the program."""
+    """A verdict says more than its proof implies; that is a fault of the program."""
 
 
 class About(StrEnum):
@@ -174,7 +174,7 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What the worlds do not decide about one replica, and what would decide it.
+    """What the worlds leave open about one replica, and which evidence would decide it.
 
     Attributes:
         about: what it is about.

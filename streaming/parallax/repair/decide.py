@@ -23,7 +23,7 @@ KEPT_ROWS = 1_000
 
 
 def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked | None = None) -> Action | None:
-    """The next action of a repair; None once it is not at work any more.
+    """The next action of a repair; None once it is over or stopped.
 
     Args:
         repair: as it is on record.

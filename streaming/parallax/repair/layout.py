@@ -98,7 +98,7 @@ def slowest(layout: Layout, size: int) -> int:
 
 
 def too_slow(layout: Layout, size: int) -> str:
-    """Why a copy would take too long, with what to do.
+    """Why a copy would take too long, and what to do about it.
 
     Empty if nothing is known to slow it.
     """

@@ -57,7 +57,7 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 
 
 def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
-    """Whether replicas are those of an assignment, or of a change from one assignment to another.
+    """Whether a partition's replicas are those of a known assignment, or of two while one replaces the other.
 
     Brokers show both together until they know that the change is over, some moments after the controller does.
     """

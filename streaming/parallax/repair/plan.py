@@ -35,7 +35,7 @@ _MARKER_BYTES = 78
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One plan for everything in a partition that can be repaired.
+    """A plan: one list of steps for all in a partition that can be repaired.
 
     Attributes:
         format: version of its document.
@@ -68,7 +68,7 @@ class Plan:
         return TopicPartition(self.topic, self.partition)
 
     def only(self, number: int) -> Plan:
-        """The plan with only one of its steps.
+        """The same plan with only one of its steps.
 
         Raises:
             KeyError: it has no step of that number.

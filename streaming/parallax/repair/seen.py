@@ -78,7 +78,7 @@ class Replica:
     error: str = ""
 
     def remembered(self, producer_id: int) -> ProducerState | None:
-        """The state of one producer, as this replica remembers it."""
+        """The state of one producer, as this replica's broker remembers it."""
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
     def is_open_from(self, start_offset: int) -> bool:
@@ -113,7 +113,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a transaction ended, and what proves it.
+    """How a transaction ended, and what proves that it did.
 
     Attributes:
         type: ``commit`` or ``abort``.
