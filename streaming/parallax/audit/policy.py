@@ -78,7 +78,7 @@ def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicP
 def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicTraits]) -> set[str]:
     """The topics that were not compacted when an audit began, and are or may be now.
 
-    What one replica lacks by then may have been compacted while it was read.
+    A record that one replica lacks may then have been compacted away during the audit.
     """
     return {
         topic

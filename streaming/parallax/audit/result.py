@@ -326,7 +326,7 @@ def judge(
 
 
 def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
-    """A partition's result that also says which of its findings are on record, and which are over."""
+    """Add to a partition's result which of its findings are on record, and which are over."""
     mine = {finding.finding_id for finding in one.findings}
     return replace(
         one,

@@ -108,7 +108,7 @@ def _in_order(assigned: Iterable[int], replicas: Iterable[int]) -> tuple[int, ..
 def cleared(shown: Shown) -> list[int]:
     """Return the brokers that a finding's proof shows to be right.
 
-    None are where it accuses nobody, where it has spread, or where it is unsettled.
+    Empty if the finding accuses nobody, has spread, or is unsettled.
     """
     finding = shown.finding
     if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):

@@ -48,9 +48,10 @@ class Verdict:
     """What will become of an open transaction, and why.
 
     Attributes:
-        standing: what becomes of it.
-        why: one phrase.
-        started: when it began by its coordinator's clock, seconds since 1970 UTC; None where none lists it here.
+        standing: what will become of the transaction.
+        why: the reason in one phrase.
+        started: when the transaction began by its coordinator's clock, seconds since 1970 UTC; None where none lists it
+            for this partition.
     """
 
     standing: Standing

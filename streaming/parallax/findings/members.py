@@ -276,7 +276,7 @@ class Members:
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Make the member in a row name another record of its transaction."""
+        """Make the member in a row be about another record of its transaction, which a probe found wrong."""
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
             self.rows[name][at] = getattr(claim, name)
         self._by_key = None

@@ -5,7 +5,7 @@ and a key's records were then at some offsets. Then they are nowhere else in tha
 these offsets again, newest first, and everything beyond ``end``. What is below ``start`` matters only if nothing
 visible is found above: it has to be read once.
 
-What was known says where to look, and proves where not to. What is reported is always read again.
+So known offsets say where to look, and where a look is not needed. A record that is reported is always read again.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ class Rules:
 
     Attributes:
         may_act: True to act, False only to advise.
-        lead_ms: it acts when a bound is nearer than this. When half of it is left it pauses cleaning, unless it is
-            known that nothing lacking is stamped with a near horizon. When a quarter is left it does so in any case.
-        topics: the topics that it looks after; empty: all.
+        lead_ms: the guard acts when a bound is nearer than this. When half of that time is left, it pauses cleaning,
+            unless nothing that a replica lacks has a near horizon. When a quarter is left, it always pauses cleaning.
+        topics: the topics that the guard looks after; empty: all.
         may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
         mark: odd, below a million; identifies the guard.
     """

@@ -1,6 +1,6 @@
 """Words for how an outage of a broker ended, or for a broker that did not answer. Pure.
 
-This is the one place that says how such a thing ended.
+Log lines, alerts and the status page take their words about the end of an outage from here.
 """
 
 from __future__ import annotations

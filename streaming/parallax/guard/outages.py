@@ -42,7 +42,7 @@ class Change:
 
     Attributes:
         since_ms: the earliest time since when the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
-        outage: as it is.
+        outage: the outage as it is after the step.
     """
 
     step: Step

@@ -115,7 +115,7 @@ def on_record(events: Iterable[Event]) -> list[Hold]:
 class PauseWatch:
     """Finds out, look by look, which brokers clean nothing of a topic.
 
-    What was held before it began counts if brokers still show it.
+    A hold that began before this process counts if brokers still show its settings.
 
     Args:
         events: all that is on record.

@@ -260,7 +260,7 @@ class GuardThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; topics that are held stay held, and the next start goes on with them."""
+        """Stop the thread. Topics that are held stay held; the next start goes on with them."""
         self._stop.set()
         self._thread.join(10)
 

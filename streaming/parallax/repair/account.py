@@ -1,6 +1,6 @@
 """What repairs did about a finding, in sentences for its explanation.
 
-They are shown with the finding, and in the text of its end.
+The explanation of a finding shows them, and so does the text that says how it ended.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ NOTHING_SAID = Said()
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
-    """Return the steps of a plan that copy wrong replicas again, and what is missing for others.
+    """Return the steps that copy wrong replicas again, and why other replicas cannot be copied.
 
     Args:
         look: at the partition.

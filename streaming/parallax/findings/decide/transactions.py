@@ -114,7 +114,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Return the claim with the transaction that holds back the accused, if it names no or another one.
+    """Return the claim with the transaction that holds back the accused, even if it named another.
 
     The right one is the transaction that holds the accused's last stable offset. A confirmed finding keeps the
     transaction that was proven: if another one holds the accused back later, that gets a suspect of its own.

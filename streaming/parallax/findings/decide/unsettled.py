@@ -21,7 +21,9 @@ _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return how replicas differ, to be remembered; unchanged for kinds other than keys and contents.
+    """Return how replicas differ in a key or content, so that later probes can compare with it.
+
+    For claims of other kinds, what was remembered before stays.
 
     Args:
         claim: with what was remembered before.
