@@ -1,1 +1,1 @@
-"""The batch comparison: all replicas of chosen partitions as a whole, read or looked up, without history."""
+"""Audits: all replicas of chosen partitions are compared as a whole, without history."""

@@ -22,7 +22,7 @@ Recorded = Mapping[IsolationLevel, Mapping[int, Blocks]]
 
 
 def recorded_blocks(storage: str) -> Recorded:
-    """By isolation level and broker, the sums of the recorded rows by block; empty if unreadable.
+    """By isolation level and broker, the sums of recorded rows, block by block; empty if unreadable.
 
     Args:
         storage: ``storage.path``.

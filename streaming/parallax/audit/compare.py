@@ -100,7 +100,7 @@ class Comparer:
         inputs: by partition, all that may come.
         settings: settings of the comparison.
         read_at: ms since 1970 UTC, between the look before this round's reading and the look after it.
-        last: whether no round follows, so that suspects which wait only for a later round are judged now.
+        last: whether no round follows, so that what would wait for a later round is judged now.
         from_log_start: see `step`; recorded rows may begin anywhere.
         one_order: whether offsets only ever grow; a partition that breaks this becomes unknown.
     """

@@ -167,7 +167,7 @@ class AuditQueue:
 
 
 class Unread(AuditQueue):
-    """Queues the audits of partitions of which nobody read some offsets in time."""
+    """Queues the audits of partitions in which some offsets were not read in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
         """Take in the comparison's coverages, and queue the partitions where offsets were not read in time.
@@ -186,7 +186,7 @@ class Unread(AuditQueue):
 
 
 class Copied(AuditQueue):
-    """Queues the audits of partitions of which a replica has copied something late.
+    """Queues the audits of partitions in which some replica has copied something late.
 
     Each late copy is an event, and does not happen again by itself. So each has its audit within `SOON_S`, however many
     there were.

@@ -151,7 +151,7 @@ class ReplicaAnswer:
 
     @property
     def log(self) -> Log:
-        """The replica's log, by its answers about leader epochs."""
+        """The replica's log as ``parallax.evidence`` takes it, from the replica's answers about leader epochs."""
         held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
         shown = None if self.key is None else self.key.visible
         return Log(

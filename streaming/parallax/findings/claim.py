@@ -148,7 +148,7 @@ class Recorded:
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
-        """Read the ``observations`` of a suspect or the ``recorded`` part of a finding's evidence.
+        """Read recorded evidence: a suspect's ``observations``, or the ``recorded`` part of a finding's evidence.
 
         It leaves out what it does not understand: an observation that cannot be read is no evidence.
         """

@@ -144,7 +144,7 @@ class Held:
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """Return the rows for one page: the first given one, and those that fit it in one probe."""
+        """Return the rows of one page: the first given row, and others that its probe can ask about."""
         if not len(at):
             return at
         classes = self.classes(at)

@@ -730,7 +730,7 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return a suspect as incidents that do not name it may have counted it before a restart, as findings.
+        """Return a suspect as findings would claim it, if incidents may have counted it unnamed before a restart.
 
         The event knows who differed first, which a suspect does not. For keys it is empty once it is known which are
         counted.

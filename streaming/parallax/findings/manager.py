@@ -65,7 +65,7 @@ _NEWS_EVERY_S = 5.0
 
 
 class Asks(Protocol):
-    """The part of `Prober` that the manager uses."""
+    """What the manager needs of `Prober`; tests replace it."""
 
     @property
     def read_bytes(self) -> Mapping[int, int]:
@@ -82,11 +82,11 @@ class Asks(Protocol):
 
 
 class Store(Protocol):
-    """The part of `FindingsTable` that the manager uses."""
+    """What the manager needs of `FindingsTable`; an audit replaces it."""
 
     @property
     def skipped(self) -> int:
-        """Number of events that were left out because a newer version wrote them."""
+        """The number of events that were not read because a newer version of Parallax wrote them."""
 
     def load(self) -> list[Finding]:
         """Return all events, oldest first."""

@@ -214,11 +214,11 @@ class Members:
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
-        """Whether a member about a key is proven, and some replica is right about it."""
+        """Whether a member about a key is proven, and not true of all replicas."""
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of the proven members about a key, without those that all replicas share."""
+        """Return the offsets of the members about a key that are proven, and not true of all replicas."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
 

@@ -21,7 +21,7 @@ class FindingNotNamedError(Exception):
 
 
 def matching(ids: Iterable[str], wanted: str) -> list[str]:
-    """Return the ids that equal one, or begin with it if it is long enough.
+    """Return the finding ids that equal a text, or begin with it if it is long enough.
 
     Args:
         ids: all that there are.

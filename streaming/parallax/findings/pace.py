@@ -35,7 +35,7 @@ class BrokerPace:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that have been read so far."""
+        """Bytes of the broker's answers that have been read so far."""
         return self._read
 
     def wait(self) -> None:

@@ -1,4 +1,4 @@
-"""Against divergence before it happens: a clock knows how long replicas may be away, a guard holds topics.
+"""Acts before replicas diverge: the clock computes bounds, and the guard holds topics.
 
 The clock says until when an absent replica misses nothing.
 """

@@ -80,7 +80,7 @@ class Plan:
 
 
 def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
-    """By producer and start of a transaction, how findings prove that it ended.
+    """By producer and start of a transaction, the ends that findings prove it to have had.
 
     Several if the proofs contradict each other.
     """

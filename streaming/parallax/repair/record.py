@@ -42,7 +42,7 @@ class EventKind(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a repair is."""
+    """The phase of a repair: running, being undone, stopped, over, or given up."""
 
     RUNNING = "running"
     UNDOING = "undoing"
