@@ -60,7 +60,7 @@ class Flags:
 
 
 def run_audit(settings: Settings, flags: Flags) -> int:
-    """Run ``parallax audit``; returns the exit code (``parallax.audit.result.EXIT_CODES``).
+    """Run ``parallax audit``; returns the exit code (`parallax.audit.result.EXIT_CODES`).
 
     Raises:
         ConfigError: a flag or setting cannot be used.

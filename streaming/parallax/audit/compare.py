@@ -92,7 +92,7 @@ class PartitionInput:
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """Compares the partitions of one round in Spark's tasks; its ``compare`` is for ``mapInArrow``.
+    """Compares the partitions of one round in Spark's tasks; its `compare` is for ``mapInArrow``.
 
     Rows sorted by (topic, partition, at) go in, and one row for each partition comes out.
 

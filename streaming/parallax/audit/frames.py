@@ -183,7 +183,7 @@ def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
 
 
 def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
-    """Compare all partitions of a round; returns a DataFrame of ``RESULT_DDL``, computed once.
+    """Compare all partitions of a round; returns a DataFrame of `RESULT_DDL`, computed once.
 
     Args:
         opening: a row for each partition, whose ``at`` is `STATE`.

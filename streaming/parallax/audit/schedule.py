@@ -258,7 +258,7 @@ def _diverged(report: AuditReport) -> list[PartitionResult]:
 
 
 def log_diverged(report: AuditReport) -> dict[TopicPartition, list[Finding]]:
-    """Log the partitions whose replicas differ by an audit, with new findings; at most ``_NAMED`` lines.
+    """Log the partitions whose replicas differ by an audit, with new findings; at most `_NAMED` lines.
 
     Of what stood before it there is a line already, and it may be over while its end is not on record yet.
 

@@ -25,7 +25,7 @@ Replica = tuple[TopicPartition, int]
 
 
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
-    """By accused replica, the suspects that one reading may clear, if there are more than ``MANY``."""
+    """By accused replica, the suspects that one reading may clear, if there are more than `MANY`."""
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
         if suspect.kind is FindingKind.DELETED_RECORD_RESURRECTED:

@@ -116,7 +116,7 @@ class AuditQueue:
             one.not_before = min(one.not_before, one.audited_at + one.soon_s)
 
     def due(self) -> list[TopicPartition]:
-        """Return the partitions whose audit is due, the longest waiting first; at most ``MAX_TOGETHER``."""
+        """Return the partitions whose audit is due, the longest waiting first; at most `MAX_TOGETHER`."""
         now = self._clock()
         times = self.times()
         ripe = [(one.due, place) for place, one in self._known.items() if one.due is not None and times[place] <= now]

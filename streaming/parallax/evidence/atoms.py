@@ -214,7 +214,7 @@ class Look:
         return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the replica's first batch at or above an offset; ``UNKNOWN`` where there is none."""
+        """The epoch of the replica's first batch at or above an offset; `UNKNOWN` where there is none."""
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:

@@ -210,7 +210,7 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """The offsets that were read in time (see ``timely``) of one broker's present log."""
+        """The offsets that were read in time (see `timely`) of one broker's present log."""
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:

@@ -151,7 +151,7 @@ class ReplicaAnswer:
 
     @property
     def log(self) -> Log:
-        """The replica's log as ``parallax.evidence`` takes it, from the replica's answers about leader epochs."""
+        """The replica's log as `parallax.evidence` takes it, from the replica's answers about leader epochs."""
         held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
         shown = None if self.key is None else self.key.visible
         return Log(
@@ -209,7 +209,7 @@ class ReplicaAnswer:
         return transaction.start_offset <= self.last_stable_offset < self.high_watermark
 
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
-        """Whether the replica lists a transaction as open; arguments as of ``open_transaction``."""
+        """Whether the replica lists a transaction as open; arguments as of `open_transaction`."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 

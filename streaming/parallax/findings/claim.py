@@ -312,7 +312,7 @@ class Claim:
 
     @property
     def shown_at_ms(self) -> int:
-        """The earliest time at which the claim's evidence may have been shown, in the unit of ``raised_at_ms``."""
+        """The earliest time at which the claim's evidence may have been shown, in the unit of `raised_at_ms`."""
         return self.raised_at_ms if self.recorded.shown_from == UNKNOWN else self.recorded.shown_from
 
     @property
@@ -359,7 +359,7 @@ class Claim:
 
     @property
     def lost_to(self) -> int:
-        """The offset up to which the accused was read, in epoch ``lost_epoch``, before its log was truncated.
+        """The offset up to which the accused was read, in epoch `lost_epoch`, before its log was truncated.
 
         If unknown, it is one above the claim's offset: so far it was read at least.
         """

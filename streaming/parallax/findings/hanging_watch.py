@@ -59,7 +59,7 @@ class Standstill:
 
     @property
     def shown(self) -> Shown:
-        """The same last stable offset as ``hanging_life`` takes it."""
+        """The same last stable offset as `hanging_life` takes it."""
         return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 

@@ -51,14 +51,14 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An event for the lifecycle: the last ``Append`` is in the table, and its events have numbers."""
+    """An event for the lifecycle: the last `Append` is in the table, and its events have numbers."""
 
     events: Sequence[Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """An event for the lifecycle: nothing of the last ``Append`` is in the table, or nobody can read it.
+    """An event for the lifecycle: nothing of the last `Append` is in the table, or nobody can read it.
 
     Attributes:
         error: one line for people; None where another process was faster, which is no fault.

@@ -237,7 +237,7 @@ def seen_below(event: Finding) -> int:
 
 
 def decided(events: Iterable[Finding]) -> dict[str, int]:
-    """Return by suspect id when the replicas were asked for its last verdict (``asked_ms``).
+    """Return by suspect id when the replicas were asked for its last verdict (`asked_ms`).
 
     A start does not ask about those. A suspect that became part of an incident is left out: no event says what became
     of it, or what it left.

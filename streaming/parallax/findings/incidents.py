@@ -268,7 +268,7 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Take in that none of the events that ``reports`` returned is in the table."""
+        """Take in that none of the events that `reports` returned is in the table."""
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s

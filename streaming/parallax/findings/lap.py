@@ -36,7 +36,7 @@ class Seeker:
 
 @dataclass(slots=True)
 class Lap:
-    """The state of a scan of offsets ``[start, end)`` of a log; ``position`` is the next offset to read.
+    """The state of a scan of offsets ``[start, end)`` of a log; `position` is the next offset to read.
 
     Attributes:
         topic_id: of the topic whose log it is.

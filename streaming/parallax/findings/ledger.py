@@ -163,7 +163,7 @@ class Ledger:
             self._lacked.popitem(last=False)
 
     def lacked(self, name: str, offset: int) -> int | None:
-        """Return the offset that ``note_lack`` has remembered; None where there is none."""
+        """Return the offset that `note_lack` has remembered; None where there is none."""
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:

@@ -25,7 +25,7 @@ _VALUES = COVERED + 1
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
-    """Return what the evidence of a finding's last event says of other replicas; see ``left_over``.
+    """Return what the evidence of a finding's last event says of other replicas; see `left_over`.
 
     Args:
         known: its last event.

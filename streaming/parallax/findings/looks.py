@@ -1,4 +1,4 @@
-"""Turns a probe's answers into looks of ``parallax.evidence``, which the judge takes.
+"""Turns a probe's answers into looks of `parallax.evidence`, which the judge takes.
 
 A probe asks for a part: some offsets, some leader epochs, and the value of one key as read_committed consumers get it.
 So each look says what it was asked for. The judge takes nothing else for absent.

@@ -152,7 +152,7 @@ class Members:
 
     @property
     def rows(self) -> Array:
-        """The rows as a structured array (``MEMBER``), one for each member; ids must not be changed."""
+        """The rows as a structured array (`MEMBER`), one for each member; ids must not be changed."""
         if self._fresh:
             self._take_in()
         return self._rows

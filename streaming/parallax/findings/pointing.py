@@ -62,7 +62,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Ask where the keys' records are known to be. Answered by a mapping of each key to its ``Known``.
+    """Ask where the keys' records are known to be. Answered by a mapping of each key to its `Known`.
 
     Attributes:
         keys: the keys.
@@ -75,7 +75,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Ask for all records of the keys in ``[start, end)``, read as read_committed. Answered by ``StretchShown``.
+    """Ask for all records of the keys in ``[start, end)``, read as read_committed. Answered by `StretchShown`.
 
     Attributes:
         head: nothing is known of the keys here, so a stretch that is too long for one probe is not begun.
@@ -91,7 +91,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class StretchShown:
-    """The answer to ``Stretch``: the newest records of the keys there.
+    """The answer to `Stretch`: the newest records of the keys there.
 
     Attributes:
         reached: everything that the replica shows below this offset was read.
@@ -110,7 +110,7 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Says that the log is another one than ``Held`` described, so that it must be forgotten. Answered by None."""
+    """Says that the log is another one than `Held` described, so that it must be forgotten. Answered by None."""
 
     keys: frozenset[Key]
 

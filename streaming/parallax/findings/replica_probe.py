@@ -108,7 +108,7 @@ def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoc
 
 
 class ReplicaProbe:
-    """Answers the requests of a probe about one replica. Each may raise a ``ReplicaError``.
+    """Answers the requests of a probe about one replica. Each may raise a `ReplicaError`.
 
     Args:
         around: the prober.

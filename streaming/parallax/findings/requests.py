@@ -92,7 +92,7 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Ask for the partition's replicas and leader. Answered by ``Whereabouts``."""
+    """Ask for the partition's replicas and leader. Answered by `Whereabouts`."""
 
     topic: str
     partition: int
@@ -113,7 +113,7 @@ class Coordinators:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask several replicas at the same time. Answered by a mapping of each broker to its ``Reading``."""
+    """Ask several replicas at the same time. Answered by a mapping of each broker to its `Reading`."""
 
     brokers: tuple[int, ...]
     wants: Wants
@@ -219,7 +219,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class PointsShown:
-    """The answer to ``Points``: by offset, a record or an end marker; an offset with neither is missing.
+    """The answer to `Points`: by offset, a record or an end marker; an offset with neither is missing.
 
     ``key_bytes`` is filled where the payload is read.
 
@@ -245,7 +245,7 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Ask for the newest visible record of each key of ``wants`` in ``[start, end)``. Answered by ``KeysShown``.
+    """Ask for the newest visible record of each key of ``wants`` in ``[start, end)``. Answered by `KeysShown`.
 
     Attributes:
         held: by a key's hash as text, offsets of records that the replica has just shown.

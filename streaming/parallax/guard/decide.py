@@ -99,7 +99,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides the next step for each topic; ``take_in`` must give it all events on record first.
+    """Decides the next step for each topic; `take_in` must give it all events on record first.
 
     Attributes:
         rules: its settings.

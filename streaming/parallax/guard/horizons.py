@@ -113,7 +113,7 @@ class Lap:
                 self.position, self.unstamped = self.unstamped, None
 
     def took(self, part: Part) -> None:
-        """Take in what one Fetch has read from ``position`` on."""
+        """Take in what one Fetch has read from `position` on."""
         self.first = _least(self.first, part.first)
         self.unstamped = _least(self.unstamped, part.unstamped)
         self.horizon_ms = _least(self.horizon_ms, part.horizon_ms)

@@ -134,7 +134,7 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Take in the results of an audit; call it before ``see`` learns which replicas are no longer late."""
+        """Take in the results of an audit; call it before `see` learns which replicas are no longer late."""
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}
             if one.ended_ms is None and mine:

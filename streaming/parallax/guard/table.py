@@ -46,7 +46,7 @@ SCHEMA = TABLE.schema
 
 
 class GuardTable(EventLog[Event]):
-    """Reads and writes the guard's events below ``storage.path``; arguments and errors as of ``EventLog``."""
+    """Reads and writes the guard's events below ``storage.path``; arguments and errors as of `EventLog`."""
 
     name = GUARD_EVENTS
     app_id = "parallax-guard"

@@ -163,7 +163,7 @@ def unwatched_in_words(topics: Mapping[str, int]) -> str:
 def audit_in_words(
     places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float] | None, now: float
 ) -> str:
-    """When the job audits the partitions that were read or copied too late; arguments as of ``late_in_words``."""
+    """When the job audits the partitions that were read or copied too late; arguments as of `late_in_words`."""
     them = "the partitions" if len(places) > 1 else "the partition"
     if audits_at is None:
         return f"the job does not audit {them} for that (audit.unread_delay_s is 0): run parallax audit"

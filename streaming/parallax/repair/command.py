@@ -81,7 +81,7 @@ def plan(
 
 
 def document(made: Plan) -> dict[str, Any]:
-    """Return a plan as a JSON-able document, which ``read_plan`` takes."""
+    """Return a plan as a JSON-able document, which `read_plan` takes."""
     return asdict(made)
 
 
