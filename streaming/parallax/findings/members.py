@@ -214,11 +214,11 @@ class Members:
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
-        """Whether a member about a key is proven, and not true of all replicas."""
+        """Whether a key is proven to be wrong on the accused, and not on all replicas."""
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of the members about a key that are proven, and not true of all replicas."""
+        """Return the offsets of members by which a key is wrong on the accused, and not on all replicas."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
 

@@ -114,7 +114,7 @@ class Decision:
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether some brokers alone explain the difference: without them, all other brokers show the same."""
+        """Whether the difference would be gone without some brokers, since all others show the same."""
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
         rest = [side for side in self.sides.values() if set(side) - set(brokers)]
