@@ -218,7 +218,7 @@ class Members:
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of members by which a key is wrong on the accused, and not on all replicas."""
+        """Return the offsets at which a key is wrong on the accused, and not on all replicas."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
 
