@@ -368,7 +368,7 @@ def standing(folder: Path) -> list[Finding]:
 
 
 def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outcome:
-    """Compare what was confirmed with what is expected, one for one.
+    """Compare the confirmed findings with the expected ones, one for one.
 
     A finding matches by kind, topic, partition and broker. It also counts when it is resolved by now: compaction on the
     accused replica may remove the last trace.

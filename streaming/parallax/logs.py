@@ -104,7 +104,7 @@ class Forgiving:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write as much as possible; returns the length of the text."""
+        """Write as much of a text as possible; returns the length of the text."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream.write(text)
         return len(text)

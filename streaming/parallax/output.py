@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def error_line(text: str, output: str) -> str:
-    """An error, formatted for people or for programs.
+    """An error as one line, for people or for programs.
 
     Args:
         text: one line.

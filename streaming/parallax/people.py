@@ -1,4 +1,4 @@
-"""Who runs a command, and what people write, as it is recorded."""
+"""The name of the user who runs a command, and the form of texts that users write."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """What somebody wrote, as a sentence: with a full stop, unless it ends as one already."""
+    """A text that a user wrote, as a sentence: a full stop is added unless it has an end."""
     return text if text.endswith(_ENDS) else f"{text}."

@@ -98,7 +98,7 @@ class OfCluster(Collector):
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
-        """The families of the inner collector, with the label."""
+        """The metric families of the inner collector, each sample with the label."""
         for family in self._inner.collect():
             for sample in family.samples:
                 sample.labels["cluster"] = self._cluster

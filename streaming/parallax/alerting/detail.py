@@ -32,13 +32,13 @@ class Series(StrEnum):
 
 @dataclass
 class Lasting:
-    """Remembers of many things since when each has been true at every look."""
+    """Remembers since when each of many partitions or things has had something to report."""
 
     _since: dict[Hashable, float] = field(default_factory=dict)
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """Which things are shown.
+        """The keys to show now: what has lasted long enough, or was shown a short while ago.
 
         Args:
             now: seconds on any running clock.
@@ -53,7 +53,7 @@ class Lasting:
 
 
 class Detail:
-    """Leaves out of snapshots the partitions with nothing to report."""
+    """Leaves out of a snapshot the partitions with nothing to report, so that there are fewer series."""
 
     def __init__(self) -> None:
         self._places = Lasting()

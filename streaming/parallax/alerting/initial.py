@@ -59,7 +59,10 @@ class InitialReading:
             self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
-        """By partition, whether it was read that far; once true, it stays so."""
+        """By partition, whether it was read up to where its logs ended at the start.
+
+        Once true, it stays so.
+        """
         for place, marks in self._marks.items():
             if place not in self._done and all(
                 mark is not None

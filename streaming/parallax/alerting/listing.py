@@ -194,5 +194,5 @@ class Listing:
         return Listed(finding, state, known.turn if known.state is state else turn_of(known.state, state))
 
     def listed(self) -> tuple[Listed, ...]:
-        """The findings that are not over, then those that are."""
+        """The findings that are not over, then those that are over."""
         return (*self._open.values(), *(one for one, _ in self._over.values()))

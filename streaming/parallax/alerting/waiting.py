@@ -21,7 +21,7 @@ class Waiting:
         self._reported_at: dict[TopicPartition, float] = {}
 
     def reported(self, place: TopicPartition, now: float) -> None:
-        """Take in that somebody reported on a replica of a partition.
+        """Take in a report on a replica of a partition.
 
         A partition without anything compared waits from its first report.
         """

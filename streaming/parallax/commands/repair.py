@@ -91,7 +91,7 @@ def plan(
 
 
 def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
-    """A plan, for people.
+    """A plan as text, for people.
 
     Args:
         made: the plan.
@@ -176,7 +176,7 @@ def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -
 @app.command()
 @one_line_errors
 def status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
-    """Show every repair that is on record, and how far it is."""
+    """Show every repair that is on record, and how far each is."""
     from parallax.repair.command import read_record
 
     repairs = list(read_record(storage_of(config, data)).repairs.values())

@@ -1,4 +1,4 @@
-"""``format("parallax-comparison")``: compares what is appended to the tables in the tasks that read it.
+"""``format("parallax-comparison")``: a Spark source that compares the rows appended to the tables, within its tasks.
 
 No row enters the JVM, and there is no shuffle. A task takes some buckets of partitions and reads their rows from the
 micro-batch's files with pyarrow. It compares them and writes the buckets' states as new segments
@@ -94,7 +94,7 @@ class ComparisonSource(DataSource):
 
 @dataclass(frozen=True)
 class Work:
-    """What the tasks of a micro-batch have in common.
+    """What all Spark tasks of a micro-batch need to know.
 
     Attributes:
         files: by table, in the order of their commits.
@@ -114,7 +114,7 @@ class Work:
 
 
 class Share(InputPartition):
-    """What one task compares.
+    """The share of one Spark task: what it is to compare.
 
     Attributes:
         work: the micro-batch.
@@ -160,7 +160,7 @@ class ComparisonReader(DataSourceStreamReader):
         return {name: taken.get(name, place).to_json() for name, place in places.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch.
+        """The Spark tasks of a micro-batch.
 
         Raises:
             LogGoneError: see `latestOffset`.
@@ -177,7 +177,7 @@ class ComparisonReader(DataSourceStreamReader):
         return [Share(work, frozenset(everything[n::count])) for n in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Compare one task's share; yields one row for each bucket."""
+        """Compare the share of one Spark task; yields one row for each bucket."""
         if isinstance(partition, Share):
             yield compared(self._options, partition)
 
@@ -216,7 +216,7 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
 
 
 def compared(options: Options, share: Share) -> Any:
-    """Read, compare and write one task's share; a record batch of `RESULT_DDL`.
+    """Read, compare and write the share of one Spark task; a record batch of `RESULT_DDL`.
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.

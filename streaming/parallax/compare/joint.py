@@ -1,4 +1,4 @@
-"""Takes in the quiet ones among many partitions together; their states are bytes before and after.
+"""Steps all quiet partitions of a Spark task together, while their states stay packed as bytes.
 
 The states stay packed. The tables of all partitions are gathered from the bytes into columns. The kernel takes in what
 it knows (`parallax.compare.quiet`), and the result is packed again. The format is that of `PartitionState`, so a

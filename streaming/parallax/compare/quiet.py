@@ -1,4 +1,4 @@
-"""The compiled step of partitions where nothing needs a verdict: all partitions of a task in one call.
+"""The compiled step for partitions where nothing needs a verdict: all partitions of a Spark task in one call.
 
 A partition is *quiet* in a micro-batch if its replicas show plain records that agree, or only how far they have come.
 Then a step moves numbers and forgets records that all have shown. It raises no suspect and leaves nothing unread. The

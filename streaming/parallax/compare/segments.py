@@ -205,7 +205,7 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The heads and the unmatched parts of many partitions.
+        """The packed states of many partitions: their heads, and their unmatched tables.
 
         Returns:
             The heads; the unmatched parts; a mask of the partitions whose unmatched part lies in no other file.

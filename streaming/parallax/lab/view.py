@@ -134,7 +134,7 @@ def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
 
 
 def key_text(data: bytes) -> str:
-    """A key or value as this module's records have it.
+    """A key or value as text, in the form that this module's records have.
 
     What is no text, as in Kafka's own topics, is escaped.
     """

@@ -22,7 +22,7 @@ _UNUSED_KEY = ContentHasher(bytes(16))
 
 
 class Held(StrEnum):
-    """Whether a replica has something at the offset, in words that follow the replica's name."""
+    """Whether a replica has something at an offset, in words that follow the replica's name."""
 
     RECORD = "a record"
     COMMIT = "a COMMIT marker"
@@ -205,7 +205,7 @@ def _marker(row: _Row) -> Record | None:
 
 
 def headers_of(raw: bytes) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record, from its bytes that begin with the number of headers.
+    """The headers of a record, read from bytes that begin with the number of headers.
 
     Raises:
         ValueError: the bytes are broken.

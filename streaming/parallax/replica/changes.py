@@ -1,4 +1,4 @@
-"""The requests by which anything on a cluster is changed. There are no others.
+"""The requests by which Parallax changes anything on a cluster. There are no others.
 
 Settings of topics, end markers, and which brokers hold a partition and lead it.
 """
@@ -130,7 +130,7 @@ def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
 
 
 def check_reassigned(place: TopicPartition, response: Any) -> None:
-    """Take in what became of a reassignment.
+    """Check the response to a reassignment.
 
     Raises:
         ReplicaError: it was refused.
@@ -148,7 +148,7 @@ def elect(place: TopicPartition) -> Request:
 
 
 def check_elected(place: TopicPartition, response: Any) -> bool:
-    """Whether the preferred leader was elected, or leads already; not where it is not in sync yet.
+    """Whether the preferred leader was elected, or leads already. It does not where it is not in sync yet.
 
     Raises:
         ReplicaError: it was refused.
@@ -189,7 +189,7 @@ class MayRepair(NamedTuple):
 
 
 def may_repair_of(response: Any) -> MayRepair | None:
-    """What is granted on the cluster; None where DESCRIBE on it is not, and nobody says."""
+    """The rights on the cluster that a repair needs; None without DESCRIBE on it, since nobody says then."""
     granted = response.authorized_operations
     if response.error_code or not granted:
         return None

@@ -173,7 +173,7 @@ class Connection:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
 
     def is_another(self, broker: int, deadline: Deadline) -> bool | None:
-        """Whether a broker other than ``broker`` answers here; None where it does not say.
+        """Whether another broker than the one with id ``broker`` answers here; None where it does not say.
 
         Raises:
             OSError: it did not answer.

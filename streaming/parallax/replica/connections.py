@@ -66,7 +66,7 @@ class Connections:
         return exchange
 
     def finish(self, broker: int, exchange: Exchange, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the answer to what `begin` has sent.
+        """Wait for the answer to a request that `begin` has sent.
 
         Raises:
             ReplicaError: the broker did not answer.
@@ -75,7 +75,7 @@ class Connections:
             return exchange.receive(deadline, into)
 
     def exchange(self, broker: int, request: Request, deadline: Deadline) -> Any:
-        """Ask one broker.
+        """Send a request to one broker, and wait for the answer.
 
         Raises:
             ReplicaError: it did not answer.
@@ -183,7 +183,7 @@ class Connections:
         return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
-        """An idle connection to the target, or a new one."""
+        """An idle connection to the target, or a new one, for one request."""
         with self._lock:
             idle = self._idle.get(target)
             if idle and not fresh:
@@ -200,7 +200,7 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Note that a connection to a target has ended.
+        """Note that a connection to a target has ended, because its address may have changed.
 
         Its address is asked for again before the next connection is made.
         """

@@ -1,4 +1,4 @@
-"""Compressed batches to bytes: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
+"""Decompresses batches: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
 
 A batch says how long it is compressed, and not how long it will be. So 35 KB of zstd may hold a gigabyte.
 """
@@ -29,7 +29,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 class BadStream(Exception):  # noqa: N818 - it says what happened
-    """The bytes are not of their codec, or end too early."""
+    """The compressed bytes do not follow their codec, or end too early."""
 
 
 class Inflater:
@@ -41,13 +41,13 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """What was decompressed, for the compiled loops."""
+        """The memory with what was decompressed, for the compiled loops."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory
 
     def clear(self) -> None:
-        """Begin again at the front of the memory."""
+        """Begin again at the front of the memory, over what was decompressed before."""
         self._used = 0
 
     def release(self) -> None:

@@ -35,7 +35,7 @@ _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 
 
 class Pauses:
-    """The brokers that are left alone, each until a time; the pause doubles from failure to failure."""
+    """The brokers that are left alone for a while. The pause doubles from failure to failure."""
 
     def __init__(self, first_s: float, longest_s: float) -> None:
         self._first_s, self._longest_s = first_s, longest_s
@@ -43,16 +43,16 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause, twice as long as the last one."""
+        """Begin a pause for a broker, twice as long as its last one."""
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
-        """Forget the failures, so that the next pause is short again."""
+        """Forget a broker's failures, so that its next pause is short again."""
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
-        """Whether a pause is still running."""
+        """Whether a broker's pause still runs."""
         return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
@@ -88,7 +88,7 @@ class Planner:
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """What the sink has recorded; empty without feedback."""
+        """What the sink has recorded of each reader; empty without a feedback file."""
         self._take_in()
         return self._recorded
 

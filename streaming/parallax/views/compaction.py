@@ -1,4 +1,4 @@
-"""Few large files instead of many small ones, in the order in which their rows were recorded.
+"""Joins many small files of a table to few large ones; the rows keep the order in which they were recorded.
 
 To rebuild from a table, files are taken in the order of their commits (`parallax.views.order`), and rows as they lie in
 a file. So only neighbours are joined, and rows keep their order. The new file has the place of the last of them. Its
@@ -69,7 +69,7 @@ def compact(storage: str, name: str) -> int:
 
 
 def joined(files: Sequence[File]) -> list[list[File]]:
-    """Choose which files become one: runs of neighbours of one partition of the table, each in order.
+    """Choose which files are joined to one: runs of neighbours of one partition of the table, each in order.
 
     Dates give no order. A clock may be set back over midnight, or the clocks of two workers differ. Then files of two
     dates lie between each other, and are no neighbours of their own date's files.

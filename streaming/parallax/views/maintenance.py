@@ -161,7 +161,7 @@ class Maintenance:
 
 
 def size_of(storage: str, name: str) -> TableSize:
-    """The files that a table consists of."""
+    """How many files a table consists of, and how large they are."""
     sizes: Any = pa.table(open_table(storage, name).get_add_actions(flatten=True))["size_bytes"]
     return TableSize(len(sizes), int(pc.sum(sizes).as_py() or 0))
 

@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 
 def next_ms(storage: str) -> int:
-    """The time of files that are about to be committed: later than that of any file of any table before.
+    """A time for files that are about to be committed: later than that of any file of any table before.
 
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read.
@@ -82,12 +82,12 @@ def files_of(table: Any) -> pa.Table:
 
 
 def last_of(files: pa.Table) -> int:
-    """The place of the last of some files, in the form of `files_of`; -1 if there are none."""
+    """The commit time of the last of some files, as `files_of` gives it; -1 if there are none."""
     return int(files[AT_MS][-1].as_py() or 0) if files.num_rows else -1
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """The keys and values by which a joined file's footer names its parts.
+    """The keys and values by which a joined file's footer names its parts, each of one commit.
 
     Args:
         parts: place and number of rows of each commit that it is made of, in the order of the rows.
@@ -98,7 +98,7 @@ def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
 
 
 def parts_of(footer: Mapping[bytes, bytes] | None, at_ms: int, rows: int) -> Any:
-    """The parts that a file was joined from, as `told` has written them; the file itself if its footer names none.
+    """The commits that a joined file was made from, as `told` has written them; the file itself without them.
 
     Args:
         footer: its key-value metadata.

@@ -48,7 +48,7 @@ Paused = Mapping[int, Pause]
 
 
 def called(broker: int) -> str:
-    """The name of a broker in `Paused`, for people."""
+    """The name of a broker in `Paused`, in the words of people."""
     return "all" if broker == ALL else str(broker)
 
 

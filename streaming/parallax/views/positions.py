@@ -1,4 +1,4 @@
-"""What has been read, by the tables.
+"""How far each reader has read, by the position rows in the tables.
 
 A job goes on from this, whatever became of its checkpoints.
 """

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """The content of a position row, reported after it was committed.
+    """A position row that was committed, as it is reported to the source.
 
     Attributes:
         reader: whose position.

@@ -1,4 +1,4 @@
-"""The offsets of each replica of a partition over time, from the recorded progress."""
+"""How the offsets of each replica of a partition moved over time, from the recorded progress."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def offsets_of(finding: Finding) -> list[int]:
 def as_asked(
     offset: int, answers: Mapping[int, AtOffset], leader: int, accused: int, payload: Payload = "hash"
 ) -> Versions:
-    """One offset as the brokers answer now.
+    """The record at one offset as the brokers have just answered.
 
     Args:
         offset: asked about.

@@ -1,4 +1,4 @@
-"""How many messages to each receiver were taken, failed, or wait, as metrics."""
+"""Metrics of the messages to each receiver: how many were taken, have failed, or wait."""
 
 from __future__ import annotations
 

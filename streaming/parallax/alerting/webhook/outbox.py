@@ -1,4 +1,4 @@
-"""What one receiver still has to get: findings and conditions of the job in, messages out, without IO.
+"""What one receiver still has to get: takes in findings and conditions of the job, and gives messages, without IO.
 
 The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says the
 state at the time of sending. The next message says what has not been delivered. A finding may be confirmed and over
@@ -75,7 +75,7 @@ class Message:
 
     @property
     def status(self) -> Status:
-        """The status of the first alert: what the receiver should make of the whole."""
+        """The status of the message's first alert: what the receiver should make of the whole."""
         return self.alerts[0].status
 
     @property
@@ -85,7 +85,7 @@ class Message:
 
     @property
     def is_firing(self) -> bool:
-        """Whether it asks for somebody to act."""
+        """Whether the message asks for somebody to act."""
         return self.status is Status.FIRING
 
 
@@ -152,12 +152,12 @@ class Outbox:
 
     @property
     def alerts(self) -> list[Alert]:
-        """All that the receiver knows of, or has still to get."""
+        """All alerts that the receiver knows of, or has still to get."""
         return list(self._alerts.values())
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """When each incident was last reported, and how often it had turned by then."""
+        """When each incident was last reported, and the `Message.turns` of that report."""
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:

@@ -1,4 +1,4 @@
-"""What each receiver knows and has still to get, on record: the Delta table ``notifications``.
+"""Stores what each receiver knows and has still to get: the Delta table ``notifications``.
 
 A finding is on record before the first message about it is tried. What a receiver took is on record after that. A
 process that dies between the two sends the message again, with the same key. The table has one row for each receiver
@@ -118,7 +118,7 @@ class Record:
             return True
 
     def keep(self, receivers: Sequence[str]) -> None:
-        """Forget all other receivers: they get no more messages."""
+        """Keep only these receivers, and forget all others: they get no more messages."""
         self._rows = {name: rows for name, rows in self._rows.items() if name in receivers}
 
     def _write(self, rows: Sequence[Row]) -> None:

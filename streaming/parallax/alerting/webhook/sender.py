@@ -83,7 +83,7 @@ class WebhookStatus:
 
 
 class Bounded:
-    """Asks in a thread with a time limit for the whole answer.
+    """Sends one request at a time in a thread, with a time limit for the whole answer.
 
     urllib3's own timeout begins again with each part of an answer that drips. A request that has not ended in time is
     left to itself. No other is begun while it lasts.

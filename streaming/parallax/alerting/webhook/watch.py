@@ -1,4 +1,4 @@
-"""Looks every few seconds how the job fares, reports to the receivers, and sends the heartbeat."""
+"""Looks every few seconds at how the job does, reports to the receivers, and sends the heartbeat."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """The `PENDING` rows that supersede older records of their key: some show them as committed, none as aborted."""
+    """The `PENDING` rows that supersede older records of their key: some replica shows them committed, none aborted."""
     return rows[(rows["visible"] != 0) & (rows["aborted"] == 0) & (rows["flags"] & NULL_KEY == 0)]
 
 
@@ -197,8 +197,8 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
     - From ``strict_from`` on, where nothing is compacted, any record that some lack: each replica that lacks it is
       accused of `RECORD_MISSING`.
     - Anything else is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or the
-      others its tombstone. A tombstone may be one that the replicas that show it should have aborted. Numbers prove
-      nothing.
+      others its tombstone. Or the replicas that show a tombstone should have aborted it. How many replicas show a
+      record proves nothing.
 
     Args:
         candidates: `CANDIDATE`.
