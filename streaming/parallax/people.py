@@ -19,5 +19,5 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """A text that a user wrote, as a sentence: a full stop is added unless it has an end."""
+    """A user's text as a sentence: a full stop is added unless the text has an end."""
     return text if text.endswith(_ENDS) else f"{text}."

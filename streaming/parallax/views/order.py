@@ -87,7 +87,7 @@ def last_of(files: pa.Table) -> int:
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """The keys and values by which a joined file's footer names its parts, each of one commit.
+    """The keys and values by which a joined file's footer names its parts.
 
     Args:
         parts: place and number of rows of each commit that it is made of, in the order of the rows.
