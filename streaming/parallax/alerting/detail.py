@@ -1,4 +1,4 @@
-"""Which partitions have series of their own, where there are too many for all of them (``alerting.series``).
+"""Which partitions have Prometheus series of their own, if there are too many partitions (``alerting.series``).
 
 A job has some forty series for each partition. With ``differing`` only partitions with something to report have them. A
 fact is reported immediately. What comes and goes in a healthy job, such as offsets still to be read, is reported once
@@ -24,7 +24,7 @@ SHOWN_S = 3600.0
 
 
 class Series(StrEnum):
-    """Which partitions have series: the values of ``alerting.series``."""
+    """Which partitions have Prometheus series: the values of ``alerting.series``."""
 
     ALL = "all"
     DIFFERING = "differing"

@@ -1,4 +1,4 @@
-"""What was in the logs when the job started, and how much of it is still to be read.
+"""How much must still be read of what was in the logs when the job started.
 
 Pure, no clock.
 """

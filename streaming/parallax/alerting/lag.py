@@ -1,4 +1,4 @@
-"""How far views are behind their replicas in time: since when unread offsets can be read."""
+"""How far views are behind their replicas in time: for how long there have been offsets to read."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _IDLE_S = 1.5 * LONGEST_US / 1e6
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """Offsets of one replica as it reported them; None for what is not known.
+    """Offsets of one replica, as the replica reported them; None for what is not known.
 
     Attributes:
         stands_since: since when the last stable offset has stood still below the high watermark; None where it moves or

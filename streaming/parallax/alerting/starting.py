@@ -13,7 +13,7 @@ from parallax.moments import roughly
 
 
 class Stage(StrEnum):
-    """How far a part of the start is.
+    """How far a step of the start is.
 
     Each is shown by a word and a sign, not by colour alone.
     """

@@ -222,7 +222,9 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove from the unknown offsets what an audit has compared: nobody compares an idle partition again.
+        """Remove from the unknown offsets a range that an audit has compared.
+
+        Nobody compares an idle partition again.
 
         Args:
             settled: returns the coverage of a partition without these offsets.
@@ -244,7 +246,7 @@ class MonitorState:
             self._queries[report.name] = state
 
     def update_findings(self, status: FindingsStatus) -> None:
-        """Take in what the findings manager has committed; can serve as its ``on_change``."""
+        """Take in what the findings manager has committed; the manager may call it for each change."""
         with self._lock:
             self._findings = status
             if status.error is None:

@@ -176,7 +176,7 @@ def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -
 @app.command()
 @one_line_errors
 def status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
-    """Show every repair that is on record, and how far each is."""
+    """Show every repair that is on record, and how far it is."""
     from parallax.repair.command import read_record
 
     repairs = list(read_record(storage_of(config, data)).repairs.values())

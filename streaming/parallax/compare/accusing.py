@@ -92,7 +92,7 @@ def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
 
 
 def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that a missed marker need not be the one that ended the transaction; empty if it surely is.
+    """Evidence that a missed marker may not be the one that ended the transaction; empty if it surely is.
 
     A probe may still prove the end, by what lies next to the marker.
     """

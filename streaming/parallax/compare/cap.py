@@ -59,14 +59,14 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the offsets where an end marker may be missing from the state, although shown."""
+    """Mask of the offsets where the state may lack an end marker that a replica showed."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
     return mask
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """Mask of the ranges in which an end marker may be missing from the state, although shown."""
+    """Mask of the ranges in which the state may lack an end marker that a replica showed."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask

@@ -127,7 +127,7 @@ class Share(InputPartition):
 
 
 class ComparisonReader(DataSourceStreamReader):
-    """Plans micro-batches in the driver-side process, and compares them in Spark's tasks."""
+    """Plans micro-batches in the process that Spark plans in, and compares them in Spark's tasks."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

@@ -202,7 +202,7 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
 
 
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
-    """Join files whose rows follow each other, to read them together.
+    """Join files whose rows follow each other, so that they are read together.
 
     Each broker's files keep their order.
     """

@@ -265,7 +265,7 @@ def unmark(state: PartitionState, start: int, end: int) -> None:
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """For readers that start at the log end: compare only from the offset where the last of them started.
+    """For readers that start at the log end: compare only from the highest offset at which one has started.
 
     Replicas have different log ends. What one shows below another's start cannot be compared.
     """
@@ -340,7 +340,7 @@ def only_compacts(state: PartitionState) -> bool:
 
 
 def why_gone(state: PartitionState) -> UnknownReason:
-    """Why offsets are unknown that a log no longer held when they were to be read."""
+    """Why the offsets are unknown that a log no longer held when they were to be read."""
     return UnknownReason.DELETED_UNREAD if int(state.partition["deletes"][0]) > 0 else UnknownReason.SKIPPED
 
 

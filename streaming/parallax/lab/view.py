@@ -1,4 +1,4 @@
-"""What one replica shows of a small partition, read whole from that broker.
+"""Reads what one replica shows of a small partition, from its log start to its end.
 
 The scenarios are verified by this reading. Records are decoded by kafka-python, and not by ``parallax.replica``'s
 kernels. So the code that establishes what is to be found is not the code that finds it.

@@ -1,4 +1,4 @@
-"""What one replica has at one offset, and what a consumer of each isolation level gets of it.
+"""Asks one replica what it has at an offset, and what a consumer of each isolation level gets of it.
 
 Nothing is stored.
 """
@@ -37,7 +37,7 @@ class Held(StrEnum):
 
 
 class Served(StrEnum):
-    """What a consumer of an isolation level is given of a record."""
+    """What a consumer of an isolation level gets of a record."""
 
     SHOWN = "shown"
     COMMITTED = "shown: committed"

@@ -122,7 +122,7 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
 
 
 def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
-    """Have brokers hold a partition, the preferred leader first (KIP-455); what moves it already goes on to them."""
+    """Have brokers hold a partition, the preferred leader first (KIP-455); a reassignment under way goes to these."""
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     part = topic.ReassignablePartition(partition_index=place.partition, replicas=list(replicas))
     wanted = topic(name=place.topic, partitions=[part])

@@ -194,7 +194,7 @@ class ReplicaClient:
         changes.check_written(leader, marker, response)
 
     def may_repair(self, *, timeout_ms: float | None = None) -> MayRepair | None:
-        """What of a repair would be allowed on the cluster; it only asks. None where DESCRIBE on it is missing.
+        """The rights on the cluster that a repair needs; it only asks. None where DESCRIBE on it is missing.
 
         Raises:
             Unreachable: no broker answered.
@@ -405,7 +405,7 @@ class ReplicaClient:
     def describe_transactions(
         self, broker: int, transactional_ids: Sequence[str], *, timeout_ms: float | None = None
     ) -> list[TransactionListing]:
-        """Ask a coordinator for transactions with their partitions; those that it refuses are left out (KIP-664)."""
+        """Ask a coordinator for transactions with their partitions, without those that it refuses (KIP-664)."""
         request = requests.describe_transactions(transactional_ids)
         return requests.described_transactions(
             broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
@@ -477,7 +477,7 @@ def _listed(
 def watermarks_of(
     client: ReplicaClient, broker: int, place: TopicPartition, *, timeout_ms: float | None = None
 ) -> Watermarks:
-    """How far one replica goes; for the arguments see `ReplicaClient.watermarks`.
+    """How far one replica's log goes; for the arguments see `ReplicaClient.watermarks`.
 
     Raises:
         ReplicaError: the broker does not say.

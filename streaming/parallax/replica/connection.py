@@ -79,7 +79,7 @@ class Deadline:
         return left
 
     def part(self, share: float) -> Deadline:
-        """A deadline over a share (0 to 1) of what is left."""
+        """A shorter deadline, after a share (0 to 1) of the time that is left."""
         return Deadline(self.remaining() * 1000 * share)
 
 
@@ -96,7 +96,7 @@ class ReceiveBuffer:
         return self._array.data[:size]
 
     def shrink(self) -> None:
-        """Give back what one large response needed; a view of it that somebody still holds stays valid."""
+        """Free the memory that one large response needed; a view of it that is still held stays valid."""
         if self._array.size > _KEPT:
             self._array = np.empty(0, np.uint8)
 

@@ -94,7 +94,7 @@ class Connections:
         return connection.greeting()
 
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
-        """Ask one address after the other, each with a fair share of the time; those that failed lately come last.
+        """Ask one address after the other, each with a fair share of the time; addresses that failed lately come last.
 
         Raises:
             Unreachable: nobody answered. It is DeadlineExceeded if one was still silent, and OtherCluster if another
@@ -142,7 +142,7 @@ class Connections:
         return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
-        """Ask every address by itself, all at the same time: those that were given, and those in the last metadata.
+        """Ask every address by itself, all at the same time: the configured ones, and those in the last metadata.
 
         An address that a broker had once may belong to anybody by now, and is not asked any more.
 

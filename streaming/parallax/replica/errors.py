@@ -1,4 +1,4 @@
-"""What can go wrong with one broker, as errors that a person can act on.
+"""Errors of asking one broker, each in words on which a person can act.
 
 Every failure of this package is a :class:`ReplicaError`. Its text is one line: the place (broker, topic, partition),
 what was wrong, and what to do. Its attributes say the same to programs.

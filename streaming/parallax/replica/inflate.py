@@ -55,7 +55,7 @@ class Inflater:
         self._memory, self._used = np.empty(0, np.uint8), 0
 
     def add(self, codec: int, body: memoryview) -> tuple[int, int] | None:
-        """Decompress one batch behind those before it.
+        """Decompress one batch into the memory, behind the batches before it.
 
         Returns:
             Where it begins and ends in `memory`; None where there is no room for it, and nothing was added.

@@ -1,4 +1,4 @@
-"""What a client asks of a broker, and what the broker answers, as plain values."""
+"""The questions that a client asks of a broker, and the broker's answers, as plain values."""
 
 from __future__ import annotations
 

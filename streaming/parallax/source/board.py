@@ -51,7 +51,7 @@ class Board:
         self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
 
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
-        """For each partition, the lowest position of its readers; -1 where one of them has never read it.
+        """For each partition, the lowest position of its readers; -1 where a reader has never read it.
 
         Args:
             planned: readers of which nothing is recorded, with the end of their range in the batch before.

@@ -219,7 +219,7 @@ class FeedbackFile:
         """
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """What was recorded since the last call, and whether that is all there is.
+        """The positions that were recorded since the last call, and whether that is all there is.
 
         It is all where the file was begun again.
 

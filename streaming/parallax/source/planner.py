@@ -93,7 +93,7 @@ class Planner:
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """The ranges without those that were planned for a broker before its reading was paused.
+        """The ranges without those of brokers whose reading was paused after the ranges were planned.
 
         Where a position is recorded, the next plan begins there. Where none is recorded yet, only the plan knows it,
         and stays.
@@ -137,7 +137,7 @@ class Planner:
         return aligned(ranges, admitted) if self._options.shared else admitted
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that ask brokers."""
         self._brokers.close()
         self._catalog.close()
 

@@ -1,4 +1,4 @@
-"""What a micro-batch reads, from what is recorded and what the brokers say.
+"""Decides what a micro-batch reads, from what is recorded and what the brokers answer.
 
 Pure functions: no broker is asked here. The offset log holds the outcome (``parallax.source.offsets``), so a batch that
 is run again reads the same.

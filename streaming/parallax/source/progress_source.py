@@ -36,7 +36,7 @@ _TICK_MS = 10_000
 
 
 class SteadyClock:
-    """A time of day that nobody can set.
+    """A time of day that no change of the system's clock moves.
 
     It begins with the system's time, and then grows by what has passed on a monotonic clock. A clock that is set
     forward and back again would do harm. Rows of progress would wait for the time that they have reported already. A
@@ -282,7 +282,7 @@ class ProgressWatch:
         return DeadlineExceeded(f"no answer within {self._options.patience_ms} ms", broker=broker)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that ask brokers."""
         self._brokers.close()
         self._catalog.close()
         self._client.close()

@@ -59,7 +59,7 @@ def _buffers() -> Buffers:
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read pieces, those of different partitions at the same time; position rows come last.
+    """Read pieces of logs, those of different partitions at the same time; position rows come last.
 
     Args:
         options: how to read.

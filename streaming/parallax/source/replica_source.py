@@ -134,7 +134,7 @@ def _plan_once(options: ReplicaOptions) -> Mapping[Reader, Range]:
 
 
 class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in the driver-side process, reads them in Spark's tasks."""
+    """Plans micro-batches in the process that Spark plans in, and reads them in Spark's tasks."""
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._options = options

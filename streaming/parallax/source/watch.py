@@ -95,7 +95,7 @@ class BrokerWatch(Generic[Question, Answer]):
         return answer
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread that asks the broker."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -183,7 +183,7 @@ class Brokers(Generic[Question, Answer]):
         return {broker: failure for broker, failure in found.items() if failure is not None}
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that ask brokers."""
         for watch in self._watches.values():
             watch.close()
 

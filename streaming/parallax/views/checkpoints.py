@@ -173,7 +173,7 @@ class _Stored:
 
 
 def damage(path: Path) -> str | None:
-    """Say what is wrong with the logs of a checkpoint; None where Spark will be able to read them.
+    """Say what is wrong with the logs of a checkpoint; None where Spark can read them.
 
     Spark fails on the first file that it cannot parse, with the words of the parser that met it (``HDFSMetadataLog``,
     ``OffsetSeqLog``, ``CommitLog``). It also fails on the first file with another checksum (``ChecksumFileSystem``). On

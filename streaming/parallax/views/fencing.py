@@ -43,7 +43,7 @@ class FencedError(DeltaError):
 
 
 def hold(storage: str, epoch: int) -> None:
-    """From now on, let all commits of this process to tables below a storage path carry an epoch."""
+    """From now on, let all commits below a storage path carry the epoch of this process's lease."""
     _held[_root(storage)] = epoch
 
 
@@ -53,12 +53,12 @@ def release(storage: str) -> None:
 
 
 def epoch_of(storage: str) -> int:
-    """The epoch that this process holds for a storage path; 0 if it holds none."""
+    """The epoch of the lease that this process holds on a storage path; 0 if it holds none."""
     return _held.get(_root(storage), 0)
 
 
 def raise_fence(uri: str, epoch: int) -> None:
-    """Commit an epoch to a table, so that the table refuses commits of an earlier holder of the storage.
+    """Commit a lease's epoch to a table, which then refuses commits of an earlier holder of the storage.
 
     What the last holder committed before is in the table.
 

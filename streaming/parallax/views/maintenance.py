@@ -90,7 +90,7 @@ class Maintenance:
             self._thread.join(timeout_s)
 
     def run_once(self, today: date | None = None) -> None:
-        """Look after each table; a table that fails is logged, and the others go on.
+        """Do the upkeep of each table once; a table that fails is logged, and the others go on.
 
         Args:
             today: the date from which retention counts; now by default.

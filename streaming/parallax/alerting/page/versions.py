@@ -32,7 +32,7 @@ Payload = Literal["hash", "key", "full"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one broker shows of one property.
+    """The value of one property of a record, as one broker shows it.
 
     Attributes:
         text: empty where nothing is known.

@@ -110,7 +110,7 @@ class Alert:
 
     @property
     def alertname(self) -> str:
-        """The name of the alert; its section of docs/runbook.md has the same."""
+        """The name of the alert, which is also that of its section in docs/runbook.md."""
         return self.state if self.is_of_the_job else ALARMS[FindingState(self.state)].name
 
     @property

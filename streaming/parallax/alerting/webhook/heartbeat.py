@@ -28,7 +28,7 @@ _TAKEN = range(200, 300)
 
 
 class Heartbeat(Collector):
-    """Sends the pings, and counts them.
+    """Sends the heartbeat's requests while the job works, and counts them.
 
     Args:
         settings: section ``alerting``.

@@ -92,13 +92,13 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is on record of a receiver: its alerts, and what it knows of each incident."""
+        """What is stored of a receiver: its alerts, and what it knows of each incident."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
-        """Put on record the present state of a receiver; a failure is logged, and the messages go out all the same.
+        """Store the present state of a receiver; a failure is logged, and the messages go out all the same.
 
         Returns:
             Whether it is on record.

@@ -69,7 +69,7 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """Mask of the tombstones that some replicas have passed and lack, though not every replica has passed them.
+    """Mask of the tombstones that some replicas lack, although they have passed them before other replicas have.
 
     Only tombstones that were surely committed count. A replica that still shows an older value is wrong, whatever the
     absent replicas may show. All other absences wait for the absent replicas.
@@ -147,7 +147,7 @@ def lacking(candidates: Array, members: int | Array) -> Array:
 
 
 def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
-    """Mask of the candidates for which every replica that lacks them has been read past their horizon."""
+    """Mask of the `CANDIDATE` rows to judge: all replicas that lack them were read past their horizon."""
     done = candidates["horizon"] != UNKNOWN
     absent = lacking(candidates, members)
     for slot in slots_of(int(np.bitwise_or.reduce(absent))):

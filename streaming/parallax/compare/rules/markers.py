@@ -351,7 +351,7 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
 def reconcile(
     intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int], stable: int
 ) -> Array:
-    """Compare the open transactions of a replica (`INTERVAL`) with those that the replica itself listed.
+    """Compare the open transactions of a replica (`INTERVAL`) with the list that the replica itself gave.
 
     A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. An interval
     that is open by the rows is over if the replica does not list it, or lists a later transaction of the producer.

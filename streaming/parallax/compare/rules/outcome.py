@@ -134,7 +134,7 @@ def open_disputes(pending: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Records of one producer whose outcome on one replica is unlike that on others.
+    """Records of one producer whose outcome differs on one replica from that on other replicas.
 
     Attributes:
         slot: the replica that is wrong; `NOBODY` if nothing proves which outcome is right.

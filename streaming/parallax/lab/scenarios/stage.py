@@ -1,4 +1,4 @@
-"""What a scenario's script works with: one topic, its producers, and the steps between which the script waits."""
+"""A stage for a scenario's script: one topic, its producers, and the steps between which the script waits."""
 
 from __future__ import annotations
 
