@@ -48,7 +48,7 @@ class ParallaxCollector(Collector):
     Args:
         state: of the job.
         series: which partitions have series.
-        places: what alerts say of where things are.
+        places: the links and commands that alerts name.
     """
 
     def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:

@@ -21,7 +21,7 @@ class Again:
 
     Args:
         storage: ``storage.path``.
-        until_ms: the last place in the micro-batch (`parallax.views.order`).
+        until_ms: the time of the last commit in the micro-batch (`parallax.views.order`).
     """
 
     def __init__(self, storage: str, until_ms: int) -> None:

@@ -149,7 +149,7 @@ class Sums:
         """Add the sums of the ranges that a reader has read.
 
         Args:
-            reader: whose.
+            reader: the reader that has read the rows.
             ranges: `parallax.views.blocks.RANGE` of the partition, in order.
             topic_ids: of the ranges.
             digests: of their rows; ``range`` of a part is the index of its range.

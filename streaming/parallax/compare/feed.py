@@ -101,7 +101,7 @@ class Work:
         since: names the offset at which it begins.
         until: names the offset at which it ends.
         manifest: the state at its start.
-        until_ms: the place of the last commit in it (`parallax.views.order`).
+        until_ms: the time of the last commit in it (`parallax.views.order`).
         now_ms: when it was planned, milliseconds since 1970 UTC.
     """
 

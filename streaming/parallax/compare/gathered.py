@@ -54,7 +54,7 @@ class Gathered:
         """Join several `Gathered`, in their order.
 
         Args:
-            parts: observations of some of the places.
+            parts: observations of some of the partitions.
             places: the partitions that the result's index refers to.
         """
         number = {place: n for n, place in enumerate(places)}

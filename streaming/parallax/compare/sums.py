@@ -88,9 +88,9 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
     """The marks of a reader after more of its rows were read.
 
     Args:
-        marks: so far.
-        reader: whose.
-        rows: behind these, in offset order; none of them a position row.
+        marks: the reader's marks so far.
+        reader: the reader that has shown the rows.
+        rows: those behind the last mark, in offset order; none of them a position row.
         digests: of the rows.
         reached: how far the reader was read.
         grain: see `Grain`.

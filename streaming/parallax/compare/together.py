@@ -29,7 +29,7 @@ class Seen:
 
     Attributes:
         few: by bucket, the partitions with few rows, side by side.
-        buckets: of the places of ``few``.
+        buckets: the bucket of each partition of ``few``.
         many: by bucket, the partitions with many rows, each by itself.
     """
 

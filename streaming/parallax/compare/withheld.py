@@ -61,7 +61,7 @@ class Views:
     """The views at the end of a micro-batch.
 
     Attributes:
-        until: the last place that is in it (`parallax.views.order`).
+        until: the time of the last commit that is in it (`parallax.views.order`).
         rows: reads the rows of the partition.
     """
 

@@ -1,6 +1,6 @@
 """Requests that ask how far the logs of many replicas go, with all partitions in columns (`parallax.replica.places`).
 
-kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. The
+kafka-python makes an object for each partition, which for ten thousand of them is most of what asking costs. The
 layouts are ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients. Compact
 lengths and tagged fields (KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that names topics by
 their ids (KIP-516). Nothing here asks a broker.

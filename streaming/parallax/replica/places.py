@@ -1,7 +1,7 @@
 """Partitions as columns, so that ten thousand of them are asked about in one request without an object for each.
 
-A `Places` is made once for what a broker hosts and asked again and again. The bytes of its requests are made once, and
-only the offsets in them change.
+A `Places` is made once for the partitions that a broker hosts, and used for many requests. The bytes of these requests
+are made once, and only the offsets in them change.
 """
 
 from __future__ import annotations

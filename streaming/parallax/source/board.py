@@ -72,7 +72,7 @@ class Board:
             marks: what the broker said of its logs; logs that it did not speak of are left out.
 
         Returns:
-            Their places.
+            The indexes of their partitions in ``places``.
         """
         at = self.places.among(marks.places)
         position, bound = self._positions[isolation], marks.high_watermark

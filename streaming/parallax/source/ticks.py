@@ -80,7 +80,7 @@ class Tick:
         offsets: int64[4, n, width], in the order of `OFFSETS`.
         listed: int8[n, width], what it listed of open transactions.
         silence: int16[n, width], why it did not answer, as a number; 0 where it did.
-        rows_of: makes the rows of partitions, by their places.
+        rows_of: makes the rows of partitions, by their indexes.
     """
 
     layout: Layout

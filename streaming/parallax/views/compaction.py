@@ -1,8 +1,8 @@
 """Joins many small files of a table to few large ones; the rows keep the order in which they were recorded.
 
 To rebuild from a table, files are taken in the order of their commits (`parallax.views.order`), and rows as they lie in
-a file. So only neighbours are joined, and rows keep their order. The new file has the place of the last of them. Its
-footer holds the places of all of them, and what all their rows add up to (`parallax.views.blocks`).
+a file. So only neighbours are joined, and rows keep their order. The new file has the commit time of the last of them.
+Its footer holds the commit times of all, and the sums of all rows (`parallax.views.blocks`).
 """
 
 from __future__ import annotations

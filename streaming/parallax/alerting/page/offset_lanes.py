@@ -97,7 +97,7 @@ def lanes(partition: Partition) -> list[Lane]:
 
 
 def scale(shown: Sequence[Lane]) -> Scale:
-    """A scale on which the lanes look different.
+    """A scale of offsets on which the lanes look different.
 
     A gap of some offsets is seen even at the end of a long log.
     """

@@ -151,7 +151,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         finding: its last event, acknowledged or not.
         known: the alert about it so far.
         group: the message that it is in.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
     """
     state, said = state_of(finding), acknowledgement_of(finding)
     name, broker = ALARMS[state].name, broker_label(finding.broker)
@@ -207,7 +207,7 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
     Args:
         suffered: what, and since when.
         known: the alert about it so far.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
     """
     # A story that has become worse is reported as worse until it is over. So each receiver gets its beginning, its
     # worsening, and its end.
@@ -245,7 +245,7 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
     Args:
         alert: as it was.
         at: when it was seen to be over.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
         event: the last event of a finding; None where it is not known.
     """
     if alert.is_of_the_job:

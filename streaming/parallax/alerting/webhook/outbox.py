@@ -129,7 +129,7 @@ class Outbox:
     Args:
         pace: when messages are sent.
         draw: jitter of retries.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
     """
 
     def __init__(self, pace: Pace, draw: Random, places: Places | None = None) -> None:

@@ -111,7 +111,7 @@ class Post:
 
     Args:
         settings: of the receiver.
-        places: what messages say of where things are.
+        places: the links and commands that messages name.
         clock: seconds since 1970 UTC; part of the signature.
     """
 

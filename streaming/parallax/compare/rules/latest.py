@@ -203,7 +203,7 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
     Args:
         candidates: `CANDIDATE`.
         members: mask of the replica set, for all or for each.
-        strict_from: see above.
+        strict_from: the offset from which on nothing is compacted.
         sure: mask of `surely_committed`.
     """
     absent = lacking(candidates, members)

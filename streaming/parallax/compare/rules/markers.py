@@ -356,9 +356,9 @@ def reconcile(
     A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. An interval
     that is open by the rows is over if the replica does not list it, or lists a later transaction of the producer.
 
-    The interval is closed only once the reader has passed the place (`close_ended`), for its marker may still come. The
-    last stable offset must be past it too. Above that offset the cleaner takes nothing, so the marker is still there to
-    be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
+    The interval is closed only once the reader has passed that offset (`close_ended`), for its marker may still come.
+    The last stable offset must be past it too. Above the last stable offset the cleaner takes nothing, so the marker
+    can still be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
 
     Args:
         intervals: `INTERVAL`.
