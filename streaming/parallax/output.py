@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 def as_json(document: object) -> str:
-    """A document for programs, as the commands print it.
+    """A document as JSON text for programs, as the commands print it.
 
     Args:
         document: what JSON has; paths, too, which become text.

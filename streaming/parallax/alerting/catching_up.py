@@ -20,7 +20,7 @@ _Ends = tuple[int, int]
 class CatchingUp:
     """Knows which partitions have been compared up to where their logs once ended.
 
-    It remembers these ends from when a partition was first seen, or from when what held it up ended.
+    It notes where the logs of a partition end when it first sees the partition, and when an outage or pause is over.
     """
 
     def __init__(self) -> None:

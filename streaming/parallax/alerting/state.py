@@ -293,7 +293,7 @@ class MonitorState:
             self._absences = absences
 
     def update_audits_at(self, audits_at: Mapping[TopicPartition, float] | None) -> None:
-        """Take in when the job audits each partition that was not read, or copied, in time (`Snapshot.audits_at`)."""
+        """Take in when the job will audit each partition that was read or copied too late (`Snapshot.audits_at`)."""
         with self._lock:
             self._audits_at = audits_at
 

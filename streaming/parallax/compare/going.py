@@ -43,7 +43,7 @@ def at(table: Array, end: int) -> Opens | None:
 
 
 def last(table: Array, slot: int) -> Opens | None:
-    """The transactions that are open at the offset to which a reader was read.
+    """The transactions that are open where a reader's rows end.
 
     None if the state does not follow this reader.
     """

@@ -48,7 +48,7 @@ class PendingFetch:
         """For how long from its answer on the broker answers nothing more on the connection (KIP-219)."""
 
     def result(self, timeout_ms: float, into: ReceiveBuffer | None = None) -> list[FetchedPartition]:
-        """Wait for the answer.
+        """Wait for the answer to this Fetch.
 
         Args:
             timeout_ms: how long from now, in milliseconds.
@@ -67,7 +67,7 @@ class PendingFetch:
         return requests.fetched(self._broker, self._positions, response)
 
     def cancel(self) -> None:
-        """Forget the answer; its connection is closed, since the answer would still come."""
+        """Forget the answer to this Fetch; its connection is closed, since the answer would still come."""
         self._exchange.drop()
 
 

@@ -146,7 +146,7 @@ class Connection:
         self._sock.sendall(request.encode(framed=True, header=True))
 
     def receive(self, request: Any, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the response to the request sent last.
+        """Wait for the response to the last request.
 
         Args:
             request: that request.

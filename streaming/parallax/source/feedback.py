@@ -257,7 +257,7 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads from which partitions a report is awaited; none where there is no sound file.
+    """Reads the file that names the partitions from which a report is awaited; none where the file is not sound.
 
     Args:
         path: path of the file; None where there is none.
@@ -272,7 +272,7 @@ class AwaitedFile:
 
 
 class PausedFile:
-    """Reads which brokers are not to be read; none where there is no sound file.
+    """Reads the file that names the brokers that are not to be read; none where the file is not sound.
 
     Args:
         path: path of the file; None where there is none.

@@ -65,7 +65,10 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """Spark's configuration for a cluster, on top of that of a local job; ``spark.conf`` goes first."""
+    """Spark's configuration for a cluster, on top of that for a local job.
+
+    What ``spark.conf`` of the settings says takes precedence.
+    """
     conf = {"spark.executorEnv." + VARIABLE: release()}
     if settings.master.startswith(("yarn", "k8s")):
         conf["spark.authenticate"] = "true"  # these hand the secret out by themselves

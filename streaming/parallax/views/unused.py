@@ -44,7 +44,7 @@ class GoneError(RuntimeError):
 
 @contextmanager
 def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
-    """Keep files from being removed by this process while they are committed.
+    """Keep this process from removing files of a table while they are committed.
 
     Args:
         uri: of the table.

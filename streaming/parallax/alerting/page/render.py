@@ -204,7 +204,7 @@ class Renderer:
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
-        """The first page, which begins with the cluster's status in one line."""
+        """The first page of the status page, which begins with the cluster's status in one line."""
         topics = topic_map(glance.verdicts(snapshot))
         standing = glance.standing_findings(snapshot)
         heartbeat = snapshot.heartbeat

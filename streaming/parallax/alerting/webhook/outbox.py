@@ -140,7 +140,7 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Take up what was recorded: what `alerts` and `told` gave. Call it before anything else.
+        """Begin from what was recorded, as `alerts` and `told` gave it. Call this before anything else.
 
         ``now`` is in seconds since 1970 UTC.
         """

@@ -220,8 +220,8 @@ class Notifier:
 
     Args:
         name: of the receiver.
-        outbox: with what was on record taken up.
-        record: where it is put on record.
+        outbox: the receiver's messages; it has been given what was on record (`Outbox.restore`).
+        record: the table where the state of the outbox is stored.
         post: sends a message.
         clock: seconds since 1970 UTC.
     """
