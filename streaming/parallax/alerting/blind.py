@@ -238,7 +238,7 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
-    """Yield what hides everything because a query is down or has stalled."""
+    """Yield a `Blind` for each query that is down or has stalled: it hides all replicas."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"

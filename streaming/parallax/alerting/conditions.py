@@ -65,13 +65,13 @@ class Condition(NamedTuple):
     """One thing that may be wrong with a job. Its name is that of the alert rule, and of its section of the runbook.
 
     Attributes:
-        metrics: the metrics that it goes by, without ``parallax_``.
-        found: what is wrong at a moment.
-        wait_s: for how many seconds it has to last.
-        headline: a format, of the labels.
+        metrics: the metrics that decide whether it is true, without ``parallax_``.
+        found: finds in the samples of a moment where the condition is true.
+        wait_s: for how many seconds it has to be true before it is reported.
+        headline: a format for the labels.
         was: the headline in the past tense.
-        description: what it means, and what to do; a format, of the labels and of commands (`commands`).
-        left: what its end means or leaves open, if nothing else says more; a format like the description.
+        description: what it means, and what to do; a format for the labels and for commands (`commands`).
+        left: what a message says at its end, if nothing else says more; a format like the description.
         cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
             others hide only a part.
         about: a metric with further labels for the formats. It belongs to what has the same labels as the condition.
@@ -79,7 +79,7 @@ class Condition(NamedTuple):
         ended: how something with given labels ended, by the samples after it; a format like the description, empty if
             they do not say.
         worsens: the condition that this one makes worse. Receivers get both as one alert, with the graver one's text.
-        lasts: what does not make it begin, but keeps it from being over.
+        lasts: finds what does not make the condition true, but keeps it from being over.
     """
 
     metrics: tuple[str, ...]

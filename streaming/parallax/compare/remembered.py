@@ -19,7 +19,7 @@ from parallax.model import UNKNOWN
 
 
 def is_judged(candidates: Array) -> Array:
-    """Mask of the `CANDIDATE` rows that are kept only to judge an outcome, and whose absence is judged."""
+    """Mask of the `CANDIDATE` rows whose absence is judged, and that are kept only to judge an outcome."""
     mask: Array = candidates["flags"] & FOR_OUTCOME != 0
     return mask
 

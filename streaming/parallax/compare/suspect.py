@@ -160,7 +160,7 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many of its offsets count under its reason."""
+        """How many offsets of the range count under its reason."""
         return self.end - self.start - self.unjudged
 
 

@@ -321,7 +321,7 @@ class Digests:
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """Several digests as one, their parts one behind the other."""
+        """Join several digests, their parts one behind the other."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]

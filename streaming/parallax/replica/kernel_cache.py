@@ -24,7 +24,7 @@ class SeededLocator(caching.UserWideCacheLocator):
     """
 
     def ensure_cache_path(self) -> None:
-        """Make the folder.
+        """Make the folder of the cache.
 
         Raises:
             OSError: it cannot be written.

@@ -267,7 +267,7 @@ class AwaitedFile:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """The partitions from which a report is awaited."""
+        """Read the partitions from which a report is awaited."""
         return self._file.read()
 
 

@@ -192,7 +192,7 @@ class Outbox:
             suffered: what is worth a message.
             now: the moment.
             pending: the names of what may come to be; what the last process reported of these is not over.
-            can_end: whether what is not suffered is over, rather than not known yet.
+            can_end: whether a condition that is not in ``suffered`` is over; else it may only not be known yet.
 
         Returns:
             Whether anything is to be recorded.

@@ -381,7 +381,7 @@ class Webhooks:
         Args:
             suffered: what is worth a message.
             pending: the names of what is wrong, even if only for a moment.
-            can_end: whether what is not suffered is over, rather than not known yet.
+            can_end: whether a condition that is not in ``suffered`` is over; else it may only not be known yet.
         """
         for notifier in self._notifiers.values():
             notifier.observe_job(suffered, pending, can_end=can_end)
