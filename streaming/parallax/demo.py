@@ -73,7 +73,7 @@ class Board:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, text: str) -> None:
-        """Add a line to the events."""
+        """Add a line to the events on the screen."""
         with self.lock:
             self.steps.append((time.monotonic() - self.started, text))
 
@@ -346,7 +346,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the demo."""
+    """The result of the demo: which expected findings were confirmed."""
 
     matches: tuple[Match, ...]
     missing: tuple[ExpectedFinding, ...]

@@ -508,7 +508,7 @@ class Job:
         return self._server.port if self._server is not None else 0
 
     def findings(self) -> list[Finding]:
-        """The open findings."""
+        """The open findings, as the job knows them."""
         return list(self.state.snapshot().findings.open)
 
     def positions(self) -> dict[Reader, PositionSeen]:

@@ -110,7 +110,7 @@ class Forgiving:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream if possible."""
+        """Flush the stream if possible; a failure is ignored."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 

@@ -93,7 +93,7 @@ class CatchingUp:
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget partitions that are gone."""
+        """Forget partitions on which nobody reports any more."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:

@@ -89,7 +89,7 @@ class InitialReading:
         return found
 
     def forget(self, alive: Collection[TopicPartition]) -> None:
-        """Forget partitions that are gone."""
+        """Forget partitions on which nobody reports any more."""
         self._drop(place for place in self._marks if place not in alive)
         topics = {topic for topic, _ in alive}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}

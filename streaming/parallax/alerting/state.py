@@ -255,7 +255,7 @@ class MonitorState:
                 self._listing.observe(status.standing, self._clock(), status.ended)
 
     def update_lease(self, epoch: int, renewed_at: Callable[[], float | None]) -> None:
-        """Note the lease on the storage.
+        """Note the state of this job's lease on the storage.
 
         Args:
             epoch: its number.

@@ -87,7 +87,7 @@ class ComparisonSource(DataSource):
         return RESULT_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return ComparisonReader(Options.from_json(self.options["settings"]))
 

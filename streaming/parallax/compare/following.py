@@ -71,7 +71,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """The rows of all its files."""
+        """The number of rows in all files of the part."""
         return sum(file.rows for file in self.files)
 
 

@@ -29,7 +29,7 @@ KINDS: tuple[type[Columns], ...] = (ViewRows, ProgressRows, OpenTransactions, Re
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Observations of several partitions.
+    """Observations of several partitions, in columns.
 
     Attributes:
         places: the partitions.

@@ -96,7 +96,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state at one offset.
+    """The state of a comparison at one offset of the source: which segments hold it.
 
     Attributes:
         buckets: how many there are.
@@ -312,7 +312,7 @@ class Store:
                 self._files.delete_file(file.base_name)
 
     def manifest(self, mark: str) -> Manifest:
-        """Read the manifest of an offset.
+        """Read the manifest of an offset of the source.
 
         Raises:
             StateGoneError: there is none.

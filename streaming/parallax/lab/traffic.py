@@ -146,7 +146,7 @@ class JavaProducers:
             )
 
     def wait_ready(self) -> None:
-        """Wait until the program runs.
+        """Wait until the JVM's program is ready for commands.
 
         Raises:
             LabError: it did not start; the text names its log.

@@ -141,7 +141,7 @@ def check_reassigned(place: TopicPartition, response: Any) -> None:
 
 
 def elect(place: TopicPartition) -> Request:
-    """Have the preferred leader lead (KIP-460)."""
+    """Have a partition's preferred leader lead (KIP-460)."""
     kind = ElectLeadersRequest.TopicPartitions
     wanted = [kind(topic=place.topic, partitions=[place.partition])]
     return Request(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted), versions.ELECT_LEADERS)

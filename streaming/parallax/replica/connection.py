@@ -68,7 +68,7 @@ class Deadline:
         self._end = time.monotonic() + timeout_ms / 1000
 
     def remaining(self) -> float:
-        """Seconds that are left.
+        """Seconds that are left until the deadline.
 
         Raises:
             TimeoutError: none are left.
@@ -90,7 +90,7 @@ class ReceiveBuffer:
         self._array = np.empty(0, np.uint8)
 
     def room(self, size: int) -> memoryview:
-        """A writable view of ``size`` bytes."""
+        """A writable view of ``size`` bytes of the memory."""
         if self._array.size < size:
             self._array = np.empty(size + size // 8, np.uint8)
         return self._array.data[:size]

@@ -290,11 +290,11 @@ class Exchange:
         self._connection: Connection | None = None
 
     def send(self, deadline: Deadline) -> None:
-        """Send the request."""
+        """Send the request to the target."""
         self._guarded(lambda _: None, deadline)
 
     def receive(self, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the response.
+        """Wait for the response to the request.
 
         Args:
             deadline: by when it must have come.

@@ -51,7 +51,7 @@ class Inflater:
         self._used = 0
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Free the memory for what was decompressed."""
         self._memory, self._used = np.empty(0, np.uint8), 0
 
     def add(self, codec: int, body: memoryview) -> tuple[int, int] | None:

@@ -42,7 +42,7 @@ class ReusedToken(AbstractTokenProvider):
         self._until = float("-inf")
 
     def token(self) -> str:
-        """A valid token.
+        """A valid token: the last one while it is valid, else a new one.
 
         Raises:
             Unauthorized: the issuer of tokens refuses one.

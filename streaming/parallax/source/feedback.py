@@ -73,7 +73,7 @@ Reached = Mapping[int, int]
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
-    """Replace the file in one step.
+    """Replace the feedback file in one step.
 
     A reader sees the old or the new file, never half of it.
     """

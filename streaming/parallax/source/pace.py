@@ -85,7 +85,7 @@ class Meter:
         self._read = Metered()
 
     def add(self, read: Metered) -> None:
-        """Count what was read."""
+        """Count what the task has read."""
         self._read += read
         if self._clock() - self._written_at >= self.EVERY_S:
             self.write()

@@ -106,7 +106,7 @@ class Planner:
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
-        """Say what the next micro-batch reads.
+        """Decide what the next micro-batch reads.
 
         Args:
             previous: ranges of the batch before; empty for the first. With feedback, those that moved are enough.

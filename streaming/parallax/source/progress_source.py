@@ -109,7 +109,7 @@ class KafkaProgressSource(DataSource):
         return PROGRESS_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return ProgressStreamReader(progress_options(self.options))
 

@@ -43,12 +43,12 @@ class KafkaReplicaSource(DataSource):
         return VIEW_DDL + (ISOLATION_DDL if with_isolation else "")
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Make the batch reader."""
+        """Make the reader that Spark asks for a single batch."""
         del schema
         return ReplicaBatchReader(replica_options(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return ReplicaStreamReader(replica_options(self.options))
 

@@ -224,14 +224,14 @@ class Catalog:
         return self._topics
 
     def remember(self, names: Iterable[str]) -> None:
-        """Remember topics that were read before.
+        """Take in topics that were read before, which the cluster may list no more.
 
         They are asked for by name where the cluster does not list them.
         """
         self._remembered = frozenset(names)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread that asks for topics."""
         self._watch.close()
 
     def refresh(self) -> None:

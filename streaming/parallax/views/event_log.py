@@ -74,7 +74,7 @@ class EventLog(Generic[E]):
         raise NotImplementedError
 
     def event(self, row: Mapping[str, Any]) -> E:
-        """The event of a row.
+        """The event that a row of the table holds.
 
         Raises:
             ValueError, TypeError, KeyError: the row is damaged, or of a newer version.

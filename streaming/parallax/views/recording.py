@@ -98,7 +98,7 @@ class RecordingSource(DataSource):
         return FILES_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return RecordingReader(*self._split())
 

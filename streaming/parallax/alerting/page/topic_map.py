@@ -85,7 +85,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicMap:
-    """Topics by brokers.
+    """The state of each topic on each broker.
 
     Attributes:
         topics: the worst first, then by name.
@@ -101,7 +101,7 @@ class TopicMap:
 
 
 def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
-    """The map of all partitions.
+    """The map of all partitions that the job knows.
 
     Args:
         verdicts: the states of each partition's replicas (`parallax.alerting.page.glance.verdicts`).

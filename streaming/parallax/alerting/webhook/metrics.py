@@ -21,7 +21,7 @@ class WebhookCollector(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """All metric families."""
+        """The metric families of all receivers."""
         messages = CounterMetricFamily(
             "parallax_webhook_messages",
             "Tries to deliver a message to the receiver since the job started, by result.",

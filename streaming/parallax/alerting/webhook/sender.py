@@ -47,7 +47,7 @@ _SLACK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a post.
+    """The result of a post to a receiver.
 
     Attributes:
         error: None where the message was taken; else one line without a secret.
@@ -324,7 +324,7 @@ def _about(group: TopicPartition) -> dict[str, object]:
 
 
 class Webhooks:
-    """All receivers of a job.
+    """The senders of messages to all receivers of a job.
 
     Args:
         settings: section ``alerting``.
@@ -355,7 +355,7 @@ class Webhooks:
             notifier.start()
 
     def stop(self) -> None:
-        """Send nothing more.
+        """Send nothing more to any receiver.
 
         What was not delivered is on record. The next job on this storage path sends it.
         """
