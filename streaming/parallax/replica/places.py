@@ -46,7 +46,7 @@ class Places(Sequence[TopicPartition]):
 
     @classmethod
     def of(cls, partitions: Sequence[tuple[str, int]]) -> Places:
-        """Partitions as `Places`; unchanged where they are that already."""
+        """Partitions, turned into `Places` if they are not that already."""
         return partitions if isinstance(partitions, Places) else Places(partitions)
 
     @cached_property
@@ -142,7 +142,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
 
     @classmethod
     def of(cls, marks: Mapping[TopicPartition, Watermarks | ReplicaError]) -> Marks:
-        """The same mapping as `Marks`."""
+        """A mapping by partition, turned into `Marks` if it is not one already."""
         if isinstance(marks, Marks):
             return marks
         places = Places(marks)

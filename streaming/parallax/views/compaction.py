@@ -54,7 +54,7 @@ class File:
 
 
 def compact(storage: str, name: str) -> int:
-    """Join the small files of a table, each join in a commit of its own; returns how many files went.
+    """Join the small files of a table, each join in a commit of its own; returns how many small files it replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: a commit failed; what was joined before stays joined.

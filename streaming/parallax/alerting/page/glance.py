@@ -44,7 +44,7 @@ _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
 
 
 class State(StrEnum):
-    """The state of a replica, the gravest first."""
+    """The state of a replica on the page; the members are in order, the gravest first."""
 
     DIVERGED = "diverged"
     UNAUTHORIZED = "unauthorized"

@@ -77,7 +77,7 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """What the replicas of a partition reported in the last hour; raises what `recorded` raises."""
+        """What the replicas of a partition reported in the last hour. It raises what `recorded` raises."""
         now = self._clock()
         since = now - _HISTORY
         with self._lock:

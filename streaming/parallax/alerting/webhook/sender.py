@@ -240,7 +240,7 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to send messages."""
+        """Begin to send messages to the receiver."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:

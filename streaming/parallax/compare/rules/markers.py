@@ -231,7 +231,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 
 
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
-    """End the transactions inside which their own replica showed an end marker that became known only later.
+    """End each `INTERVAL` inside which its replica showed an end marker of its own that came to be known late.
 
     The rest of such an interval is dropped: it is not known where in it the next transaction began.
 
