@@ -12,7 +12,7 @@ NO_ADDRESS = "is no address; write http:// or https://, a host, a port that can 
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an HTTP address that can be posted to."""
+    """Whether a text is an HTTP address to which messages can be posted."""
     if re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is None:
         return False
     try:
@@ -27,7 +27,7 @@ def names_a_user(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """An address without what may be secret: the user and the query."""
+    """An address without its parts that may be secret: the user and the query."""
     return parse_url(address)._replace(auth=None, query=None, fragment=None).url
 
 

@@ -1,4 +1,4 @@
-"""What ``parallax check`` looks at before a job runs, with an answer for each: fine, wrong, or not known now.
+"""What ``parallax check`` looks at before a job runs. It answers for each thing: fine, wrong, or not known now.
 
 It reads, and changes nothing. What is wrong here would be refused by the job, or leave something unread. What is merely
 worth knowing is a note.
@@ -59,7 +59,7 @@ _SOON_DAYS = 14
 
 
 def check(settings: Settings) -> Iterator[Line]:
-    """Look at everything; yields a line for each thing."""
+    """Look at everything that ``parallax check`` names; yields a line for each thing."""
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)

@@ -18,7 +18,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that was looked at.
+    """One line of ``parallax check``: a thing that it looked at, and the result.
 
     Attributes:
         about: the thing, as in ``broker 1`` or ``topic orders``.
@@ -42,7 +42,7 @@ def exit_code(lines: Sequence[Line]) -> int:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first five of some names, and how many more there are."""
+    """The first five of some names, and how many more there are, as text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -1,4 +1,4 @@
-"""What ``parallax check`` says of everybody who hears of findings.
+"""What ``parallax check`` says of everything that is notified of findings.
 
 It checks receivers, the heartbeat, and the address under which others reach the status page. It sends nothing: it only
 connects to a host and looks at its certificate.

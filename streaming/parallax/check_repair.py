@@ -1,4 +1,4 @@
-"""What ``parallax check`` says of repairs: those that have stopped half-way, and the rights that they need."""
+"""What ``parallax check`` says of repairs: which have stopped half-way, and which rights repairs need."""
 
 from __future__ import annotations
 

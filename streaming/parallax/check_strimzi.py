@@ -19,7 +19,7 @@ _LISTENERS = "advertised.listeners"
 
 
 def reverted(client: ReplicaClient, mode: str) -> Iterator[Line]:
-    """A note where Strimzi runs the brokers; nothing where it does not, or where no broker may be asked.
+    """A note that Strimzi undoes changed settings, where it runs the brokers; else nothing.
 
     Args:
         client: client of the cluster.

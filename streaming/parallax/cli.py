@@ -103,7 +103,7 @@ app.command("fetch-jars")(job.fetch_jars)
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command ``parallax`` with the arguments of this process."""
     try:
         app()
     except SystemExit as ended:

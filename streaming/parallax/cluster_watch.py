@@ -1,4 +1,4 @@
-"""Whether every address still leads to the cluster that the storage belongs to; the log says where one does not.
+"""Watches whether every address still leads to the cluster of the storage, and logs where one does not.
 
 An answer of another cluster is refused wherever it is asked (`parallax.replica.identity`). That keeps the record right,
 but shows nothing. As long as another address answers, nobody needs the one that now leads elsewhere.
@@ -24,7 +24,7 @@ Mismatches = Mapping[str, str]
 
 
 class ClusterWatch:
-    """Asks each address by itself, in a thread of its own.
+    """Asks at each address which cluster answers, in a thread of its own.
 
     Args:
         client: client of the watched cluster.

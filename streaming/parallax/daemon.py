@@ -1,4 +1,4 @@
-"""The process that Spark's Python workers are forked from (``spark.python.daemon.module``).
+"""The process from which Spark's Python workers are forked (``spark.python.daemon.module``): it imports all they need.
 
 Spark's own daemon imports nothing before it forks. So each worker imports pyarrow and loads compiled kernels again,
 which takes seconds and a copy in memory. This daemon imports them once and then hands over to Spark's; workers share

@@ -73,7 +73,7 @@ class Board:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, text: str) -> None:
-        """Add a line to the events."""
+        """Add a line to the events on the screen."""
         with self.lock:
             self.steps.append((time.monotonic() - self.started, text))
 
@@ -346,7 +346,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the demo."""
+    """The result of the demo: which expected findings were confirmed."""
 
     matches: tuple[Match, ...]
     missing: tuple[ExpectedFinding, ...]
@@ -368,7 +368,7 @@ def standing(folder: Path) -> list[Finding]:
 
 
 def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outcome:
-    """Compare what was confirmed with what is expected, one for one.
+    """Compare the confirmed findings with the expected ones, one for one.
 
     A finding matches by kind, topic, partition and broker. It also counts when it is resolved by now: compaction on the
     accused replica may remove the last trace.

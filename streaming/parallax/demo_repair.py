@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Mended:
-    """What was repaired.
+    """What the demo has repaired, and what it could not.
 
     Attributes:
         repaired: by topic, the steps that it took.
@@ -53,7 +53,7 @@ class Mended:
     wrong: list[str] = field(default_factory=list)
 
     def report(self, console: Console) -> None:
-        """Say at the end what was repaired, and what was not."""
+        """Print at the end what was repaired, and what was not."""
         if self.repaired:
             table = Table("topic", "steps", title="repaired, and read from the broker that was wrong")
             for topic, steps in self.repaired.items():
@@ -64,7 +64,7 @@ class Mended:
 
 
 def mend(cluster: Cluster, settings: Settings, findings: Sequence[Finding], mended: Mended, say: Say) -> None:
-    """Repair each open finding by its plan. Then let the broker lead that was wrong, and read from it.
+    """Repair each open finding by its plan. Then let the broker that was wrong lead, and read from it.
 
     Args:
         cluster: the lab.
@@ -154,7 +154,7 @@ def _read(cluster: Cluster, finding: Finding, right: Mapping[str, str], mended: 
 
 
 def consumed(bootstrap_servers: str, topic: str) -> dict[str, str]:
-    """The latest value of each key for a plain read_committed consumer of the leader, read to its end.
+    """The latest value of each key, as a plain read_committed consumer of the leader gets it.
 
     Raises:
         LabError: it is not read to its end within half a minute.

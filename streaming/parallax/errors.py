@@ -23,7 +23,7 @@ _NOT_OF_A_NAME = re.compile("[^A-Za-z_.-].*", re.DOTALL)
 
 
 def option_name(text: object) -> str:
-    """The name of an unknown option, without anything behind it that no name has.
+    """The name of an unknown option, without anything from where no name can go on.
 
     In ``sasl.password:x``, a secret follows the name.
     """
@@ -31,7 +31,7 @@ def option_name(text: object) -> str:
 
 
 def plain(message: str) -> str:
-    """What pydantic says of a value, without its word for the kind of error.
+    """Pydantic's message about a value, without its word for the kind of error.
 
     Typer's options are read with it, too.
     """

@@ -1,4 +1,4 @@
-"""Jars that pyspark's own Ivy resolves once into a cache.
+"""The jars that Spark, the lab's Kafka and S3 need, which pyspark's own Ivy fetches once into a cache.
 
 They are Kafka's for the lab, and those of Delta and Hadoop's S3A for Spark.
 """

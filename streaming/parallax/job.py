@@ -1,4 +1,4 @@
-"""The always-on job.
+"""The job that ``parallax run`` starts: it reads, compares, probes and reports until it is stopped.
 
 It is the queries that record and compare, the findings manager and the metrics, started and stopped together.
 """
@@ -381,7 +381,7 @@ class Job:
 
     @property
     def lost(self) -> str | None:
-        """Who has taken over the job's storage; None where nobody has.
+        """The job that has taken this job's storage over; None where none has.
 
         A job that has lost its storage can do nothing more.
         """
@@ -497,7 +497,7 @@ class Job:
     # --- what can be asked of it ------------------------------------------------------------------------------------
 
     def is_orphaned(self) -> bool:
-        """Whether the program that runs the queries has ended and cannot be started from here."""
+        """Whether Spark's JVM has ended and this process cannot start it again."""
         from parallax.views.session import is_orphaned
 
         return is_orphaned()
@@ -508,11 +508,11 @@ class Job:
         return self._server.port if self._server is not None else 0
 
     def findings(self) -> list[Finding]:
-        """The open findings."""
+        """The open findings, as the job knows them."""
         return list(self.state.snapshot().findings.open)
 
     def positions(self) -> dict[Reader, PositionSeen]:
-        """By reader, its last recorded position since the start."""
+        """By reader, its last position that was recorded since the start."""
         with self._lock:
             return dict(self._seen)
 
@@ -604,7 +604,7 @@ def take_lease(path: str, say: Say) -> Lease:
 
 
 def take_over(path: str, key: str, epoch: int) -> None:
-    """Fence the tables: they hold what an earlier job on this storage has committed, and it can commit nothing more.
+    """Fence the tables, so that an earlier job on this storage can commit nothing more.
 
     Raises:
         JobError: yet another job has taken the storage over, or a table cannot be written.

@@ -13,7 +13,7 @@ from parallax.model import FindingKind, Rule, Severity
 
 
 class Family(StrEnum):
-    """The subject of a kind.
+    """What a kind is about: kinds of one family are about the same subject.
 
     It decides which code judges the kind, and what its cause is made of.
     """
@@ -31,7 +31,7 @@ class Family(StrEnum):
 
 
 class Clears(StrEnum):
-    """Which replicas the proof of a kind clears, as well as accusing one (`parallax.findings.cleared`)."""
+    """Which replicas the proof of a kind clears, besides accusing one (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
     """It says of the accused that it is wrong, and nothing of the others."""
@@ -274,5 +274,5 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:
-    """Whether ``new`` says more than ``old`` about the same cause: ``marker_missing`` turns into a wrong outcome."""
+    """Whether a kind says more than another about the same cause: ``marker_missing`` turns into a wrong outcome."""
     return KINDS[new].rank > KINDS[old].rank

@@ -104,13 +104,13 @@ class Forgiving:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write as much as possible; returns the length of the text."""
+        """Write as much of a text as possible; returns the length of the text."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream if possible."""
+        """Flush the stream if possible; a failure is ignored."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 

@@ -39,7 +39,7 @@ def hash_text(*halves: int) -> str:
 
 
 def id_of(*parts: object) -> str:
-    """An id of 32 hexadecimal digits, the same for the same parts."""
+    """An id of 32 hexadecimal digits, which depends on the given parts only."""
     return hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
@@ -129,7 +129,7 @@ class ReadEvent(StrEnum):
 
 
 class UnknownReason(StrEnum):
-    """Why offsets have no verdict (docs/contribute/theory.md): label ``reason`` of the unknown offsets."""
+    """Why offsets have no verdict (docs/contribute/theory.md): the label ``reason`` of the unknown offsets."""
 
     NOT_READ_YET = "not_read_yet"
     """A replica that others have been read beyond is away, or behind."""

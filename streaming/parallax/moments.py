@@ -1,4 +1,4 @@
-"""The time now, and times as text: Kafka's settings and records may name any 64 bits of milliseconds."""
+"""The time now, and times as text. Kafka's settings and records may name any 64 bits of milliseconds."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def error_line(text: str, output: str) -> str:
-    """An error, formatted for people or for programs.
+    """An error as one line, for people or for programs.
 
     Args:
         text: one line.
@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 def as_json(document: object) -> str:
-    """A document for programs, as the commands print it.
+    """A document as JSON text for programs, as the commands print it.
 
     Args:
         document: what JSON has; paths, too, which become text.

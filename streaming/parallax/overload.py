@@ -1,4 +1,4 @@
-"""A machine that is too small for what it runs.
+"""Notices that a machine is too small for what it runs, and lets restarts wait.
 
 A start that is slow for that reason is no failure, and one line of the log says so.
 """
@@ -29,7 +29,7 @@ _OVER_AFTER_S = 600.0
 
 
 def load() -> tuple[float, int]:
-    """The load of this machine, and how many cores this process may use.
+    """How busy this machine is, and how many cores this process may use.
 
     The load is how many processes have run or wanted to run in the last minute.
     """
@@ -37,7 +37,7 @@ def load() -> tuple[float, int]:
 
 
 class Overload:
-    """Notices starts that fail for lack of processor time, and how long the next one waits.
+    """Notices starts of queries that fail for lack of processor time, and how long the next start waits.
 
     Args:
         clock: monotonic seconds, for tests.
@@ -58,7 +58,7 @@ class Overload:
         self._until = self._last = self._said_at = float("-inf")
 
     def caused(self, error: str) -> bool:
-        """Whether a query failed because the machine is too slow to start its processes in time."""
+        """Whether a query failed because the machine was too slow to start its processes in time."""
         running, cores = self._look()
         if not _SLOW.search(error) or running < _BUSY * cores:
             return False
@@ -74,7 +74,7 @@ class Overload:
         return True
 
     def lasts(self) -> bool:
-        """Whether the next start still has to wait."""
+        """Whether the next start of a query still has to wait."""
         return self._clock() < self._until
 
 

@@ -1,4 +1,4 @@
-"""Who runs a command, and what people write, as it is recorded."""
+"""The name of the user who runs a command, and the form of texts that users write."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """What somebody wrote, as a sentence: with a full stop, unless it ends as one already."""
+    """A user's text as a sentence: a full stop is added unless the text has an end."""
     return text if text.endswith(_ENDS) else f"{text}."

@@ -40,7 +40,7 @@ _ROOM = 1 << 20
 
 
 def check_folder(storage: str) -> None:
-    """Check that a job can write to a folder; where it does not exist yet, to the folder that it will be made in.
+    """Check that a job can write to a folder, or can make it.
 
     Args:
         storage: ``storage.path``, on a local disk.
@@ -122,7 +122,7 @@ def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[Top
 
 
 def is_watched(topic: str, settings: Settings) -> bool:
-    """Whether the settings watch a topic of that name."""
+    """Whether the settings watch a topic of a given name."""
     return topic in settings.topics.include or matches(settings.topics.pattern, topic)
 
 

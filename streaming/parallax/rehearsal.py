@@ -1,4 +1,4 @@
-"""Makes the class-data archive of Spark's JVM.
+"""Makes the class-data archive of Spark's JVM by a short run of a job, so that later starts are quick.
 
 A job of the real kind runs for some seconds, and its JVM writes the archive when it ends. ``parallax fetch-jars`` does
 that once for each JDK and set of jars. It takes a process of its own, since a Python process has only one JVM.
@@ -23,7 +23,7 @@ _BATCHES = 3
 
 
 def make_archive(progress: Progress) -> Path | None:
-    """Make the archive where it does not exist yet; this takes about half a minute, once.
+    """Make the archive where it does not exist yet; this takes about half a minute, and happens once.
 
     Where it cannot be made, an empty file says so from then on, and Spark starts without it.
 

@@ -38,7 +38,7 @@ def release() -> str:
 
 
 def unlike() -> str | None:
-    """One line where the driver of this process has another release; None where not.
+    """One line if Spark's driver runs another release than this process; None if not.
 
     It is also None where the driver has not said its release.
     """
@@ -52,7 +52,7 @@ _SAID = re.compile(r"this worker has Parallax [^\n]*?; give both the same")
 
 
 def said_in(text: str) -> str | None:
-    """The line that `unlike` gave, where it is part of an error text of Spark's; else None."""
+    """The line of `unlike`, if an error text of Spark's contains it; else None."""
     found = _SAID.search(text)
     return None if found is None else found[0]
 

@@ -1,4 +1,4 @@
-"""Links to the runbook.
+"""Links to the sections of the runbook.
 
 `alerting.runbook_url` says where the runbook is; a section says what to do.
 """

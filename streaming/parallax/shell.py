@@ -38,7 +38,7 @@ class Shell:
 
     @classmethod
     def of(cls, kafka: Mapping[str, str] | None, config: object = None, data: str | None = None) -> Self:
-        """The shell of a user who gave these settings.
+        """How printed commands name things for a user who gave these settings.
 
         Args:
             kafka: Kafka's options; None or without ``bootstrap.servers`` where the cluster is not known.
@@ -58,7 +58,7 @@ class Shell:
 
     @property
     def is_known(self) -> bool:
-        """Whether the cluster's address is known, so that no command has a placeholder."""
+        """Whether the cluster's address is known, so that printed commands need no placeholder."""
         return self.servers != PLACEHOLDER
 
     def brokers(self, login: str = "--command-config") -> str:

@@ -1,4 +1,4 @@
-"""What Parallax comes with: a configuration, alert rules, dashboards and documents, written out for a user."""
+"""The files that Parallax comes with, written out for a user: configuration, alert rules, dashboards, documents."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EVERY_TOPIC = "[^_].*"
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a new configuration sets; all else is commented out and shows its default.
+    """What a new configuration sets. All other settings are commented out, and show their defaults.
 
     Attributes:
         servers: ``bootstrap.servers``.

@@ -1,4 +1,4 @@
-"""Which sides there are among replicas that differ, who is on each, and whether that has changed.
+"""Which sides there are among replicas that differ, which replica is on each, and whether that has changed.
 
 A side is what some replicas show alike. Tables hold it by its text (`Side.text`). Only `Side.parse` reads that text;
 all other code uses the fields of a side.
@@ -51,7 +51,7 @@ _FROM = f"{Shows.NO_VALUE}, read from offset {{offset}} on"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What some replicas show.
+    """One side of a difference: what some replicas show.
 
     Attributes:
         shows: the kind of thing that they show.
@@ -65,7 +65,7 @@ class Side:
 
     @property
     def text(self) -> str:
-        """The side in words, which is its name in tables too."""
+        """The side in words, by which tables name it too."""
         match self.shows:
             case Shows.CONTENT:
                 return self.content
@@ -78,7 +78,7 @@ class Side:
 
     @classmethod
     def parse(cls, text: str) -> Side:
-        """The side that a text names; words of no other kind are the content of a record.
+        """The side that a text names; words of no other kind of side are the content of a record.
 
         Raises:
             ValueError: the text should name an offset, and does not.
@@ -93,7 +93,7 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """What the side shows, without the offset, and without how that is known."""
+        """What the side shows, without the offset and without how it is known, to compare two sides."""
         shows = Shows.ENDED if self.shows is Shows.ENDED_AS_READ else self.shows
         return shows, re.sub("[0-9]+", "", self.content.partition(",")[0])
 
@@ -109,7 +109,7 @@ Sides = Mapping[Side, Collection[int]]
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
-    """Sides with their brokers, from a document of the tables; empty where it has none.
+    """Sides with their brokers, from a document in the tables; empty where the table has none.
 
     Raises:
         ValueError: see `Side.parse`.
@@ -118,12 +118,12 @@ def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
 
 
 def as_document(sides: Sides) -> dict[str, list[int]]:
-    """Sides with their brokers as a document for JSON."""
+    """Sides with their brokers, as a document for JSON."""
     return {side.text: list(brokers) for side, brokers in sides.items()}
 
 
 def in_order(sides: Sides) -> dict[Side, tuple[int, ...]]:
-    """Sides ordered by text, with their brokers in order; empty sides are left out."""
+    """Sides in the order of their texts, with their brokers in order; empty sides are left out."""
     every = sorted(sides.items(), key=lambda one: one[0].text)
     return {side: tuple(sorted(brokers)) for side, brokers in every if brokers}
 
@@ -162,7 +162,7 @@ def values(sides: Collection[Side]) -> dict[Side, int]:
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """The given brokers, and those that show the same value of the key as one of them."""
+    """The given brokers, and all that show the same value of the key as one of them."""
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 
@@ -176,7 +176,7 @@ def sides_differ(before: Sides, now: Sides) -> bool:
     """Whether a replica has changed its side, or is on a side for the first time.
 
     A replica that is on no side now was not read, which changes nothing. Two other things are no change either: a side
-    shows another offset, or all sides are described by other things than before.
+    shows another offset, or no side is described in the same way as before.
     """
     if not before:
         return False

@@ -1,4 +1,4 @@
-"""Object stores: how S3 is reached, said once, and translated for each library that reaches it.
+"""How S3 is reached: one setting, translated for each library that reads or writes there.
 
 The environment variables of AWS's own tools are the common form. delta-rs and obstore read them by themselves, in any
 process. The SDK in Spark's JVM reads its credentials there; the rest reaches it as Hadoop's options. So secrets are in
@@ -106,7 +106,7 @@ def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def executor_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark that give a cluster's processes those parts of the environment that are no secret.
+    """Spark's options that give the processes of a cluster the parts of the environment that are no secret.
 
     The processes have credentials for the store themselves, by a role or by an environment of their own.
     """

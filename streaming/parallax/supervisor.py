@@ -1,4 +1,4 @@
-"""Keeps streaming queries alive: restart with backoff, a deadline for progress, and patience in an outage.
+"""Keeps streaming queries alive: restarts with backoff, a deadline for progress, and patience in an outage.
 
 It knows a query only by the few members of Spark's ``StreamingQuery`` that it uses, so it imports no Spark.
 """
@@ -52,17 +52,17 @@ class Outage(Protocol):
     """
 
     def caused(self, error: str) -> bool:
-        """Whether this outage is why a query failed."""
+        """Whether a query failed because of the outage."""
         ...
 
     def lasts(self) -> bool:
-        """Whether this outage is not over yet."""
+        """Whether the outage is not over yet."""
         ...
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """A query by name: how to start it, what to do before each start, and how to see that it works.
+    """A query by name: how to start it, what to do before each start, and how to see that it progresses.
 
     Attributes:
         name: name of the query.
@@ -86,7 +86,7 @@ class Supervised:
 
 @dataclass
 class QueryReport:
-    """The present state of a query; times are seconds since 1970 UTC."""
+    """The state of a query now; times are seconds since 1970 UTC."""
 
     name: str
     up: bool = False

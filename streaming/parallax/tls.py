@@ -1,4 +1,4 @@
-"""TLS with files that are renewed: the next connection uses the new files, without a restart."""
+"""TLS whose files may be renewed: the next connection uses the new files, without a restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parallax.errors import one_line
 
 
 class Renewed:
-    """The context of TLS connections, made again when one of its files has changed: certificates are renewed.
+    """A TLS context that is made again when one of its files has changed, since certificates are renewed.
 
     Args:
         files: the files that it is made of.
@@ -34,7 +34,7 @@ class Renewed:
         self._context = make()
 
     def context(self) -> ssl.SSLContext:
-        """The context for the next connection.
+        """The TLS context for the next connection.
 
         Files that cannot be used, such as half-written ones, change nothing until they can.
         """
@@ -65,7 +65,7 @@ class Renewed:
 
 
 def of_server(certificate: str, key: str) -> ssl.SSLContext:
-    """The context of a server with this certificate.
+    """The TLS context of a server with a given certificate.
 
     Raises:
         OSError, ValueError: the files cannot be used, or the key has a password.
@@ -78,7 +78,7 @@ def of_server(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def renewed_at_each_handshake(renewed: Renewed) -> ssl.SSLContext:
-    """The context of a server that shows each client the certificate as the files have it then."""
+    """A server's TLS context that shows each client the certificate that the files hold then."""
     context = renewed.context()
 
     def hello(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:

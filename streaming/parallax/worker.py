@@ -1,4 +1,4 @@
-"""The Python process that plans a source: it answers Spark first, and imports afterwards.
+"""The Python process in which Spark plans a source: it answers Spark first, and imports afterwards.
 
 Spark gives a process that it starts by itself ten seconds to connect back (``PythonWorkerFactory.createSimpleWorker``),
 and no setting makes that longer. Its imports take a second or two of processor time, which may exceed that on a busy
@@ -27,7 +27,7 @@ exec {python} "$@"
 
 
 def command(folder: Path) -> str:
-    """The command by which Spark is to start Python, for ``PYSPARK_PYTHON``: a script, where one can be executed.
+    """The command with which Spark starts Python, for ``PYSPARK_PYTHON``: a script, where one can be executed.
 
     Args:
         folder: where the script goes; made where it does not exist.
@@ -52,7 +52,7 @@ def _script(folder: Path) -> Path:
 
 
 def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
-    """Connect to Spark and prove who this is, as ``pyspark.util.local_connect_and_auth`` does.
+    """Connect to Spark and prove who this process is, as ``pyspark.util.local_connect_and_auth`` does.
 
     Raises:
         OSError: Spark no longer waits, or refuses.

@@ -1,4 +1,4 @@
-"""What keeps the job from seeing, and which partitions it cannot see: decided once. Pure.
+"""What keeps the job from seeing replicas, and which partitions it cannot see. Pure.
 
 The status line and ``/readyz`` go by `blindness`. So do the page's map and lanes, the waits for verdicts with their
 metric and alert, and the conditions of the webhooks.
@@ -28,7 +28,7 @@ A comparison that has produced nothing for as long counts as held up.
 
 
 class Cause(StrEnum):
-    """What keeps the job from seeing, in the order in which it is reported: causes before their effects.
+    """What may keep the job from seeing replicas, in the order in which it is reported: causes before their effects.
 
     Causes that end with the start come last.
     """
@@ -57,7 +57,7 @@ class Cause(StrEnum):
 
     @property
     def is_of_the_job(self) -> bool:
-        """Whether the job itself does not do its work, so that it is not ready.
+        """Whether this cause is that the job itself does not do its work, so that it is not ready.
 
         What others keep it from does not count: it reports that, and is ready.
         """
@@ -65,17 +65,17 @@ class Cause(StrEnum):
 
     @property
     def ends_with_the_start(self) -> bool:
-        """Whether it ends by itself when a start gets on."""
+        """Whether this cause ends by itself when the start of the job gets on."""
         return self in (Cause.NOT_BEGUN, Cause.FINDINGS_NOT_LOADED)
 
     @property
     def hides_all(self) -> bool:
-        """Whether it always keeps the job from seeing anything, so that nobody can rely on the job."""
+        """Whether this cause always hides everything from the job, so that nobody can rely on the job."""
         return self.is_of_the_job or self in (Cause.STORAGE_FULL, Cause.OTHER_CLUSTER)
 
     @property
     def holds_up(self) -> bool:
-        """Whether it keeps offsets from being read or compared, so that no verdict can come by itself."""
+        """Whether this cause keeps offsets from being read or compared, so that no verdict can come by itself."""
         return self not in (Cause.NOTHING_WATCHED, Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED)
 
 
@@ -86,7 +86,7 @@ _OF_THE_JOB = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which replicas are not seen: those for which any of these holds."""
+    """Which replicas a cause hides from the job: those for which any of these attributes holds."""
 
     everything: bool = False
     brokers: frozenset[int] = frozenset()
@@ -111,7 +111,7 @@ _EVERYTHING = Reach(everything=True)
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """One thing that keeps the job from seeing.
+    """One cause that keeps the job from seeing some replicas.
 
     Attributes:
         since: since when, seconds since 1970 UTC; None where nobody has noted it.
@@ -129,7 +129,7 @@ class Blind:
 
 
 def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
-    """Everything that keeps the job from seeing, in the order of `Cause`."""
+    """Everything that keeps the job from seeing replicas, in the order of `Cause`."""
     return snapshot.once(_blindness)
 
 
@@ -179,7 +179,7 @@ class HeldUp:
 
 
 def held_up(snapshot: Snapshot) -> HeldUp:
-    """The partitions that are held up."""
+    """The partitions that get no verdict by themselves now, because a replica is not read."""
     return snapshot.once(_held_up)
 
 
@@ -238,7 +238,7 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
-    """Yield what hides everything because a query is down or has stalled."""
+    """Yield a `Blind` for each query that is down or has stalled: it hides all replicas."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"

@@ -1,4 +1,4 @@
-"""Which partitions have been compared whole since something last held them up. Pure, no clock.
+"""Which partitions have been compared whole since an outage or a pause last held them up. Pure, no clock.
 
 A stopped job, a broker that was away, a pause: each leaves offsets that nobody has compared when it ends. While these
 are still being read, nobody can say that all replicas agree.
@@ -18,9 +18,9 @@ _Ends = tuple[int, int]
 
 
 class CatchingUp:
-    """Knows which partitions have been compared up to where their logs had ended.
+    """Knows which partitions have been compared up to where their logs once ended.
 
-    It remembers these ends from when a partition was first seen, or from when what held it up ended.
+    It notes where the logs of a partition end when it first sees the partition, and when an outage or pause is over.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class CatchingUp:
         self._done: set[TopicPartition] = set()
 
     def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
-        """Take in that somebody reported on a replica.
+        """Take in a report on a replica.
 
         If the replica is new to its partition, everything in it has still to be read.
 
@@ -57,7 +57,7 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether everything that its logs held then has had its first verdict.
+        """By partition, whether all that its logs held when it was last held up has had a verdict.
 
         Args:
             replicas: with the offsets that they reported last.
@@ -82,7 +82,7 @@ class CatchingUp:
         return {place: place in self._done for place in self._brokers}
 
     def renew(self, topic: str, coverages: Iterable[Coverage]) -> None:
-        """Begin again with a topic whose logs are others by now.
+        """Begin again with a topic that was deleted and created again: its logs are new ones.
 
         Args:
             topic: its name.
@@ -93,7 +93,7 @@ class CatchingUp:
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget partitions that are gone."""
+        """Forget partitions on which nobody reports any more."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:

@@ -48,7 +48,7 @@ class ParallaxCollector(Collector):
     Args:
         state: of the job.
         series: which partitions have series.
-        places: what alerts say of where things are.
+        places: the links and commands that alerts name.
     """
 
     def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:
@@ -98,7 +98,7 @@ class OfCluster(Collector):
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
-        """The families of the inner collector, with the label."""
+        """The metric families of the inner collector, each sample with the label."""
         for family in self._inner.collect():
             for sample in family.samples:
                 sample.labels["cluster"] = self._cluster

@@ -1,4 +1,4 @@
-"""What the job itself suffers, and when that is worth a message: the same conditions as in the alert rules.
+"""What may be wrong with the job itself, and when that is worth a message: the same conditions as in the alert rules.
 
 Without Prometheus, the webhooks report them. `CONDITIONS` lists them all. Each uses the metrics of its rule, so a
 condition is one metric, one rule and one entry here. Conditions of single partitions are only in the rules.
@@ -62,16 +62,16 @@ Found = Callable[[Samples], Iterable[Mapping[str, str]]]
 
 
 class Condition(NamedTuple):
-    """One thing that a job may suffer. Its name is that of the alert rule, and of its section of the runbook.
+    """One thing that may be wrong with a job. Its name is that of the alert rule, and of its section of the runbook.
 
     Attributes:
-        metrics: the metrics that it goes by, without ``parallax_``.
-        found: what is wrong at a moment.
-        wait_s: for how many seconds it has to last.
-        headline: a format, of the labels.
+        metrics: the metrics that decide whether it is true, without ``parallax_``.
+        found: finds in the samples of a moment where the condition is true.
+        wait_s: for how many seconds it has to be true before it is reported.
+        headline: a format for the labels.
         was: the headline in the past tense.
-        description: what it means, and what to do; a format, of the labels and of commands (`commands`).
-        left: what its end means or leaves open, if nothing else says more; a format like the description.
+        description: what it means, and what to do; a format for the labels and for commands (`commands`).
+        left: what a message says at its end, if nothing else says more; a format like the description.
         cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
             others hide only a part.
         about: a metric with further labels for the formats. It belongs to what has the same labels as the condition.
@@ -79,7 +79,7 @@ class Condition(NamedTuple):
         ended: how something with given labels ended, by the samples after it; a format like the description, empty if
             they do not say.
         worsens: the condition that this one makes worse. Receivers get both as one alert, with the graver one's text.
-        lasts: what does not make it begin, but keeps it from being over.
+        lasts: finds what does not make the condition true, but keeps it from being over.
     """
 
     metrics: tuple[str, ...]
@@ -98,7 +98,7 @@ class Condition(NamedTuple):
 
     @property
     def is_blind(self) -> bool:
-        """Whether nobody can rely on the job while it is wrong: no heartbeat is sent."""
+        """Whether nobody can rely on the job while the condition is true: no heartbeat is sent."""
         return self.cause is not None and self.cause.hides_all
 
 
@@ -372,12 +372,12 @@ class Suffered(NamedTuple):
 
     @property
     def story(self) -> str:
-        """The condition that it makes worse, or else itself."""
+        """The group of the condition: the name of the condition that it makes worse, else its own."""
         return CONDITIONS[self.alertname].worsens or self.alertname
 
     @property
     def name(self) -> str:
-        """The name that it is known by; the same for all conditions of one story."""
+        """The name under which the condition is reported; the same for all conditions of one story."""
         return name_of(self.story, self.labels)
 
 
@@ -400,7 +400,7 @@ def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
 
 
 class Watch:
-    """Looks at the samples regularly, and remembers since when each thing has been wrong."""
+    """Looks at the job's samples regularly, and remembers since when each condition has been true."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Suffered, float, float]] = {}
@@ -413,11 +413,11 @@ class Watch:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The names of what is wrong, or was a moment ago, even for a moment only."""
+        """The names of the conditions that are true, or were a moment ago, even for a moment only."""
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
-        """What has been wrong for long enough, and was not gone for a minute."""
+        """The conditions that have been true for long enough, and were not gone for a minute."""
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
         for alertname, labels in wrong:

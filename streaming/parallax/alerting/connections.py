@@ -35,11 +35,11 @@ class BoundedListener(socket.socket):
 
     @classmethod
     def of(cls, listening: socket.socket) -> BoundedListener:
-        """Take over a listening socket."""
+        """A bounded listener that takes over a listening socket."""
         return cls(listening.family, listening.type, listening.proto, listening.detach())
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection.
+        """Accept a client's connection.
 
         Raises:
             BlockingIOError: no client has come, or it was turned away.
@@ -65,7 +65,7 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has come. If there are too many, one that has sent no request is disconnected."""
+        """Take in a new client. If there are too many, one that has sent no request is disconnected."""
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             others = (one for one in self.connections if one is not self)
@@ -74,7 +74,7 @@ class BoundedProtocol(H11Protocol):
         self._look_again = self.loop.call_later(LOOK_S, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has disconnected."""
+        """Note that the client has disconnected."""
         if self._look_again is not None:
             self._look_again.cancel()
         super().connection_lost(exc)

@@ -1,4 +1,4 @@
-"""Which topics were deleted, by the last answers of their brokers: no later report says so. Pure, no clock."""
+"""Which topics were deleted, by the last answers of their brokers. Pure, no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions have series of their own, where there are too many for all of them (``alerting.series``).
+"""Which partitions have Prometheus series of their own, if there are too many partitions (``alerting.series``).
 
 A job has some forty series for each partition. With ``differing`` only partitions with something to report have them. A
 fact is reported immediately. What comes and goes in a healthy job, such as offsets still to be read, is reported once
@@ -24,7 +24,7 @@ SHOWN_S = 3600.0
 
 
 class Series(StrEnum):
-    """Which partitions have series: the values of ``alerting.series``."""
+    """Which partitions have Prometheus series: the values of ``alerting.series``."""
 
     ALL = "all"
     DIFFERING = "differing"
@@ -32,13 +32,13 @@ class Series(StrEnum):
 
 @dataclass
 class Lasting:
-    """Remembers of many things since when each has been true at every look."""
+    """Remembers since when each of many partitions or things has had something to report."""
 
     _since: dict[Hashable, float] = field(default_factory=dict)
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """Which things are shown.
+        """The keys to show now: what has lasted long enough, or was shown a short while ago.
 
         Args:
             now: seconds on any running clock.
@@ -53,7 +53,7 @@ class Lasting:
 
 
 class Detail:
-    """Leaves out of snapshots the partitions with nothing to report."""
+    """Leaves out of a snapshot the partitions with nothing to report, so that there are fewer series."""
 
     def __init__(self) -> None:
         self._places = Lasting()

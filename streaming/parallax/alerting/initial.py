@@ -1,4 +1,4 @@
-"""What was in the logs when the job started, and how much of it is still to be read.
+"""How much must still be read of what was in the logs when the job started.
 
 Pure, no clock.
 """
@@ -59,7 +59,10 @@ class InitialReading:
             self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
-        """By partition, whether it was read that far; once true, it stays so."""
+        """By partition, whether it was read up to where its logs ended at the start.
+
+        Once true, it stays so.
+        """
         for place, marks in self._marks.items():
             if place not in self._done and all(
                 mark is not None
@@ -86,7 +89,7 @@ class InitialReading:
         return found
 
     def forget(self, alive: Collection[TopicPartition]) -> None:
-        """Forget partitions that are gone."""
+        """Forget partitions on which nobody reports any more."""
         self._drop(place for place in self._marks if place not in alive)
         topics = {topic for topic, _ in alive}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}

@@ -1,4 +1,4 @@
-"""How far views are behind their replicas in time: since when unread offsets can be read."""
+"""How far views are behind their replicas in time: for how long there have been offsets to read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FINE = 16
 
 
 class Lags:
-    """Remembers ends of replicas that have not been read up to yet. Times are seconds on any running clock."""
+    """Remembers the ends of logs that views have not been read up to. Times are seconds on any running clock."""
 
     def __init__(self) -> None:
         self._ends: dict[View, list[tuple[float, int]]] = {}
 
     def shown(self, view: View, end: int, position: int | None, now: float) -> None:
-        """Take in the end that a replica shows.
+        """Take in where the log of a replica ends, as it shows.
 
         Args:
             view: of the replica.

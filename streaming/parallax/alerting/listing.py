@@ -22,7 +22,7 @@ OVER_FOR_S = 3600.0
 
 
 class FindingState(StrEnum):
-    """What an alert says of a finding that is not over: exactly one state, the first that applies."""
+    """The state of a finding that is not over, as an alert names it: the first that applies."""
 
     SPREAD = "spread"
     """All replicas share it."""
@@ -91,7 +91,7 @@ def over_in_words(place: str, kind: str) -> str:
 
 
 def what_it_was(said: str) -> str:
-    """Repeat in the past what was said of something that is over, if nobody knows how it ended."""
+    """A sentence in the past about something that is over, if nobody knows how it ended."""
     return f"Over. It was: {said}"
 
 
@@ -194,5 +194,5 @@ class Listing:
         return Listed(finding, state, known.turn if known.state is state else turn_of(known.state, state))
 
     def listed(self) -> tuple[Listed, ...]:
-        """The findings that are not over, then those that are."""
+        """The findings that are not over, then those that are over."""
         return (*self._open.values(), *(one for one, _ in self._over.values()))

@@ -20,7 +20,7 @@ ParallaxVerdictOverdue wait for longer.
 
 
 def behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets its replica was read less far than the furthest.
+    """By broker, how many offsets less of its replica were read than of the furthest replica.
 
     The larger number of the two views.
     """

@@ -1,4 +1,4 @@
-"""Where things are, as every message and alert says it: cluster, runbook, page, commands."""
+"""The names, links and commands in every message and alert: cluster, runbook, page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where things are, for alerts.
+    """What alerts need to name the cluster, and to link to the runbook and the page.
 
     Attributes:
         cluster: ``alerting.cluster``.
@@ -30,11 +30,11 @@ class Places:
         return f"{what} (cluster {self.cluster})" if self.cluster else what
 
     def page_of(self, path: str = "") -> str:
-        """The address of a page; empty if the page's address is not set."""
+        """The address of a page of the job; empty if ``alerting.external_url`` is not set."""
         return f"{self.page.rstrip('/')}/{path}" if self.page else ""
 
     def page_of_finding(self, finding_id: str) -> str:
-        """The address of a finding's page; empty if the page's address is not set."""
+        """The address of a finding's page; empty if ``alerting.external_url`` is not set."""
         return self.page_of(f"findings/{quote(finding_id, safe='')}")
 
     def explain(self, finding_id: str) -> str:

@@ -75,7 +75,7 @@ class Refusals:
         return {place: counted[place] for place in self._seen}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> list[Change]:
-        """Follow one tick.
+        """Follow the refusals in the rows of one tick.
 
         A replica that is unreachable says nothing of rights: what it said last still counts.
 

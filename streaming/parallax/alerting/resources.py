@@ -1,4 +1,4 @@
-"""What the job costs: the memory of its processes, as the operating system counts it."""
+"""How much memory the job's processes use, as the operating system counts it."""
 
 from __future__ import annotations
 

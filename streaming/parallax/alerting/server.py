@@ -146,7 +146,7 @@ class MetricsServer:
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop the HTTP server."""
         self._closing.set()
         self._looking.join(5.0)
         self._server.should_exit = True

@@ -36,7 +36,7 @@ _IDLE_S = 1.5 * LONGEST_US / 1e6
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """Offsets of one replica as it reported them; None for what is not known.
+    """Offsets of one replica, as the replica reported them; None for what is not known.
 
     Attributes:
         stands_since: since when the last stable offset has stood still below the high watermark; None where it moves or
@@ -114,7 +114,7 @@ def _topic_of(key: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything at one moment; the mappings are copies.
+    """Everything that a job knows about itself at one moment; the mappings are copies.
 
     Attributes:
         assigned: by partition, the brokers that hold it by the last report and are to be read. Missing if nobody has
@@ -124,7 +124,7 @@ class Snapshot:
             nobody knows yet.
         caught_up: by partition, whether everything its logs held at some moment has had its verdict since. The moment
             is when it was first seen, or when something last ceased to hold up its reading or comparison.
-        audits_at: when the job audits each partition that was not read, or copied, in time, seconds since 1970 UTC.
+        audits_at: when the job will audit each partition that was read or copied too late, seconds since 1970 UTC.
             None if it audits none for that reason.
         waiting_s: by view of a partition, for how long it has waited at one offset for verdicts that come by
             themselves. Only time in which nothing held it up counts.

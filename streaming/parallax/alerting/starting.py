@@ -1,4 +1,4 @@
-"""How far a start is: its steps, and what earlier looks have shown of it. Pure."""
+"""How far a start of the job is: its steps, and what earlier looks have shown of them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parallax.moments import roughly
 
 
 class Stage(StrEnum):
-    """How far a part of the start is.
+    """How far a step of the start is.
 
     Each is shown by a word and a sign, not by colour alone.
     """
@@ -25,7 +25,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of the start.
+    """A part of the start of the job.
 
     Attributes:
         has_begun: whether something of it has been done. If that cannot be seen, it begins when the steps before it
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What earlier looks have shown.
+    """What earlier looks at the start have shown.
 
     Attributes:
         has_started: the start was over once; what comes later is no start.

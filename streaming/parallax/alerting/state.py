@@ -222,7 +222,9 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove from the unknown offsets what an audit has compared: nobody compares an idle partition again.
+        """Remove from the unknown offsets a range that an audit has compared.
+
+        Nobody compares an idle partition again.
 
         Args:
             settled: returns the coverage of a partition without these offsets.
@@ -244,7 +246,7 @@ class MonitorState:
             self._queries[report.name] = state
 
     def update_findings(self, status: FindingsStatus) -> None:
-        """Take in what the findings manager has committed; can serve as its ``on_change``."""
+        """Take in what the findings manager has committed; the manager may call it for each change."""
         with self._lock:
             self._findings = status
             if status.error is None:
@@ -253,7 +255,7 @@ class MonitorState:
                 self._listing.observe(status.standing, self._clock(), status.ended)
 
     def update_lease(self, epoch: int, renewed_at: Callable[[], float | None]) -> None:
-        """Note the lease on the storage.
+        """Note the state of this job's lease on the storage.
 
         Args:
             epoch: its number.
@@ -291,7 +293,7 @@ class MonitorState:
             self._absences = absences
 
     def update_audits_at(self, audits_at: Mapping[TopicPartition, float] | None) -> None:
-        """Take in when the job audits each partition that was not read, or copied, in time (`Snapshot.audits_at`)."""
+        """Take in when the job will audit each partition that was read or copied too late (`Snapshot.audits_at`)."""
         with self._lock:
             self._audits_at = audits_at
 

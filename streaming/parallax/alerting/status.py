@@ -96,7 +96,7 @@ class Reason(NamedTuple):
 
     Attributes:
         phrase: for people; its numbers move.
-        name: the same as long as it is the same reason.
+        name: identifies the reason; it stays the same while the numbers in ``phrase`` change.
         since: since when, seconds since 1970 UTC; None where only earlier looks say that.
     """
 

@@ -1,4 +1,4 @@
-"""What has no verdict, and how that is reported: decided once, for the status line and the page. Pure."""
+"""Which offsets have no verdict, and how they are reported: the same for the status line and the page. Pure."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def parts_in_words(parts: Collection[Part]) -> str:
 
 
 def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
-    """The partitions that are not yet compared to where their logs ended when they were last freed.
+    """The partitions that are not yet compared up to where their logs ended when they were last held up.
 
     Freed means that nothing held up their reading or comparison any more.
     """

@@ -21,7 +21,7 @@ class Waiting:
         self._reported_at: dict[TopicPartition, float] = {}
 
     def reported(self, place: TopicPartition, now: float) -> None:
-        """Take in that somebody reported on a replica of a partition.
+        """Take in a report on a replica of a partition.
 
         A partition without anything compared waits from its first report.
         """
@@ -52,7 +52,7 @@ class Waiting:
         return {key: max(0.0, self._reported_at[key[0]] - since) for key, (_, since) in self._since.items()}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget partitions that are gone."""
+        """Forget partitions on which nobody reports any more."""
         self._since = {key: one for key, one in self._since.items() if not is_gone(key[0])}
         self._reported_at = {place: at for place, at in self._reported_at.items() if not is_gone(place)}
 

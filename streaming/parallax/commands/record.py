@@ -128,7 +128,7 @@ def _where(found: Mapping[str, TopicMetadata], place: TopicPartition, brokers: S
 
 
 def document(found: Found) -> dict[str, Any]:
-    """The result of a look as JSON has it.
+    """What the replicas have at an offset, as a JSON document.
 
     Bytes are ``{"text": ...}`` where they are UTF-8, else ``{"hex": ...}``.
     """
@@ -238,7 +238,7 @@ _PARTS: Mapping[str, Callable[[Record], str]] = {
 
 
 def write(found: Found, to: TextIO) -> None:
-    """Write the result of a look for people.
+    """Print what the replicas have at an offset, for people.
 
     A column for each broker, and below it what the records hold.
     """

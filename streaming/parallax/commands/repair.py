@@ -91,7 +91,7 @@ def plan(
 
 
 def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
-    """A plan, for people.
+    """A plan as text, for people.
 
     Args:
         made: the plan.

@@ -163,12 +163,12 @@ class Target:
 
     @property
     def storage(self) -> str:
-        """Its storage path; raises as `storage_of`."""
+        """The job's storage path; raises as `storage_of`."""
         return storage_of(self.config, self.data)
 
     @cached_property
     def settings(self) -> Settings | None:
-        """Its settings; None where only its storage path is known."""
+        """The job's settings; None where only its storage path is known."""
         from parallax.config import load
 
         return None if self.config is None else load(self.config)
@@ -180,14 +180,14 @@ class Target:
 
     @property
     def runbook(self) -> str:
-        """Where the runbook is, by its settings where they are known."""
+        """The address of the runbook, by the job's settings where they are known."""
         from parallax.runbook import RUNBOOK
 
         return RUNBOOK if self.settings is None else self.settings.alerting.runbook_url
 
     @property
     def on_record(self) -> OnRecord:
-        """What else is on record about a finding, by the target's settings if they are known."""
+        """What is on record about a finding in other tables, by the job's settings if they are known."""
         from parallax.config import GuardSettings, ReadSettings
         from parallax.repair.account import beside
 

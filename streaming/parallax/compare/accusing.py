@@ -1,4 +1,4 @@
-"""What all accusations share: names of brokers and outcomes, sides, what an end marker proves, the judged offset."""
+"""Helpers of all accusations: names, sides, what an end marker proves, and what is judged already."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broker_of(state: PartitionState, slot: int) -> int:
 
 
 def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
-    """A value for each broker of a bit mask, by the broker's id as text."""
+    """A value for each broker of a bit mask, as a mapping by the broker's id as text."""
     return {str(broker_of(state, slot)): value for slot in slots_of(mask)}
 
 
@@ -56,9 +56,9 @@ def floor_of(state: PartitionState, view: int) -> int:
 
 
 def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
-    """Evidence about some rows.
+    """Evidence about rows whose outcome differs.
 
-    It says which replica shows which outcome of the first one, how many rows there are, and some of their offsets.
+    It says which replica shows which outcome of the first row, how many rows there are, and some of their offsets.
     """
     first = rows[0]
     return {
@@ -72,7 +72,7 @@ def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
 
 
 def other_keys(rows: Array) -> dict[str, Any]:
-    """The keys of a transaction's rows, without the first row's key.
+    """Evidence about a transaction: the keys of its rows, without the first row's key.
 
     Whatever differs about them has the same cause as the first row.
 
@@ -92,7 +92,7 @@ def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
 
 
 def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that a missed marker need not be the one that ended the transaction; empty if it surely is.
+    """Evidence that a missed marker may not be the one that ended the transaction; empty if it surely is.
 
     A probe may still prove the end, by what lies next to the marker.
     """
@@ -113,7 +113,7 @@ def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
 
 
 def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
-    """Like `end_unproven`, for an accusation about outcomes.
+    """Evidence, for an accusation about outcomes, that a marker need not have ended the transaction (`end_unproven`).
 
     Until an audit has proven the end, the outcomes of all these records are unknown, and the state says so.
 
@@ -132,7 +132,8 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
 def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
     """Note in the state that an end is unproven: the accused was never read to show a record of the transaction.
 
-    Nobody knows where the transaction's records lie. So every offset between the two becomes unknown in read_committed.
+    Nobody knows where the transaction's records lie. So every offset from ``start`` to ``marker`` becomes unknown in
+    read_committed.
 
     Args:
         state: written to.

@@ -1,4 +1,4 @@
-"""Reads withheld rows from the views once more, for `parallax.compare.withheld`."""
+"""Reads withheld rows from the views once more, when `parallax.compare.withheld` takes them up again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Again:
 
     Args:
         storage: ``storage.path``.
-        until_ms: the last place in the micro-batch (`parallax.views.order`).
+        until_ms: the time of the last commit in the micro-batch (`parallax.views.order`).
     """
 
     def __init__(self, storage: str, until_ms: int) -> None:
@@ -30,7 +30,7 @@ class Again:
         self._files: dict[tuple[str, Places], list[DataFile]] = {}
 
     def views(self, place: TopicPartition) -> Views:
-        """The views of one partition."""
+        """The views of one partition, from which its withheld rows are read."""
         return Views(self._until_ms, partial(self._rows, place))
 
     def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:

@@ -1,6 +1,6 @@
 """Takes a range that has agreed by its sums into a state, as if all of its rows had been taken in.
 
-The rows themselves are taken in instead where something still waits below the range. The same holds where the state
+The rows themselves are taken in instead in two cases. Something below the range still waits to be judged. Or the state
 and the sums disagree about a transaction.
 """
 

@@ -1,4 +1,4 @@
-"""A partition that could not be compared begins again alone; the error holds up no other partition.
+"""Lets a partition that could not be compared begin again alone; the error holds up no other partition.
 
 Only how far it had been compared is kept. Everything below is unknown until an audit has compared it. If even its
 state cannot be read, rows also stay unknown until every replica has reported again where it is read. Pure.

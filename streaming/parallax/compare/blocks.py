@@ -1,4 +1,4 @@
-"""Up to which offset all replicas have shown the same, found by adding up their rows. Pure; it looks at no row.
+"""Up to which offset all replicas have shown the same rows, found by comparing sums of their rows. Pure.
 
 Each reader's sums go on from part to part. Two readers can be compared at a *cut*: an offset up to which the sums of
 both are known. Cuts are the ends of the blocks that both have passed, and the ends of their ranges. So replicas that
@@ -146,10 +146,10 @@ class Sums:
         """
 
     def take(self, reader: Reader, ranges: Array, topic_ids: Sequence[str], digests: Digests) -> None:
-        """Take in what a reader has read.
+        """Add the sums of the ranges that a reader has read.
 
         Args:
-            reader: whose.
+            reader: the reader that has read the rows.
             ranges: `parallax.views.blocks.RANGE` of the partition, in order.
             topic_ids: of the ranges.
             digests: of their rows; ``range`` of a part is the index of its range.
@@ -202,7 +202,7 @@ class Sums:
         return begin if is_one and _opens_at(known, begin) is not None else None
 
     def begin_at(self, offset: int, brokers: Collection[int]) -> None:
-        """Begin at an offset up to which the rows were compared in another way.
+        """Let all sums begin at an offset: the rows below it have been compared one by one.
 
         Does nothing unless every reader of these brokers is exactly there. No transaction may go on at the offset.
         """

@@ -31,7 +31,7 @@ def is_deferring(state: PartitionState, view: int) -> bool:
 
 
 def close_ranges(state: PartitionState) -> None:
-    """End a deferred range once the slowest replica has reached its start; drop ranges that all have passed.
+    """End a deferred range once the slowest replica has reached its start; drop ranges that all replicas have passed.
 
     The comparison resumes at the furthest position. So the replica that was behind is behind by one range only.
     """
@@ -50,7 +50,7 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Remember a range in which end markers were shown that the state does not hold.
+    """Remember a range of offsets whose end markers are not all in the state.
 
     Then the first marker that the state holds after a record may not be the one that ended the record's transaction.
     """
@@ -59,14 +59,14 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the offsets where someone may have shown an end marker that the state does not hold."""
+    """Mask of the offsets where the state may lack an end marker that a replica showed."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
     return mask
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """Mask of the ranges in which an end marker may have been shown that the state lacks."""
+    """Mask of the ranges in which the state may lack an end marker that a replica showed."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask

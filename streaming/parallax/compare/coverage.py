@@ -18,7 +18,7 @@ _SPAN = ["view", "start", "end", "reason", "since"]
 
 
 def coverage(state: PartitionState, observations: Observations, now_ms: int, grace_ms: int) -> Coverage:
-    """How far a partition has been compared, by its state.
+    """The coverage of a partition (`Coverage`), from its state.
 
     Args:
         state: after a step.

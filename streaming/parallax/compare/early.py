@@ -1,4 +1,4 @@
-"""Tombstones judged while a replica is away or frozen, between those that go on being read (I3).
+"""Judges tombstones while a replica is away or frozen, by comparing only the replicas that are still read (I3).
 
 An absence counts once every replica has passed the record. So an absent replica would keep all others from being
 compared. A surely committed tombstone need not wait. A replica is wrong if it still shows an older value, and has
@@ -21,7 +21,7 @@ from parallax.model import UNKNOWN
 
 
 def at_hand(state: PartitionState) -> int:
-    """Bit mask of the replicas that go on being read.
+    """Bit mask of the replicas that are still being read.
 
     They are of the set and reachable, and their last stable offset moves.
     """
@@ -30,7 +30,7 @@ def at_hand(state: PartitionState) -> int:
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """The records to judge early from now on, as `CANDIDATE` rows; they are also marked in the pending ones.
+    """The tombstones to judge early from now on, as `CANDIDATE` rows; `PENDING` rows of the state are marked too.
 
     Args:
         state: written to.
@@ -67,13 +67,13 @@ def _give_up(state: PartitionState) -> None:
 
 
 def is_early(rows: Array) -> Array:
-    """Mask of the rows that are judged early, without the replicas that are away."""
+    """Mask of the rows whose tombstone is judged early, without the replicas that are away."""
     mask: Array = rows["flags"] & EARLY != 0
     return mask
 
 
 def waiting(state: PartitionState, common: int) -> Array:
-    """The candidates that still wait, without early ones below ``common``.
+    """The state's `CANDIDATE` rows, without the early ones below ``common``.
 
     Every replica has passed those by now, so they are judged like all others.
     """
@@ -81,7 +81,7 @@ def waiting(state: PartitionState, common: int) -> Array:
 
 
 def concerned(state: PartitionState, candidates: Array) -> Array:
-    """For each candidate, a bit mask of the replicas between which it is judged."""
+    """For each `CANDIDATE` row, a bit mask of the replicas that are compared to judge it."""
     held = replicas.holding(state, candidates["offset"])
     early = is_early(candidates)
     if not early.any():

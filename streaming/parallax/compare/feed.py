@@ -1,4 +1,4 @@
-"""``format("parallax-comparison")``: compares what is appended to the tables in the tasks that read it.
+"""``format("parallax-comparison")``: a Spark source that compares the rows appended to the tables, within its tasks.
 
 No row enters the JVM, and there is no shuffle. A task takes some buckets of partitions and reads their rows from the
 micro-batch's files with pyarrow. It compares them and writes the buckets' states as new segments
@@ -87,21 +87,21 @@ class ComparisonSource(DataSource):
         return RESULT_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return ComparisonReader(Options.from_json(self.options["settings"]))
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the tasks of a micro-batch have in common.
+    """What all Spark tasks of a micro-batch need to know.
 
     Attributes:
         files: by table, in the order of their commits.
         since: names the offset at which it begins.
         until: names the offset at which it ends.
         manifest: the state at its start.
-        until_ms: the place of the last commit in it (`parallax.views.order`).
+        until_ms: the time of the last commit in it (`parallax.views.order`).
         now_ms: when it was planned, milliseconds since 1970 UTC.
     """
 
@@ -114,7 +114,7 @@ class Work:
 
 
 class Share(InputPartition):
-    """What one task compares.
+    """The share of one Spark task: what it is to compare.
 
     Attributes:
         work: the micro-batch.
@@ -127,7 +127,7 @@ class Share(InputPartition):
 
 
 class ComparisonReader(DataSourceStreamReader):
-    """Plans micro-batches in the driver-side process, and compares them in Spark's tasks."""
+    """Plans micro-batches in the process that Spark plans in, and compares them in Spark's tasks."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -160,7 +160,7 @@ class ComparisonReader(DataSourceStreamReader):
         return {name: taken.get(name, place).to_json() for name, place in places.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch.
+        """The Spark tasks of a micro-batch.
 
         Raises:
             LogGoneError: see `latestOffset`.
@@ -177,7 +177,7 @@ class ComparisonReader(DataSourceStreamReader):
         return [Share(work, frozenset(everything[n::count])) for n in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Compare one task's share; yields one row for each bucket."""
+        """Compare the share of one Spark task; yields one row for each bucket."""
         if isinstance(partition, Share):
             yield compared(self._options, partition)
 
@@ -216,7 +216,7 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
 
 
 def compared(options: Options, share: Share) -> Any:
-    """Read, compare and write one task's share; a record batch of `RESULT_DDL`.
+    """Read, compare and write the share of one Spark task; a record batch of `RESULT_DDL`.
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.

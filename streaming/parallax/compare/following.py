@@ -1,4 +1,4 @@
-"""How far the comparison has come in the tables' transaction logs, and what it takes in next.
+"""Follows the tables' transaction logs: what the comparison has taken in, and what it takes in next.
 
 Knows commits and files, neither Spark nor rows.
 """
@@ -18,7 +18,7 @@ SHARE = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point in a table's history.
+    """A point in a table's history: which of its commits and files have been taken in.
 
     Attributes:
         version: all commits up to this one have been taken; -1 for none.
@@ -39,12 +39,12 @@ class Place:
 
     @property
     def followed(self) -> Followed:
-        """The same place as the tables' upkeep needs it, to know which files to keep."""
+        """The place in the form in which the tables' upkeep needs it, to know which files to keep."""
         return Followed(self.version, is_standing=self.files is not None)
 
     @property
     def is_beginning(self) -> bool:
-        """Whether nothing has been taken yet."""
+        """Whether nothing of the table has been taken in yet."""
         return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Files that are taken in together or not at all.
+    """Files of a table that a micro-batch takes in together or not at all.
 
     Attributes:
         table: name of the table.
@@ -71,7 +71,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """The rows of all its files."""
+        """The number of rows in all files of the part."""
         return sum(file.rows for file in self.files)
 
 
@@ -79,7 +79,7 @@ class Log(Protocol):
     """The interface to a table's log; `parallax.views.commits.TableLog` implements it."""
 
     def is_whole(self) -> bool:
-        """Whether it holds the table's first commit."""
+        """Whether the log still holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
         """The files that a commit added."""
@@ -88,11 +88,11 @@ class Log(Protocol):
         """The files that the table consists of."""
 
     def mark_of(self, version: int) -> str:
-        """The mark of a commit that was taken in."""
+        """The mark of a commit that was taken in (`parallax.views.commits.Appended`)."""
 
 
 class Follower:
-    """Follows one table. It keeps what it has read of the log until `forget` is called.
+    """Finds what was appended to one table. It keeps what it has read of the log until `forget` is called.
 
     Args:
         table: name of the table.
@@ -106,7 +106,7 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """The place before the table's first commit.
+        """The place before the table's first commit, where a new follower starts.
 
         If the log was shortened, it is the place before the first file that the table holds.
         """
@@ -116,7 +116,7 @@ class Follower:
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Forget the commits before a place."""
+        """Forget the table's commits before a place, which frees memory."""
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
@@ -124,7 +124,7 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield what lies behind a place, in order; the log is read as the parts are asked for.
+        """Yield the parts that were appended behind a place, in order; the log is read as they are asked for.
 
         Raises:
             LogGoneError: the table's log was cleaned of the commits that follow the place.
@@ -140,7 +140,7 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """Yield what lies behind ``start``, up to and with ``end``.
+        """Yield the parts behind the place ``start``, up to and with the place ``end``.
 
         Raises:
             LogGoneError: see `appended`; also where the log ends before ``end``.
@@ -182,7 +182,7 @@ class Follower:
 
 
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
-    """Choose what a micro-batch takes: parts of all tables in the order of their time.
+    """Choose what a micro-batch takes in: parts (`Part`) of all tables, in the order of their time.
 
     Args:
         tables: for each table its parts, in order.
@@ -202,7 +202,7 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
 
 
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
-    """Join files whose rows follow each other, to read them together.
+    """Join files whose rows follow each other, so that they are read together.
 
     Each broker's files keep their order.
     """
@@ -224,7 +224,7 @@ def _goes_on(before: DataFile, file: DataFile) -> bool:
 
 
 def tasks_for(rows: int, parallelism: int) -> int:
-    """How many tasks a number of rows is worth; at least one.
+    """How many Spark tasks a number of rows is worth; at least one.
 
     Args:
         rows: of a micro-batch; may be 0.

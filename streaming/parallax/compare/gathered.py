@@ -29,7 +29,7 @@ KINDS: tuple[type[Columns], ...] = (ViewRows, ProgressRows, OpenTransactions, Re
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Observations of several partitions.
+    """Observations of several partitions, in columns.
 
     Attributes:
         places: the partitions.
@@ -43,7 +43,7 @@ class Gathered:
 
     @classmethod
     def one(cls, observations: Observations) -> Self:
-        """Make it from the observations of a single partition."""
+        """Make the columns from the observations of a single partition."""
         o = observations
         tables = o.rows, o.progress, o.open_transactions, o.replica_sets
         indexes = tuple(np.zeros(len(rows), np.int64) for rows in tables)
@@ -51,10 +51,10 @@ class Gathered:
 
     @classmethod
     def concat(cls, parts: Iterable[Self], places: Sequence[TopicPartition]) -> Self:
-        """Join parts, in their order.
+        """Join several `Gathered`, in their order.
 
         Args:
-            parts: observations of some of the places.
+            parts: observations of some of the partitions.
             places: the partitions that the result's index refers to.
         """
         number = {place: n for n, place in enumerate(places)}
@@ -100,7 +100,7 @@ class Gathered:
         return Ordered(self.places, tuple(tables), tuple(bounds))
 
     def each(self) -> Iterator[Observations]:
-        """Yield the observations of each partition that has any row, in the order of the places."""
+        """Yield the observations of each partition that has any row, in the order of ``places``."""
         ordered, counts = self.ordered(), self.counts
         yield from (ordered.observations(n) for n in np.flatnonzero(counts).tolist())
 

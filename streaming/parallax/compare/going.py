@@ -1,9 +1,9 @@
-"""Which transactions go on at the ends of blocks, by withheld rows, for readers that others wait for. Pure.
+"""Which transactions are open at the end of each block, while rows are withheld for an absent replica. Pure.
 
-If all replicas have shown the same, the state skips those rows, and must still know which transactions go on behind
-them (`parallax.compare.agreed`). Sums do not say that; moves do (`parallax.replica.digests`). Equal rows leave the same
-transactions open. So it is enough to follow one reader of read_committed that all others have passed. A reader with
-many rows ahead of these is not followed any more.
+If all replicas have shown the same rows, the state skips them. It must still know which transactions are open behind
+them (`parallax.compare.agreed`). Sums do not say that; the digests' ``moves`` do (`parallax.replica.digests`). Equal
+rows leave the same transactions open. So it is enough to follow one reader of read_committed that all others have
+passed. A reader whose rows go much further than the others' is not followed any more.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ MOST = 64
 
 
 def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
-    """The transactions that go on where a replica's rows have been taken in to, by producer id."""
+    """By producer id, the transactions that are open where a replica's rows in the state end."""
     return _opens(state.unended[state.unended["slot"] == slot])
 
 
 def starts_of_state(state: PartitionState, slot: int) -> dict[int, int]:
-    """Where each open transaction began, by producer id, as a replica shows it in read_uncommitted."""
+    """By producer id, the first offsets of a replica's transactions that are open in read_uncommitted."""
     mine = state.intervals[(state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)]
     return {int(row["producer_id"]): int(row["start"]) for row in mine}
 
 
 def at(table: Array, end: int) -> Opens | None:
-    """The transactions that go on at an offset; None if no reader is known to have been there."""
+    """The transactions that are open at an offset; None if the table has no reader's row there."""
     here = table[table["end"] == end]
     if not len(here):
         return None
@@ -43,7 +43,7 @@ def at(table: Array, end: int) -> Opens | None:
 
 
 def last(table: Array, slot: int) -> Opens | None:
-    """The transactions that go on where a reader has come to.
+    """The transactions that are open where a reader's rows end.
 
     None if the state does not follow this reader.
     """
@@ -52,12 +52,12 @@ def last(table: Array, slot: int) -> Opens | None:
 
 
 def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
-    """Add the transactions that go on at further offsets of a reader: each end of a block, and where it has come to.
+    """Add to `GOING` which transactions are open further on: at each end of a block, and where the reader ends.
 
     Args:
         table: `GOING`, of all readers.
         slot: of the replica.
-        before: the transactions that go on where the rows begin.
+        before: the transactions that are open where the rows begin.
         digests: of the rows.
         reached: how far the reader was read.
         grain: of the sums.
@@ -81,7 +81,7 @@ def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: 
 
 
 def behind(table: Array, cut: int, slots: set[int]) -> Array:
-    """The rows of `GOING` at and above a cut, of the replicas in some slots."""
+    """The rows of `GOING` at and above an offset, of the replicas in some slots."""
     return table[(table["end"] >= cut) & np.isin(table["slot"], sorted(slots))]
 
 

@@ -1,4 +1,4 @@
-"""Takes in the quiet ones among many partitions together; their states are bytes before and after.
+"""Steps all quiet partitions of a Spark task together, while their states stay packed as bytes.
 
 The states stay packed. The tables of all partitions are gathered from the bytes into columns. The kernel takes in what
 it knows (`parallax.compare.quiet`), and the result is packed again. The format is that of `PartitionState`, so a
@@ -56,7 +56,7 @@ class Quiet:
     """The new states of the partitions that were quiet.
 
     Attributes:
-        at: their index among the places.
+        at: the index of each partition among those of the step.
         heads: their states' heads, one behind the other.
         unmatched: their unmatched parts, one behind the other.
         covered: `COVERED` of each.
@@ -87,10 +87,10 @@ def step_quiet(
     """Take in what a micro-batch showed of the partitions that are quiet; the other partitions stay unchanged.
 
     Args:
-        heads: `PartitionState.head_bytes` of each place; empty for a state that is fresh.
+        heads: `PartitionState.head_bytes` of each partition; empty for a state that is fresh.
         unmatched: `PartitionState.unmatched_bytes`.
-        may: mask of the places that may be taken in here.
-        seen: what was observed of each place.
+        may: mask of the partitions that may be taken in here.
+        seen: what was observed of each partition.
         settings: grace period and cap.
         compacted: see `parallax.compare.step.step`.
         from_log_start: see there, too.

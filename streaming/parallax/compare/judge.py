@@ -1,4 +1,4 @@
-"""Makes accusations of a state: runs the rules over it, and removes what is settled."""
+"""Makes accusations of a state: runs the rules over it, and removes the rows that are settled."""
 
 from __future__ import annotations
 

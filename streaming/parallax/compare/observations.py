@@ -59,7 +59,7 @@ class Columns:
     @classmethod
     @cache
     def none(cls) -> Self:
-        """A set without rows."""
+        """A column set without rows."""
         return cls()
 
     @classmethod
@@ -76,7 +76,7 @@ class Columns:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """Make a set from mappings, one for each row; for tests and small inputs."""
+        """Make a column set from mappings, one for each row; for tests and small inputs."""
         if not rows:
             return cls.none()
         defaults = {f.name: f.metadata["default"] for f in fields(cls)}
@@ -84,7 +84,7 @@ class Columns:
 
     @classmethod
     def concat(cls, parts: Iterable[Self]) -> Self:
-        """Join sets, one after another."""
+        """Join several column sets of one type, one after another."""
         kept = [part for part in parts if len(part)]
         if not kept:
             return cls.none()

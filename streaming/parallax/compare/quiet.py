@@ -1,4 +1,4 @@
-"""The compiled step of partitions where nothing needs a verdict: all partitions of a task in one call.
+"""The compiled step for partitions where nothing needs a verdict: all partitions of a Spark task in one call.
 
 A partition is *quiet* in a micro-batch if its replicas show plain records that agree, or only how far they have come.
 Then a step moves numbers and forgets records that all have shown. It raises no suspect and leaves nothing unread. The
@@ -91,7 +91,7 @@ _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type as which numba reads the same bytes; numba knows no array of booleans within a row."""
+    """The type with which numba reads the same bytes; numba knows no booleans within a row."""
     names = dtype.names or ()
     bases = {name: "u1" if dtype[name].base == np.bool_ else dtype[name].base.str for name in names}
     return np.dtype([(name, bases[name], dtype[name].shape) for name in names])
@@ -165,7 +165,7 @@ class Tables(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Settings that are the same for all partitions.
+    """Settings of the quiet step that are the same for all partitions.
 
     Attributes:
         grace_ms: see `CompareSettings`.

@@ -53,7 +53,7 @@ def observed(
     read: Collection[int] | None = None,
     span: Span | None = None,
 ) -> Iterator[Gathered]:
-    """Read one file of a table.
+    """Read observations from one file of a table.
 
     Args:
         files: of the table (`parallax.views.commits.TableLog.files`).

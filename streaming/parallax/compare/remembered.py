@@ -1,4 +1,4 @@
-"""Records of transactions that stay remembered after their value is judged, for how each replica showed them.
+"""Keeps records whose value is judged, until their outcome can be judged too: how each replica showed them.
 
 What a replica shows in read_committed may be compared before what it shows in read_uncommitted. Only the latter shows
 which end markers it missed, and so whether it showed a record rightly. By then the others may have cleaned the record,
@@ -19,7 +19,7 @@ from parallax.model import UNKNOWN
 
 
 def is_judged(candidates: Array) -> Array:
-    """Mask of the `CANDIDATE` rows that are only remembered: no absence waits there for an explanation."""
+    """Mask of the `CANDIDATE` rows whose absence is judged, and that are kept only to judge an outcome."""
     mask: Array = candidates["flags"] & FOR_OUTCOME != 0
     return mask
 
@@ -30,13 +30,13 @@ def waiting(candidates: Array) -> int:
 
 
 def still(state: PartitionState) -> Array:
-    """The `CANDIDATE` rows that are remembered, and must stay so."""
+    """The rows, of those kept to judge an outcome, whose transaction may yet prove one wrong."""
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]
 
 
 def passed(state: PartitionState, rows: Array, members: Array) -> Array:
-    """What to remember of records that all readers of read_committed have passed, as `CANDIDATE` rows.
+    """`CANDIDATE` rows to keep: records that all read_committed readers have passed, with an outcome yet to judge.
 
     A record that all replicas show is remembered under one condition: an end marker within its transaction is known
     that one of them has not shown.
@@ -58,7 +58,7 @@ def passed(state: PartitionState, rows: Array, members: Array) -> Array:
 
 
 def judged(state: PartitionState, before: Array, after: Array) -> Array:
-    """What to remember of absences that a step has judged, or explained, as `CANDIDATE` rows.
+    """`CANDIDATE` rows to keep: absences that a step has judged or explained, with an outcome yet to judge.
 
     Args:
         state: for the transactions.

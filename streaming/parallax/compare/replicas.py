@@ -1,4 +1,4 @@
-"""Who the replicas are, how far each was read, where its log begins, and what can be compared."""
+"""A partition's replicas: how far each was read, where its log begins, and what can be compared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAST = np.iinfo(np.int64).max
 
 
 def register(state: PartitionState, observations: Observations) -> None:
-    """Give a slot to every broker that is named anywhere, and take in the newest replica set.
+    """Give a slot of the state to every broker that is named anywhere, and take in the newest replica set.
 
     A broker beyond `MAX_BROKERS` gets the slot of one that has left the replica set.
     """
@@ -146,7 +146,7 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Note that a replica lags behind the floor.
+    """Note that a replica was read less far than the floor, below which nothing more is judged.
 
     It will still be read over offsets that were judged without it.
     """
@@ -155,7 +155,7 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Note that a log was replaced from an offset on, so what its cleaner took below is unknown.
+    """Note that a log was replaced from an offset on, so it is unknown what its cleaner removed below.
 
     It may have cleaned records because of what was truncated. Readers never go back there.
     """
@@ -164,7 +164,7 @@ def note_replaced(state: PartitionState, offset: int, at: int) -> None:
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
-    """The slot of each broker id; -1 for a broker without one."""
+    """The slot of the state for each broker id; -1 for a broker without one."""
     if not len(state.brokers):
         return np.full(len(brokers), UNKNOWN)
     order = np.argsort(state.brokers["broker"])
@@ -181,7 +181,7 @@ def members(state: PartitionState) -> int:
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """The next offset to read, by slot; padded to `MAX_BROKERS` with -1."""
+    """By slot, the next offset to read of each replica; padded to `MAX_BROKERS` with -1."""
     padded = np.full(MAX_BROKERS, UNKNOWN, np.int64)
     padded[: len(state.brokers)] = state.brokers["position"][:, view]
     return padded
@@ -227,7 +227,7 @@ def read_at(state: PartitionState) -> int:
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Leave a range without verdict, as far as it has none yet.
+    """Record that a range of offsets gets no verdict, where it has none yet.
 
     Args:
         state: written to.
@@ -242,7 +242,7 @@ def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> Non
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Like `skip`, and the same for everything below the range that has no verdict yet.
+    """Record that a range, and everything below it without a verdict, gets none (`skip`).
 
     The floor rises past the range.
     """
@@ -251,12 +251,12 @@ def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> 
 
 
 def raise_floor(state: PartitionState, view: int, offset: int) -> None:
-    """Judge nothing more of a view below an offset."""
+    """Raise the floor of a view: nothing more is judged below that offset."""
     state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Remember a range where the state may lack end markers.
+    """Remember a range of offsets where the state may lack end markers.
 
     Either nobody was shown them, or the cap kept them out.
     """
@@ -265,7 +265,7 @@ def unmark(state: PartitionState, start: int, end: int) -> None:
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """For readers that start at the log end: compare only from where the last of them started.
+    """For readers that start at the log end: compare only from the highest offset at which one has started.
 
     Replicas have different log ends. What one shows below another's start cannot be compared.
     """
@@ -340,7 +340,7 @@ def only_compacts(state: PartitionState) -> bool:
 
 
 def why_gone(state: PartitionState) -> UnknownReason:
-    """Why offsets are unknown that a log no longer held when they were to be read."""
+    """Why the offsets are unknown that a log no longer held when they were to be read."""
     return UnknownReason.DELETED_UNREAD if int(state.partition["deletes"][0]) > 0 else UnknownReason.SKIPPED
 
 
@@ -416,7 +416,7 @@ def undecided(state: PartitionState) -> Array:
 
 
 def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
-    """Remember where logs that held records began, while only compaction could have moved the log start.
+    """Remember the offset at which each log with records began, while only compaction could have moved it.
 
     Args:
         state: after the log starts and the cleanup policy were taken in; written to.

@@ -49,7 +49,7 @@ def from_json(text: str) -> tuple[list[Suspect], Coverage]:
 
 
 def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Coverage]]:
-    """The suspects and the coverages that tasks report.
+    """The suspects and the coverages that Spark tasks report.
 
     Args:
         rows: of the columns ``results`` (texts of `to_json`) and ``quiet`` (of `to_columns`); each may be None.

@@ -96,7 +96,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state at one offset.
+    """The state of a comparison at one offset of the source: which segments hold it.
 
     Attributes:
         buckets: how many there are.
@@ -205,7 +205,7 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The heads and the unmatched parts of many partitions.
+        """The packed states of many partitions: their heads, and their unmatched tables.
 
         Returns:
             The heads; the unmatched parts; a mask of the partitions whose unmatched part lies in no other file.
@@ -312,7 +312,7 @@ class Store:
                 self._files.delete_file(file.base_name)
 
     def manifest(self, mark: str) -> Manifest:
-        """Read the manifest of an offset.
+        """Read the manifest of an offset of the source.
 
         Raises:
             StateGoneError: there is none.

@@ -348,7 +348,7 @@ class PartitionState:
         return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
 
     def has_unmatched_of(self, other: PartitionState) -> bool:
-        """Whether the unmatched tables are the very ones of another state."""
+        """Whether the unmatched tables are the same objects as those of another state."""
         return all(_same(getattr(self, name), getattr(other, name)) for name in UNMATCHED)
 
     def copy(self) -> PartitionState:

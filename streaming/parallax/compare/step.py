@@ -47,7 +47,7 @@ from parallax.model import UNKNOWN, UnknownReason
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a step.
+    """The result of one step of the comparison.
 
     Attributes:
         state: for the next step.

@@ -1,8 +1,8 @@
-"""Sums of withheld rows, reader by reader: readers with equal sums showed the same rows.
+"""Sums of withheld rows for each reader, to find out without the rows whether readers showed the same.
 
-A reader's sums are marks in offset order, each of all its withheld rows below one offset. Near the readers that have
-yet to come, the marks are close to each other (`RECENT_BITS`). Below that there is one for each block (`BLOCK_BITS`).
-So two readers near each other can be compared nearly up to their ends, and a day of rows costs little. Pure.
+A *mark* holds the sums of all withheld rows of a reader below one offset; a reader has several, in offset order. Below
+the offset that all readers have passed there is one for each block (`BLOCK_BITS`). Above it they are closer to each
+other (`RECENT_BITS`). So two readers can be compared nearly up to where they end, and a day of rows costs little. Pure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Grain:
 
 
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
-    """The marks of each reader, in order.
+    """The marks of each reader, in offset order.
 
     Readers with withheld rows have them, and readers that were read to where others have such rows.
     """
@@ -66,7 +66,7 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 
 
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
-    """Put marks back into the state.
+    """Put the marks of all readers back into the state.
 
     Those at the end of a block stay as they are; they are kept apart from those that change all the time.
     """
@@ -85,12 +85,12 @@ def digested(rows: ViewRows, grain: Grain) -> Digests:
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
-    """A reader's marks after more rows.
+    """The marks of a reader after more of its rows were read.
 
     Args:
-        marks: so far.
-        reader: whose.
-        rows: behind these, in offset order; none of them a position row.
+        marks: the reader's marks so far.
+        reader: the reader that has shown the rows.
+        rows: those behind the last mark, in offset order; none of them a position row.
         digests: of the rows.
         reached: how far the reader was read.
         grain: see `Grain`.
@@ -110,7 +110,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
 
 
 def totals(rows: ViewRows) -> Array:
-    """The sums of one reader's rows, in offset order: one row of `SUM`."""
+    """The sums of one reader's rows, as one row of `SUM`; the rows are in offset order."""
     made, parts = np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))
     for name in _COUNTS:
         made[name] = parts[name].sum(dtype=SUM[name])
@@ -148,7 +148,7 @@ def _digester(bits: int) -> Digester:
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """Marks with only one for each block, below what all readers have passed."""
+    """The marks of each reader, with one for each block below what all readers have passed."""
     if not marks:
         return {}
     passed = min(int(its["end"][-1]) for its in marks.values())
@@ -168,7 +168,7 @@ def _thinned(marks: Array, passed: int, grain: Grain) -> Array:
 
 
 def at(marks: Array, cuts: Array) -> Array:
-    """What a reader's rows below each cut add up to.
+    """The sums of a reader's rows below each of some offsets.
 
     Args:
         marks: the reader's marks, rows of `SUM` in offset order.
@@ -197,7 +197,7 @@ def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
 
 
 def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """Mask of the cuts up to which all readers of each view have shown the same."""
+    """Mask of the offsets up to which all readers of each view have shown the same rows."""
     mask = np.ones(len(cuts), np.bool_)
     for view in VIEWS:
         found = [at(its, cuts) for (_, of), its in marks.items() if of == view]
@@ -208,7 +208,7 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """Mask of the cuts below which both views of every replica have shown rows of the same transactions."""
+    """Mask of the offsets below which both readers of each replica have shown rows of the same transactions."""
     mask = np.ones(len(cuts), np.bool_)
     for (slot, view), its in marks.items():
         other = marks.get((slot, 1 - view))
@@ -217,7 +217,7 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreed_to(state: PartitionState, view: int) -> int:
-    """Up to which offset the withheld rows of all replicas of the set agree, in a view.
+    """Up to which offset the withheld rows of all replicas agree, in a view.
 
     -1 if no rows are withheld.
     """
@@ -230,7 +230,7 @@ def agreed_to(state: PartitionState, view: int) -> int:
 
 
 def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
-    """One count of `SUM` below some cuts, of all readers together."""
+    """One column of `SUM`, added up over all readers, for the rows below each of some offsets."""
     found: Array = np.zeros(len(cuts), np.int64)
     for its in marks.values():
         found += at(its, cuts)[name].astype(np.int64)
@@ -238,7 +238,7 @@ def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
 
 
 def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
-    """The marks of the rows behind a cut; none if the reader was read no further."""
+    """The marks of a reader behind an offset; none if the reader was read no further."""
     found = {}
     for reader, its in marks.items():
         left = its[its["end"] > cut].copy()

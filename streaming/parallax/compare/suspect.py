@@ -1,4 +1,4 @@
-"""What the comparison says: suspects for the probe to confirm, and how far it could compare."""
+"""What the comparison reports: suspects for the probe to confirm, and the coverage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownRe
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """What a rule found, before it has a lasting id.
+    """A rule's claim that a replica is wrong, or that replicas differ, before it has a lasting id.
 
     Attributes:
         broker: the accused replica.
@@ -34,7 +34,7 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """Its cause: what identifies the divergence, so that it is the same tomorrow (docs/contribute/theory.md)."""
+        """The cause, which identifies the divergence, so that it is the same tomorrow (docs/contribute/theory.md)."""
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
@@ -68,7 +68,7 @@ class Suspect:
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The topic and partition of the suspect."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -83,12 +83,12 @@ class Suspect:
 
     @property
     def cause(self) -> str:
-        """Its cause: what identifies the divergence, so that it is the same tomorrow."""
+        """The cause of the suspect, which identifies the divergence, so that it is the same tomorrow."""
         return self.accusation.cause
 
     @property
     def suspect_id(self) -> str:
-        """Its id, 32 hexadecimal digits: see the function of this name."""
+        """The id of the suspect, 32 hexadecimal digits: see the function of this name."""
         return suspect_id(self.topic, self.partition, self.accusation)
 
     def as_row(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many of its offsets count under its reason."""
+        """How many offsets of the range count under its reason."""
         return self.end - self.start - self.unjudged
 
 
@@ -193,7 +193,7 @@ class BrokerCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How far one topic partition has been compared.
+    """How far one topic partition has been compared, and what of it is unknown.
 
     Attributes:
         compared_up_to: by view (`IsolationLevel`), an offset below which every replica of the set has been read, and
@@ -226,7 +226,7 @@ class Coverage:
 
     @property
     def place(self) -> TopicPartition:
-        """Topic and partition."""
+        """The topic and partition that the coverage is of."""
         return TopicPartition(self.topic, self.partition)
 
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Compares a task's buckets: the quiet partitions of all of them together, the others in turn.
+"""Compares the buckets of a Spark task: all quiet partitions together, the others one after the other.
 
 Knows the buckets' states and what was observed, neither Spark nor the tables.
 """
@@ -25,11 +25,11 @@ from parallax.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a micro-batch showed of a task's partitions.
+    """What a micro-batch showed of the partitions of a Spark task.
 
     Attributes:
         few: by bucket, the partitions with few rows, side by side.
-        buckets: of the places of ``few``.
+        buckets: the bucket of each partition of ``few``.
         many: by bucket, the partitions with many rows, each by itself.
     """
 
@@ -57,7 +57,7 @@ class Gathering:
         self._parts: list[Gathered] = []
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition belongs to the task."""
+        """Whether a partition belongs to the Spark task."""
         return self._bucket(topic, partition) in self._wanted
 
     def take(self, part: Gathered) -> None:
@@ -65,7 +65,7 @@ class Gathering:
         self._parts.append(part)
 
     def seen(self) -> Seen:
-        """Everything that was taken in; call it once."""
+        """Everything that was gathered; call it once."""
         rows: dict[TopicPartition, int] = {}
         for part in self._parts:
             for place, count in zip(part.places, part.counts.tolist(), strict=True):
@@ -92,7 +92,7 @@ class Gathering:
 
 @dataclass(slots=True)
 class Told:
-    """What a task reports to the driver.
+    """What a Spark task reports to the driver.
 
     Attributes:
         results: by bucket, of each partition that was stepped by itself (`parallax.compare.results.to_json`).

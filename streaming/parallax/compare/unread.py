@@ -1,4 +1,4 @@
-"""Which offsets nobody was read to show in time, so that nobody knows what was cleaned there.
+"""Which offsets no replica was read over in time, so that nobody knows what its cleaner removed there.
 
 It also keeps which offsets were left without verdict. An audit that reads them settles both.
 

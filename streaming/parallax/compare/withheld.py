@@ -1,6 +1,6 @@
-"""Rows that wait for an absent replica stay in the views; the state keeps what they add up to.
+"""Withholds rows while a replica is absent: they stay in the views, and the state keeps only their sums.
 
-While a replica of the set stands still, rows of the others would pile up in the state. So once they are many, those
+While a replica of the set stands still, rows of the others would pile up in the state. So once they are many, rows
 from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums
 by blocks of each reader's rows (`parallax.compare.sums`). Withheld rows are taken up again, oldest first, in these
 cases:
@@ -61,7 +61,7 @@ class Views:
     """The views at the end of a micro-batch.
 
     Attributes:
-        until: the last place that is in it (`parallax.views.order`).
+        until: the time of the last commit that is in it (`parallax.views.order`).
         rows: reads the rows of the partition.
     """
 
@@ -79,7 +79,7 @@ def compare(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult:
-    """Like `parallax.compare.step.step`, for a state from which rows may be withheld.
+    """Like `parallax.compare.step.step`, for a state that may withhold rows.
 
     Args:
         state: of the micro-batch before; not written to.

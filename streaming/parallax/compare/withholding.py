@@ -1,4 +1,4 @@
-"""When rows of a partition are withheld, and what ends that immediately, decided by its state. See `withheld`. Pure."""
+"""When rows of a partition are withheld, and what ends that immediately (`parallax.compare.withheld`). Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OK = EVENT_CODE[ReadEvent.OK]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When rows are withheld, and how many are taken up again at a time.
+    """When rows are withheld, and how many of them are compared at a time afterwards.
 
     Attributes:
         worth: bytes of a state that must wait for a replica that stands still before rows are withheld.
@@ -46,7 +46,7 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """Begin to withhold rows if many wait for a replica that stands still.
+    """Begin to withhold rows of a partition if many wait for a replica that stands still.
 
     They are withheld from the first offset that nobody has shown.
     """
@@ -88,7 +88,7 @@ def _stands(before: PartitionState, after: PartitionState) -> bool:
 
 
 def waiting(state: PartitionState) -> int:
-    """How many bytes of the state are not judged because some replica has yet to show them."""
+    """How many bytes of the state wait to be judged because a replica has yet to show them."""
     common = {view: common_position(state, view) for view in VIEWS}
     lowest = min(common.values())
     tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))
@@ -98,7 +98,10 @@ def waiting(state: PartitionState) -> int:
 
 
 def is_broken(state: PartitionState, seen: Observations) -> bool:
-    """Whether a replica joins the set, or the rows report anything but readers that have read on."""
+    """Whether a replica joins the set, or rows report anything but readers that have read on.
+
+    Then withholding has to end.
+    """
     if not _are_vouched_for(seen.rows):
         return True
     at = seen.rows.kind == POSITION

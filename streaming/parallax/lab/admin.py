@@ -1,4 +1,4 @@
-"""What an operator does to a cluster: moves leaders and replicas, changes topics, loses a disk.
+"""Does to a cluster what an operator does: moves leaders and replicas, changes topics, loses a disk.
 
 It uses confluent_kafka's AdminClient, and kafka-python's for elections and reassignments. Each function returns when
 the brokers' metadata show what was asked for.

@@ -69,7 +69,7 @@ class Broker:
 
     @property
     def running(self) -> bool:
-        """Whether the process exists, paused or not."""
+        """Whether the broker's process exists, paused or not."""
         if self.process is None:
             return False
         try:
@@ -79,11 +79,11 @@ class Broker:
 
     @property
     def paused(self) -> bool:
-        """Whether it is frozen (SIGSTOP)."""
+        """Whether the broker's process is frozen (SIGSTOP)."""
         return self.process is not None and self.running and self.process.status() == psutil.STATUS_STOPPED
 
     def start(self, java: Path, jars: Path, options: Sequence[str] = ()) -> None:
-        """Start the process; returns before the broker answers.
+        """Start the broker's process; returns before the broker answers.
 
         Args:
             java: the launcher.
@@ -112,7 +112,7 @@ class Broker:
         self.process = process
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Send SIGTERM and wait; after ``timeout`` seconds, kill it.
+        """Send SIGTERM to the broker and wait; after ``timeout`` seconds, kill it.
 
         On SIGTERM, Kafka first gives up its leaderships.
         """
@@ -126,7 +126,7 @@ class Broker:
         self._reap()
 
     def kill(self) -> None:
-        """Send SIGKILL and wait for the end."""
+        """Send SIGKILL to the broker and wait for the end."""
         if self.running and self.process is not None:
             self.process.kill()
         self._reap()
@@ -138,7 +138,7 @@ class Broker:
             self.process.wait(10)
 
     def pause(self) -> None:
-        """Freeze the process (SIGSTOP); returns once every thread has stopped.
+        """Freeze the broker's process (SIGSTOP); returns once every thread has stopped.
 
         Its connections stay open, and it answers nothing.
         """
@@ -149,7 +149,7 @@ class Broker:
             until(lambda: all(_is_stopped(thread) for thread in threads.iterdir()), f"broker {self.id} to stop")
 
     def resume(self) -> None:
-        """Let the frozen process go on (SIGCONT)."""
+        """Let the broker's frozen process go on (SIGCONT)."""
         self._living().resume()
 
     def _living(self) -> psutil.Process:

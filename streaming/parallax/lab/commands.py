@@ -1,4 +1,4 @@
-"""What ``parallax lab`` does: up, down, stop, restart, status, scenario.
+"""What the command ``parallax lab`` does: up, down, stop, restart, status, scenario.
 
 The functions return plain data and print nothing.
 """

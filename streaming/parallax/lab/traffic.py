@@ -1,4 +1,4 @@
-"""What writes to the lab's topics: a plain producer, and transactional producers of two protocols with one interface.
+"""The producers that write to the lab's topics: a plain one, and transactional ones of two protocols.
 
 ``legacy`` is confluent-kafka: librdkafka ends a transaction as before KIP-890, on every broker. ``java`` is Kafka's own
 client. On brokers with ``transaction.version`` 2 (new clusters of Kafka 4), it raises the producer epoch at each end.
@@ -146,7 +146,7 @@ class JavaProducers:
             )
 
     def wait_ready(self) -> None:
-        """Wait until the program runs.
+        """Wait until the JVM's program is ready for commands.
 
         Raises:
             LabError: it did not start; the text names its log.
@@ -184,7 +184,7 @@ class JavaProducers:
 
 
 class JavaTransactionalProducer:
-    """One producer in the JVM of ``JavaProducers``; it fences one that is open there under the same id."""
+    """One producer in the JVM of ``JavaProducers``. It fences an open producer with the same id."""
 
     def __init__(self, jvm: JavaProducers, transactional_id: str, timeout_ms: int = _TRANSACTION_TIMEOUT_MS) -> None:
         self._jvm = jvm

@@ -1,4 +1,4 @@
-"""What one replica shows of a small partition, read whole from that broker.
+"""Reads what one replica shows of a small partition, from its log start to its end.
 
 The scenarios are verified by this reading. Records are decoded by kafka-python, and not by ``parallax.replica``'s
 kernels. So the code that establishes what is to be found is not the code that finds it.
@@ -134,7 +134,7 @@ def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
 
 
 def key_text(data: bytes) -> str:
-    """A key or value as this module's records have it.
+    """A key or value as text, in the form that this module's records have.
 
     What is no text, as in Kafka's own topics, is escaped.
     """

@@ -27,13 +27,13 @@ class Watchdog:
         )
 
     def guard(self, pids: Iterable[int]) -> None:
-        """Name all processes that must not outlive this one; the list replaces the one before."""
+        """Name all processes that must not outlive this one, in place of those named before."""
         assert self._shell.stdin is not None  # noqa: S101 - stdin=PIPE; tells the type checker so
         self._shell.stdin.write(" ".join(map(str, pids)) + "\n")
         self._shell.stdin.flush()
 
     def close(self) -> None:
-        """Kill what is still guarded and end the shell."""
+        """Kill the named processes that still run, and end the shell."""
         if self._shell.stdin is not None and not self._shell.stdin.closed:
             self._shell.stdin.close()
         self._shell.wait()

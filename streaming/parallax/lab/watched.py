@@ -1,4 +1,4 @@
-"""What a running job has recorded of a lab's replicas.
+"""Finds out what a running job has recorded of a lab's replicas.
 
 Scenarios use it where a job is to see them as they happen.
 """

@@ -1,4 +1,4 @@
-"""What one replica has at one offset, and what a consumer of each isolation level gets of it.
+"""Asks one replica what it has at an offset, and what a consumer of each isolation level gets of it.
 
 Nothing is stored.
 """
@@ -22,7 +22,7 @@ _UNUSED_KEY = ContentHasher(bytes(16))
 
 
 class Held(StrEnum):
-    """Whether a replica has something at the offset, in words that follow the replica's name."""
+    """Whether a replica has something at an offset, in words that follow the replica's name."""
 
     RECORD = "a record"
     COMMIT = "a COMMIT marker"
@@ -37,7 +37,7 @@ class Held(StrEnum):
 
 
 class Served(StrEnum):
-    """What a consumer of an isolation level is given of a record."""
+    """What a consumer of an isolation level gets of a record."""
 
     SHOWN = "shown"
     COMMITTED = "shown: committed"
@@ -205,7 +205,7 @@ def _marker(row: _Row) -> Record | None:
 
 
 def headers_of(raw: bytes) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record, from its bytes that begin with the number of headers.
+    """The headers of a record, read from bytes that begin with the number of headers.
 
     Raises:
         ValueError: the bytes are broken.

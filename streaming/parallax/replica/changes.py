@@ -1,4 +1,4 @@
-"""The requests by which anything on a cluster is changed. There are no others.
+"""The requests by which Parallax changes anything on a cluster. There are no others.
 
 Settings of topics, end markers, and which brokers hold a partition and lead it.
 """
@@ -122,7 +122,7 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
 
 
 def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
-    """Have brokers hold a partition, the preferred leader first (KIP-455); what moves it already goes on to them."""
+    """Have brokers hold a partition, the preferred leader first (KIP-455); a reassignment under way goes to these."""
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     part = topic.ReassignablePartition(partition_index=place.partition, replicas=list(replicas))
     wanted = topic(name=place.topic, partitions=[part])
@@ -130,7 +130,7 @@ def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
 
 
 def check_reassigned(place: TopicPartition, response: Any) -> None:
-    """Take in what became of a reassignment.
+    """Check the response to a reassignment.
 
     Raises:
         ReplicaError: it was refused.
@@ -141,14 +141,14 @@ def check_reassigned(place: TopicPartition, response: Any) -> None:
 
 
 def elect(place: TopicPartition) -> Request:
-    """Have the preferred leader lead (KIP-460)."""
+    """Have a partition's preferred leader lead (KIP-460)."""
     kind = ElectLeadersRequest.TopicPartitions
     wanted = [kind(topic=place.topic, partitions=[place.partition])]
     return Request(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted), versions.ELECT_LEADERS)
 
 
 def check_elected(place: TopicPartition, response: Any) -> bool:
-    """Whether the preferred leader was elected, or leads already; not where it is not in sync yet.
+    """Whether the preferred leader was elected, or leads already. It does not where it is not in sync yet.
 
     Raises:
         ReplicaError: it was refused.
@@ -189,7 +189,7 @@ class MayRepair(NamedTuple):
 
 
 def may_repair_of(response: Any) -> MayRepair | None:
-    """What is granted on the cluster; None where DESCRIBE on it is not, and nobody says."""
+    """The rights on the cluster that a repair needs; None without DESCRIBE on it, since nobody says then."""
     granted = response.authorized_operations
     if response.error_code or not granted:
         return None

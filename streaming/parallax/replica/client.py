@@ -1,4 +1,4 @@
-"""A client that asks the broker that it is given.
+"""A client whose every request goes to the broker that the caller names.
 
 Consumers choose the broker themselves. Parallax compares brokers, so each request here goes to one broker by its id and
 is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests this needs.
@@ -48,7 +48,7 @@ class PendingFetch:
         """For how long from its answer on the broker answers nothing more on the connection (KIP-219)."""
 
     def result(self, timeout_ms: float, into: ReceiveBuffer | None = None) -> list[FetchedPartition]:
-        """Wait for the answer.
+        """Wait for the answer to this Fetch.
 
         Args:
             timeout_ms: how long from now, in milliseconds.
@@ -67,7 +67,7 @@ class PendingFetch:
         return requests.fetched(self._broker, self._positions, response)
 
     def cancel(self) -> None:
-        """Forget the answer; its connection is closed, since the answer would still come."""
+        """Forget the answer to this Fetch; its connection is closed, since the answer would still come."""
         self._exchange.drop()
 
 
@@ -91,12 +91,12 @@ class ReplicaClient:
         self._is_paused: Callable[[int], bool] = lambda _: False
 
     def pause(self, is_paused: Callable[[int], bool]) -> None:
-        """Send no Fetch to brokers where a function says so; they still get all other requests."""
+        """Send no Fetch to brokers that a given function names; they still get all other requests."""
         self._is_paused = is_paused
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster that every answer is from; empty where it has none. It is asked for only once."""
+        """The id of the cluster that every answer comes from; empty where it has none. It is asked for once."""
         if self._connections.identity.cluster_id is None:
             self.metadata([])
         return self._connections.identity.cluster_id or ""
@@ -150,7 +150,7 @@ class ReplicaClient:
     def own_configs(
         self, broker: int, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, dict[str, Config] | ReplicaError]:
-        """Settings of topics as one broker shows them, and whether they are the topics' own.
+        """Settings of topics as one broker shows them, and whether each is the topic's own.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -160,7 +160,7 @@ class ReplicaClient:
         return requests.own_configs_of(broker, response)
 
     def may_alter_configs(self, topics: Sequence[str], *, timeout_ms: float | None = None) -> dict[str, bool]:
-        """By topic that any broker shows, whether ALTER_CONFIGS is granted; nothing is changed.
+        """By topic that any broker shows, whether the user may change its settings (ALTER_CONFIGS). It only asks.
 
         Raises:
             Unreachable: no broker answered.
@@ -194,7 +194,7 @@ class ReplicaClient:
         changes.check_written(leader, marker, response)
 
     def may_repair(self, *, timeout_ms: float | None = None) -> MayRepair | None:
-        """What of a repair would be allowed on the cluster; it only asks. None where DESCRIBE on it is missing.
+        """The rights on the cluster that a repair needs; it only asks. None where DESCRIBE on it is missing.
 
         Raises:
             Unreachable: no broker answered.
@@ -213,7 +213,7 @@ class ReplicaClient:
         changes.check_reassigned(place, answer)
 
     def elect(self, place: TopicPartition, *, timeout_ms: float | None = None) -> bool:
-        """Have the preferred leader of a partition lead; False where it is not in sync yet. Errors as of `reassign`."""
+        """Have a partition's preferred leader lead; False where it is not in sync yet. Errors as of `reassign`."""
         return changes.check_elected(place, self._connections.ask_any(changes.elect(place), self._deadline(timeout_ms)))
 
     def reassignments(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, tuple[int, ...]]:
@@ -405,7 +405,7 @@ class ReplicaClient:
     def describe_transactions(
         self, broker: int, transactional_ids: Sequence[str], *, timeout_ms: float | None = None
     ) -> list[TransactionListing]:
-        """Ask a coordinator for transactions with their partitions; those that it refuses are left out (KIP-664)."""
+        """Ask a coordinator for transactions with their partitions, without those that it refuses (KIP-664)."""
         request = requests.describe_transactions(transactional_ids)
         return requests.described_transactions(
             broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
@@ -426,7 +426,7 @@ class ReplicaClient:
     def broker_configs(
         self, broker: int, names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, str] | ReplicaError:
-        """Settings of one broker by name, or why they are not given (DESCRIBE_CONFIGS on the cluster is needed).
+        """Settings of one broker by name, or why the broker does not give them (it needs DESCRIBE_CONFIGS).
 
         Raises:
             ReplicaError: the broker could not be asked.
@@ -477,7 +477,7 @@ def _listed(
 def watermarks_of(
     client: ReplicaClient, broker: int, place: TopicPartition, *, timeout_ms: float | None = None
 ) -> Watermarks:
-    """How far one replica goes; for the arguments see `ReplicaClient.watermarks`.
+    """How far one replica's log goes; for the arguments see `ReplicaClient.watermarks`.
 
     Raises:
         ReplicaError: the broker does not say.

@@ -68,7 +68,7 @@ class Deadline:
         self._end = time.monotonic() + timeout_ms / 1000
 
     def remaining(self) -> float:
-        """Seconds that are left.
+        """Seconds that are left until the deadline.
 
         Raises:
             TimeoutError: none are left.
@@ -79,7 +79,7 @@ class Deadline:
         return left
 
     def part(self, share: float) -> Deadline:
-        """A deadline over a share (0 to 1) of what is left."""
+        """A shorter deadline, after a share (0 to 1) of the time that is left."""
         return Deadline(self.remaining() * 1000 * share)
 
 
@@ -90,13 +90,13 @@ class ReceiveBuffer:
         self._array = np.empty(0, np.uint8)
 
     def room(self, size: int) -> memoryview:
-        """A writable view of ``size`` bytes."""
+        """A writable view of ``size`` bytes of the memory."""
         if self._array.size < size:
             self._array = np.empty(size + size // 8, np.uint8)
         return self._array.data[:size]
 
     def shrink(self) -> None:
-        """Give back what one large response needed; a view of it that somebody still holds stays valid."""
+        """Free the memory that one large response needed; a view of it that is still held stays valid."""
         if self._array.size > _KEPT:
             self._array = np.empty(0, np.uint8)
 
@@ -146,7 +146,7 @@ class Connection:
         self._sock.sendall(request.encode(framed=True, header=True))
 
     def receive(self, request: Any, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the response to the request sent last.
+        """Wait for the response to the last request.
 
         Args:
             request: that request.
@@ -173,7 +173,7 @@ class Connection:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
 
     def is_another(self, broker: int, deadline: Deadline) -> bool | None:
-        """Whether a broker other than ``broker`` answers here; None where it does not say.
+        """Whether another broker than the one with id ``broker`` answers here; None where it does not say.
 
         Raises:
             OSError: it did not answer.

@@ -66,7 +66,7 @@ class Connections:
         return exchange
 
     def finish(self, broker: int, exchange: Exchange, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the answer to what `begin` has sent.
+        """Wait for the answer to a request that `begin` has sent.
 
         Raises:
             ReplicaError: the broker did not answer.
@@ -75,7 +75,7 @@ class Connections:
             return exchange.receive(deadline, into)
 
     def exchange(self, broker: int, request: Request, deadline: Deadline) -> Any:
-        """Ask one broker.
+        """Send a request to one broker, and wait for the answer.
 
         Raises:
             ReplicaError: it did not answer.
@@ -94,7 +94,7 @@ class Connections:
         return connection.greeting()
 
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
-        """Ask one address after the other, each with a fair share of the time; those that failed lately come last.
+        """Ask one address after the other, each with a fair share of the time; addresses that failed lately come last.
 
         Raises:
             Unreachable: nobody answered. It is DeadlineExceeded if one was still silent, and OtherCluster if another
@@ -142,7 +142,7 @@ class Connections:
         return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
-        """Ask every address by itself, all at the same time: those that were given, and those in the last metadata.
+        """Ask every address by itself, all at the same time: the configured ones, and those in the last metadata.
 
         An address that a broker had once may belong to anybody by now, and is not asked any more.
 
@@ -183,7 +183,7 @@ class Connections:
         return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
-        """An idle connection to the target, or a new one."""
+        """An idle connection to the target, or a new one, for one request."""
         with self._lock:
             idle = self._idle.get(target)
             if idle and not fresh:
@@ -200,7 +200,7 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Note that a connection to a target has ended.
+        """Note that a connection to a target has ended, because its address may have changed.
 
         Its address is asked for again before the next connection is made.
         """
@@ -290,11 +290,11 @@ class Exchange:
         self._connection: Connection | None = None
 
     def send(self, deadline: Deadline) -> None:
-        """Send the request."""
+        """Send the request to the target."""
         self._guarded(lambda _: None, deadline)
 
     def receive(self, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the response.
+        """Wait for the response to the request.
 
         Args:
             deadline: by when it must have come.

@@ -1,4 +1,4 @@
-"""Record batches to columns.
+"""Decodes the record batches of a Fetch response into columns, one row for each record or end marker.
 
 One walk over the records of a Fetch response finds the batch headers. The batches are checked by CRC32C and
 decompressed. One compiled kernel decodes them into numpy columns. Python runs per compressed batch, never per record.
@@ -140,7 +140,7 @@ class Columns:
         return len(self.offset)
 
     def only(self, wanted: Array) -> Columns:
-        """Some of the rows, as columns whose ``batches`` do not count them.
+        """The columns of some rows only; their ``batches`` do not count the rows.
 
         Args:
             wanted: bool[n], a mask.
@@ -383,7 +383,7 @@ def _joined(slices: list[Columns]) -> Columns:
 
 
 def no_columns(payload: Payload, start: int) -> Columns:
-    """Empty columns, for an answer without batches."""
+    """Columns without rows, for an answer without batches."""
     rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))
     none: Any = pa.array([], pa.binary())
     keys, full = none if payload is not Payload.HASH else None, none if payload is Payload.FULL else None

@@ -1,4 +1,4 @@
-"""What a replica showed, added up by blocks of offsets: replicas with equal sums showed the same, row for row.
+"""Sums of what a replica showed, for each block of offsets. Replicas with equal sums showed the same, row for row.
 
 Offsets fall into aligned blocks of `BLOCK`. Each row has a keyed fingerprint of 128 bits. A digest is how many rows of
 each kind a block has, and the sum of their fingerprints. Sums of parts add up to the sum of the whole, wherever they
@@ -6,7 +6,7 @@ were divided and in any order. A row that stays may be changed by a cleaner or a
 out: the batch's leader epoch, and of an end marker all but its offset, producer and type (docs/contribute/theory.md,
 I1).
 
-Sums say nothing of transactions that go on over the end of a block. So each part also says, for each producer, what it
+Sums say nothing of transactions that are open at the end of a block. So each part also says, for each producer, what it
 ends and what it leaves open (`MOVE`). `carried` follows that from part to part.
 
 The fingerprint is NH (Black and others, UMAC, 1999) over the row's words with a secret key. It is mixed so that what
@@ -304,7 +304,7 @@ _add_up = njit(
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """What rows add up to.
+    """The sums of some rows, and which transactions they end and leave open.
 
     Attributes:
         parts: `PART`, in the order of the rows. One block may have several parts, which are to be added up.
@@ -321,7 +321,7 @@ class Digests:
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """Several digests as one, their parts one behind the other."""
+        """Join several digests, their parts one behind the other."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]
@@ -333,7 +333,7 @@ class Digests:
 
 
 class Digester:
-    """Adds rows up, batch by batch; one for each thread.
+    """Makes the digests of rows, batch by batch; one for each thread.
 
     Args:
         key: 16 secret bytes, those of the hashes; sums are comparable only where both were made with the same key.
@@ -356,7 +356,7 @@ class Digester:
         self._parts, self._moves = np.empty(0, PART), np.empty(0, MOVE)
 
     def add_up(self, begins: Array, ranges: Array, columns: Mapping[str, Array]) -> Digests:
-        """The parts of some rows.
+        """The digests of some rows of one reader.
 
         Args:
             begins: int64[m + 1]: where each run of rows of one range begins, and where the last run ends.
@@ -391,7 +391,7 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """Follow a reader's transactions over one part.
+    """Which transactions of a reader are open behind one part of its rows, from those that were open before it.
 
     Args:
         before: by producer id, the transactions that are open where the part begins.

@@ -1,4 +1,4 @@
-"""What can go wrong with one broker, as errors that a person can act on.
+"""Errors of asking one broker, each in words on which a person can act.
 
 Every failure of this package is a :class:`ReplicaError`. Its text is one line: the place (broker, topic, partition),
 what was wrong, and what to do. Its attributes say the same to programs.
@@ -46,7 +46,7 @@ class ReplicaError(Exception):
 
     @property
     def place(self) -> str:
-        """The place in words, as far as it is known: ``broker 2, orders-0``."""
+        """The broker and the partition in words, as far as they are known: ``broker 2, orders-0``."""
         parts = []
         if self.broker is not None:
             parts.append(f"broker {self.broker}")
@@ -55,7 +55,7 @@ class ReplicaError(Exception):
         return ", ".join(parts)
 
     def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
-        """Fill in the place where it is not known yet; returns the error itself."""
+        """Fill in broker and partition where the error has none yet; returns the error itself."""
         self.broker = broker if self.broker is None else self.broker
         self.topic = topic if self.topic is None else self.topic
         self.partition = partition if self.partition is None else self.partition
@@ -79,7 +79,7 @@ class Unreachable(ReplicaError):
 
 
 class OtherCluster(Unreachable):
-    """Another cluster answers than the one that is meant; its answers are not used.
+    """Another cluster answers than the intended one; its answers are not used.
 
     Attributes:
         cluster_id: the id that it answers with; empty where it gives none.
@@ -103,7 +103,7 @@ class DeadlineExceeded(Unreachable):
 
 
 class Throttled(DeadlineExceeded):
-    """The broker gave no records, because a quota is used up.
+    """The broker gave no records, because the client has used up its quota.
 
     It answers nothing more on the connection for a while.
 
@@ -136,7 +136,7 @@ class MovedToTieredStorage(ReplicaError):
 
 
 class LogTruncated(ReplicaError):
-    """The log no longer holds what was read of it: it was truncated below the position.
+    """The log was truncated below the reader's position, so it no longer holds what was read of it.
 
     It may have grown since.
 

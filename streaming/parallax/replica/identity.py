@@ -14,7 +14,7 @@ from parallax.replica.options import Address
 
 
 class Identity:
-    """The cluster of a client; thread-safe.
+    """Knows the cluster of a client, and refuses any other; thread-safe.
 
     Args:
         cluster_id: the cluster's id; None to accept the id of the first cluster that answers, and then no other.

@@ -1,4 +1,4 @@
-"""Compressed batches to bytes: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
+"""Decompresses batches: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
 
 A batch says how long it is compressed, and not how long it will be. So 35 KB of zstd may hold a gigabyte.
 """
@@ -29,7 +29,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 class BadStream(Exception):  # noqa: N818 - it says what happened
-    """The bytes are not of their codec, or end too early."""
+    """The compressed bytes do not follow their codec, or end too early."""
 
 
 class Inflater:
@@ -41,21 +41,21 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """What was decompressed, for the compiled loops."""
+        """The memory with what was decompressed, for the compiled loops."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory
 
     def clear(self) -> None:
-        """Begin again at the front of the memory."""
+        """Begin again at the front of the memory, over what was decompressed before."""
         self._used = 0
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Free the memory for what was decompressed."""
         self._memory, self._used = np.empty(0, np.uint8), 0
 
     def add(self, codec: int, body: memoryview) -> tuple[int, int] | None:
-        """Decompress one batch behind those before it.
+        """Decompress one batch into the memory, behind the batches before it.
 
         Returns:
             Where it begins and ends in `memory`; None where there is no room for it, and nothing was added.

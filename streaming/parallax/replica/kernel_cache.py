@@ -18,13 +18,13 @@ from numba.core import caching
 
 
 class SeededLocator(caching.UserWideCacheLocator):
-    """Keeps the kernels of a module in its user's cache.
+    """Keeps the compiled kernels of a module in its user's cache.
 
     It begins with a copy of what was compiled next to the module.
     """
 
     def ensure_cache_path(self) -> None:
-        """Make the folder.
+        """Make the folder of the cache.
 
         Raises:
             OSError: it cannot be written.
@@ -47,7 +47,7 @@ def _seed(beside: Path, folder: Path) -> None:
 
 
 class ScratchLocator(caching.InTreeCacheLocator):
-    """Keeps the kernels of a module in a temporary folder.
+    """Keeps the compiled kernels of a module in a temporary folder.
 
     It begins with a copy of what was compiled next to the module.
     """

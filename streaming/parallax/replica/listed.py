@@ -1,4 +1,4 @@
-"""What a replica says of transactions without a record.
+"""Adds rows for transactions of which a replica shows no record: emptied markers, and listed transactions.
 
 Fetch lists the aborted transactions in its range as (producer id, first offset), from the index of that replica. The
 cleaner removes an aborted transaction's records before the entry and its end marker. So for a while only the entry says

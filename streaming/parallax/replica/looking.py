@@ -1,6 +1,6 @@
-"""The requests for a look at many replicas, written and read as columns (`parallax.replica.places`).
+"""Requests that ask how far the logs of many replicas go, with all partitions in columns (`parallax.replica.places`).
 
-kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. The
+kafka-python makes an object for each partition, which for ten thousand of them is most of what asking costs. The
 layouts are ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients. Compact
 lengths and tagged fields (KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that names topics by
 their ids (KIP-516). Nothing here asks a broker.
@@ -31,7 +31,7 @@ _NOWHERE = 1 << 62
 
 @dataclass
 class Written:
-    """A request whose body this package writes, and whose answer it reads; the headers are kafka-python's.
+    """A request whose body this package writes itself, and whose answer it reads; kafka-python makes the headers.
 
     Attributes:
         message: kafka-python's class for this request, for its headers.
@@ -80,9 +80,9 @@ class Written:
 
 
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
-    """Ask one replica of each partition for an offset of its own log (see `requests.list_offsets`).
+    """Ask one broker's replicas for an offset of their own logs (see `requests.list_offsets`).
 
-    The answer is (offsets, errors): int64[n], -1 where there is none; and by place, why.
+    The answer is (offsets, errors): int64[n], -1 where there is none; and by index of the partition, why.
     """
     head = struct.pack(">ib", _DEBUGGING_REPLICA, int(IsolationLevel.READ_UNCOMMITTED))
 
@@ -114,7 +114,7 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
 
 
 def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
-    """Fetch at the end of each log, where there is no record: the rest of the answer is a look.
+    """Fetch at the end of each log, where there is no record, because the answer also says how far each log goes.
 
     The answer is `Marks`, or an error of the broker as a whole. That is returned and not raised, so that the connection
     stays. Topics are named by id where all ids are known and the broker knows that version.

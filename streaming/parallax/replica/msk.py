@@ -45,7 +45,7 @@ class MskTokenProvider(ReusedToken):
         self._region = _region(hosts)
 
     def extensions(self) -> dict[str, str]:
-        """No SASL extensions go with a token."""
+        """No SASL extensions, since MSK needs none with a token."""
         return {}
 
     def _fresh(self) -> tuple[str, float]:

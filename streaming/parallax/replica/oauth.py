@@ -28,7 +28,7 @@ _TIMEOUT_S = 5.0
 
 
 class ReusedToken(AbstractTokenProvider):
-    """Gives the token that is still valid, or a new one; thread-safe.
+    """Gives the token that is still valid, or gets a new one; thread-safe.
 
     Args:
         clock: seconds, for tests.
@@ -42,7 +42,7 @@ class ReusedToken(AbstractTokenProvider):
         self._until = float("-inf")
 
     def token(self) -> str:
-        """A valid token.
+        """A valid token: the last one while it is valid, else a new one.
 
         Raises:
             Unauthorized: the issuer of tokens refuses one.
@@ -61,7 +61,7 @@ class ReusedToken(AbstractTokenProvider):
 
 
 class TokenProvider(ReusedToken):
-    """Gets tokens from an endpoint.
+    """Gets OAuth tokens from an endpoint.
 
     Args:
         url: address of the token endpoint.

@@ -1,4 +1,4 @@
-"""A batch that is too large to be decoded in one piece: its records part by part, a window of its bytes at a time.
+"""Decodes a batch that is too large for one piece, part by part: a window of its bytes at a time.
 
 A record that is larger than the window is read field by field. Its value is hashed as it passes by.
 """
@@ -50,7 +50,7 @@ def empty_rows(count: int) -> tuple[Any, ...]:
 
 
 def corrupt(problem: int, row: Any) -> ReplicaError:
-    """The error about one batch for a code of ``kernels.PROBLEMS``."""
+    """The error for a corrupt batch, by a code of ``kernels.PROBLEMS``."""
     what, base = kernels.PROBLEMS[problem], int(row[kernels.BASE])
     offsets = {"base_offset": base, "last_offset": int(row[kernels.LAST])}
     if problem == kernels.OLD_FORMAT:
@@ -66,7 +66,7 @@ def broken_message(row: Any, magic: int) -> CorruptBatch:
 
 
 def of_batch(error: BadStream | ReplicaError, row: Any) -> ReplicaError:
-    """An error with the batch that it concerns filled in."""
+    """The error with the batch that it is about filled in."""
     base, last = int(row[kernels.BASE]), int(row[kernels.LAST])
     if isinstance(error, BadStream):
         return CorruptBatch(
@@ -79,7 +79,7 @@ def of_batch(error: BadStream | ReplicaError, row: Any) -> ReplicaError:
 
 @dataclass(frozen=True)
 class Part:
-    """Some records of a batch.
+    """Some records of a large batch, decoded.
 
     Attributes:
         out: the columns, in the order of `DTYPES`.
@@ -103,13 +103,13 @@ class Part:
 
 
 class LargeBatch:
-    """The records of one batch, part by part.
+    """Decodes the records of one large batch, part by part.
 
     Args:
         data: the response.
         row: the batch's header.
         wanted: which offsets to decode, and the hash key.
-        with_spans: whether payload is to be copied out.
+        with_spans: whether keys, values and headers are wanted as well as their hashes.
     """
 
     def __init__(self, data: Array, row: Array, wanted: Wanted, *, with_spans: bool) -> None:
@@ -121,7 +121,7 @@ class LargeBatch:
         self._cursor[kernels.REACHED] = row[kernels.BASE] - 1
 
     def parts(self) -> Iterator[Part]:
-        """All parts of the batch, in order.
+        """Decode all parts of the batch, in order.
 
         Raises:
             CorruptBatch: the batch is broken; the records in front of the fault have been yielded.
@@ -240,7 +240,7 @@ class Window:
         return view
 
     def refill(self) -> None:
-        """Move the rest to the front, and fill up behind it.
+        """Move what is left to the front of the window, and fill the rest with the next bytes.
 
         Raises:
             BadStream: the stream cannot be decompressed.

@@ -1,7 +1,7 @@
-"""Partitions as columns: ten thousand of them are asked in one request, without an object for each.
+"""Partitions as columns, so that ten thousand of them are asked about in one request without an object for each.
 
-A `Places` is made once for what a broker hosts and asked again and again. The bytes of its requests are made once, and
-only the offsets in them change.
+A `Places` is made once for the partitions that a broker hosts, and used for many requests. The bytes of these requests
+are made once, and only the offsets in them change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Places(Sequence[TopicPartition]):
-    """Partitions in a fixed order: those of one topic lie side by side.
+    """Partitions in a fixed order, each with an index: those of one topic lie side by side.
 
     Args:
         partitions: in any order; each counts once.
@@ -46,17 +46,17 @@ class Places(Sequence[TopicPartition]):
 
     @classmethod
     def of(cls, partitions: Sequence[tuple[str, int]]) -> Places:
-        """Partitions as `Places`; unchanged where they are that already."""
+        """Partitions, turned into `Places` if they are not that already."""
         return partitions if isinstance(partitions, Places) else Places(partitions)
 
     @cached_property
     def located(self) -> Mapping[TopicPartition, int]:
-        """By partition, its place in the columns."""
+        """By partition, its index in the columns."""
         return {place: at for at, place in enumerate(self._listed)}
 
     @cached_property
     def topic_index(self) -> Mapping[str, int]:
-        """By topic, its place in `topics`."""
+        """By topic, its index in `topics`."""
         return {topic: at for at, topic in enumerate(self.topics)}
 
     def topic_id(self, topic: str) -> str:
@@ -77,7 +77,7 @@ class Places(Sequence[TopicPartition]):
         return [bool((mine == np.arange(len(mine))).all()) for mine in found]
 
     def at(self, topic: int, numbers: Array) -> Array:
-        """The places of a topic's partitions.
+        """The indexes of a topic's partitions.
 
         Args:
             topic: the topic's place in `topics`.
@@ -98,13 +98,13 @@ class Places(Sequence[TopicPartition]):
         return np.where(known, at + span.start, UNKNOWN)
 
     def among(self, others: Places) -> Array:
-        """The places of these partitions among others: int64[n], -1 for one that is not there."""
+        """The index of each of these partitions in another `Places`: int64[n], -1 for one that is not there."""
         if others is self:
             return np.arange(len(self))
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """The value for a key; the first call makes it, later calls give the same."""
+        """A value that is kept with these partitions by a key. The first call for the key makes it."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -122,7 +122,7 @@ class Places(Sequence[TopicPartition]):
 
 @dataclass(frozen=True, slots=True)
 class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
-    """How far the logs of one broker's replicas go: a mapping, made of columns.
+    """How far the logs of one broker's replicas go: a mapping by partition, made of columns.
 
     Attributes:
         places: the partitions.
@@ -130,7 +130,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
         last_stable_offset: int64[n], -1 where the replica did not say.
         log_start_offset: int64[n], -1 where the replica did not say.
         log_end_offset: int64[n], -1 where the replica did not say.
-        errors: by place, why a replica did not say.
+        errors: by index of the partition, why its replica did not say.
     """
 
     places: Places
@@ -142,7 +142,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
 
     @classmethod
     def of(cls, marks: Mapping[TopicPartition, Watermarks | ReplicaError]) -> Marks:
-        """Another mapping as `Marks`."""
+        """A mapping by partition, turned into `Marks` if it is not one already."""
         if isinstance(marks, Marks):
             return marks
         places = Places(marks)
@@ -153,7 +153,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
         return cls(places, errors=errors, **columns)
 
     def said(self, at: int) -> Watermarks | ReplicaError:
-        """What the replica at a place said."""
+        """What one replica said of its log; ``at`` is the index of its partition."""
         if at in self.errors:
             return self.errors[at]
         columns = self.high_watermark, self.last_stable_offset, self.log_start_offset, self.log_end_offset

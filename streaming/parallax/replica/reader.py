@@ -68,7 +68,7 @@ class Chunk:
 
 
 class Pacing(Protocol):
-    """Delays the Fetches of a reader, so that it reads no more in a second than it may."""
+    """Delays the Fetches of a reader, so that it stays below a number of bytes a second."""
 
     def wait(self) -> None:
         """Called before each Fetch: returns once it may be sent."""
@@ -79,7 +79,7 @@ class Pacing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is to be read of one log.
+    """A range of offsets of one log that is to be read.
 
     Attributes:
         topic: the topic's name.
@@ -104,7 +104,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a log has been read; for the attributes see `Chunk`."""
+    """How far one log has been read, and where it ends by the answer. The attributes are those of `Chunk`."""
 
     position: int
     high_watermark: int
@@ -134,7 +134,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A span that is not read on; what was yielded of it stays valid.
+    """A span of a log that is not read on; the rows of it that were yielded stay valid.
 
     Attributes:
         index: index of the span.
@@ -147,7 +147,7 @@ class Failed:
 
 @dataclass
 class Buffers:
-    """Memory for one reader at a time, reused for range after range.
+    """Memory for one reader at a time, which it uses again for range after range.
 
     It goes back to its usual size at the end of each range.
     """

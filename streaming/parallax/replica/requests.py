@@ -1,4 +1,4 @@
-"""Kafka's requests as this package sends them, and their responses as its own types. Nothing here asks a broker.
+"""Builds Kafka's requests as this package sends them, and turns the responses into its own types. It asks no broker.
 
 None of them changes anything: those that do are in `parallax.replica.changes`.
 """
@@ -298,7 +298,7 @@ def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnsw
 
 
 def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
-    """What an answer says of one position; ``answer`` is None where the response leaves it out."""
+    """What a Fetch response says of one position; ``answer`` is None where the response leaves it out."""
     topic, partition = position.topic, position.partition
     error: ReplicaError | None = None
     if answer is None:
@@ -408,7 +408,7 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
 
 
 def may_describe_transactions_of(response: Any) -> bool:
-    """Whether a transaction may be described, by an answer to `describe_transactions`.
+    """Whether the user may describe a transaction, by an answer to `describe_transactions`.
 
     The transaction need not exist.
     """
@@ -416,7 +416,7 @@ def may_describe_transactions_of(response: Any) -> bool:
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:
-    """The error for a partition that a response leaves out."""
+    """The error for a partition that a response does not mention."""
     return NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
 
 

@@ -1,4 +1,4 @@
-"""Topic ids (KIP-516).
+"""Topic ids (KIP-516) in their two forms: bytes and text.
 
 On the wire they are 16 bytes. In texts they are URL-safe base64 without padding, as Kafka prints them.
 """

@@ -1,4 +1,4 @@
-"""What a client asks of a broker, and what the broker answers, as plain values."""
+"""The questions that a client asks of a broker, and the broker's answers, as plain values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """How a partition is gone, by this answer; None where it exists, or where the answer does not say.
+        """How a partition is gone, by this answer; None where it exists, or where the broker does not say.
 
         Args:
             partition: a partition of this topic.

@@ -1,4 +1,4 @@
-"""How far the readers of one broker are, as columns: comparing arrays shows which of them have anything to do.
+"""How far all readers of one broker are, as columns, to find quickly which of them have anything to do.
 
 Of ten thousand partitions, a micro-batch moves a few. The others are recorded up to where their logs end, and say what
 they said before. Only what is left is planned reader by reader (`parallax.source.planning`). Pure: no broker is asked
@@ -20,7 +20,7 @@ from parallax.source.planning import STANDING
 
 
 class Board:
-    """The readers of one broker.
+    """How far each reader of one broker is.
 
     Args:
         broker: the broker's id.
@@ -39,11 +39,11 @@ class Board:
         self._is_well: dict[int, Array] = {int(i): np.zeros(len(places), np.bool_) for i in isolations}
 
     def hosts(self, reader: Reader) -> bool:
-        """Whether a reader is one of this board."""
+        """Whether a reader belongs to this broker and its partitions."""
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Note what is recorded of one of its readers."""
+        """Note what is recorded of one of the broker's readers."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
@@ -51,7 +51,7 @@ class Board:
         self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
 
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
-        """By place, the lowest position of its readers; -1 where one of them has never read it.
+        """For each partition, the lowest position of its readers; -1 where a reader has never read it.
 
         Args:
             planned: readers of which nothing is recorded, with the end of their range in the batch before.
@@ -72,7 +72,7 @@ class Board:
             marks: what the broker said of its logs; logs that it did not speak of are left out.
 
         Returns:
-            Their places.
+            The indexes of their partitions in ``places``.
         """
         at = self.places.among(marks.places)
         position, bound = self._positions[isolation], marks.high_watermark
@@ -92,7 +92,7 @@ class Board:
         return found
 
     def readers(self, isolation: int, at: Sequence[int] | None = None) -> Iterator[Reader]:
-        """The readers of an isolation level, at the given places; all by default."""
+        """The readers of an isolation level, by the indexes of their partitions; all by default."""
         for place in self.places if at is None else (self.places[i] for i in at):
             yield Reader(isolation, self.broker, *place)
 
@@ -100,7 +100,7 @@ class Board:
 def boards(
     topics: Mapping[str, TopicMetadata], isolations: Sequence[IsolationLevel], chosen: Sequence[int] | None
 ) -> dict[int, Board]:
-    """By broker id, the boards of a cluster, on which nothing is recorded yet.
+    """By broker id, a `Board` for each broker of a cluster, on which nothing is recorded yet.
 
     Args:
         topics: topics by name.

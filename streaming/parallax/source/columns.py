@@ -31,7 +31,7 @@ _FURTHEST_MS = (2**63 - 1) // 1000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position row.
+    """What a position row says: up to where a reader has read, and what happened to it.
 
     Attributes:
         reader: the reader whose position it is.
@@ -60,7 +60,7 @@ class Position:
 
 
 class Readers:
-    """The readers of some spans, by index; they give rows their topic and partition.
+    """The readers of some spans, by index, to fill the columns of topic and partition of their rows.
 
     Args:
         readers: readers of one broker and isolation level.
@@ -72,7 +72,7 @@ class Readers:
         self._partitions = np.array([reader.partition for reader in readers], np.int32)
 
     def places(self, of: Any, n: int, only: int) -> tuple[Array, Array]:
-        """The columns of topics and partitions.
+        """The columns of topics and partitions, for some rows.
 
         Args:
             of: int64[n], for each row the index of its reader; None where all rows are of one.

@@ -1,4 +1,4 @@
-"""The files by which a job's driver reports to its sources.
+"""The files by which a job's driver reports to its sources: what is recorded, paused and awaited.
 
 A replica cannot be read twice with the same outcome. So what counts is what the tables hold, and not what was planned.
 The sink writes each reader's recorded position after its commit. The planning process reads the file before each plan.
@@ -51,7 +51,7 @@ _FIRST = 0
 
 
 class Recorded(NamedTuple):
-    """The recorded position of one reader.
+    """The recorded position of one reader, and what happened to it.
 
     Attributes:
         position: next offset to read.
@@ -73,7 +73,7 @@ Reached = Mapping[int, int]
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
-    """Replace the file in one step.
+    """Replace the feedback file in one step.
 
     A reader sees the old or the new file, never half of it.
     """
@@ -81,7 +81,7 @@ def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reache
 
 
 class Journal:
-    """Writes the file of one sink.
+    """Writes the feedback file of one sink.
 
     Args:
         path: path of the file.
@@ -93,12 +93,12 @@ class Journal:
         self._checksum: int | None = None
 
     def write(self, recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Begin the file again with all that is recorded."""
+        """Begin the file again with everything that is recorded."""
         self._checksum = _begin(self._path, recorded, reached)
         self._appended = 0
 
     def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Add what a micro-batch has recorded; a reader sees all of it or nothing.
+        """Add what a micro-batch has recorded; a reader of the file sees all of it or nothing.
 
         Args:
             moved: what the micro-batch has recorded.
@@ -149,7 +149,7 @@ def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
-    """Read a file that an earlier run may have left.
+    """Read a feedback file that an earlier run of the job may have left.
 
     Returns:
         What it holds; empty where there is no sound file. A damaged file is set aside as ``<name>.broken``.
@@ -203,7 +203,7 @@ class _Watched(Generic[Content]):
 
 
 class FeedbackFile:
-    """Reads what has been recorded.
+    """Reads from feedback files what the driver has recorded.
 
     Args:
         path: path of the file; None where the source is used alone.
@@ -219,7 +219,7 @@ class FeedbackFile:
         """
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """What was recorded since the last call, and whether that is all there is.
+        """The positions that were recorded since the last call, and whether that is all there is.
 
         It is all where the file was begun again.
 
@@ -257,7 +257,7 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads from which partitions a report is awaited; none where there is no sound file.
+    """Reads the file that names the partitions from which a report is awaited; none where the file is not sound.
 
     Args:
         path: path of the file; None where there is none.
@@ -267,12 +267,12 @@ class AwaitedFile:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """The partitions from which a report is awaited."""
+        """Read the partitions from which a report is awaited."""
         return self._file.read()
 
 
 class PausedFile:
-    """Reads which brokers are not to be read; none where there is no sound file.
+    """Reads the file that names the brokers that are not to be read; none where the file is not sound.
 
     Args:
         path: path of the file; None where there is none.

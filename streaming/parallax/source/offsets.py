@@ -1,4 +1,4 @@
-"""The source's offset: for each reader, the range of a micro-batch, and what happened to it.
+"""The offset of the Spark source: for each reader, its range of a micro-batch, and what happened to it.
 
 A *reader* is one (isolation level, broker, topic, partition). Spark keeps the offset as JSON in its offset log. A batch
 is planned from the offset alone, so a batch that Spark runs again reads the same ranges.
@@ -31,15 +31,15 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The work of one reader in one micro-batch.
+    """What one reader reads in one micro-batch, and what the micro-batch reports of it.
 
     Attributes:
         start: first offset to read.
         end: the offset after the last one to read; equal to ``start`` where there is nothing to read.
         topic_id: id of the topic that the offsets belong to.
         state: the last thing known of the reader; if it is not ``ok``, the reader makes no progress.
-        fresh: whether the batch reports ``state`` with a position row at ``start``.
-        detail: what that row says.
+        fresh: whether ``state`` is new, so that the batch reports it with a position row at ``start``.
+        detail: the text of that position row.
     """
 
     start: int
@@ -51,7 +51,7 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """Whether there is neither a record to read nor anything to report."""
+        """Whether the range has neither a record to read nor anything to report."""
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
@@ -63,7 +63,7 @@ Ranges = Mapping[Reader, Range]
 
 
 def to_json(ranges: Ranges) -> dict[str, Any]:
-    """The JSON value of an offset.
+    """The JSON value of the Spark source's offset.
 
     Its form is: isolation level, broker, ``topic/topic id``, partition, then ``[start, end]`` or ``[start, end, state,
     fresh, detail]``.
@@ -83,7 +83,7 @@ def to_json(ranges: Ranges) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> dict[Reader, Range]:
-    """Read the JSON value of an offset.
+    """Read the JSON value of the Spark source's offset.
 
     Raises:
         ValueError: it was written by another version of this source.

@@ -101,7 +101,7 @@ class ReplicaOptions(SourceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressOptions(SourceOptions):
-    """How ``kafka-progress`` asks.
+    """The options of ``kafka-progress``, with those of `SourceOptions`.
 
     Attributes:
         awaited: file in which the comparison names the partitions from which it awaits a report

@@ -1,4 +1,4 @@
-"""How fast a task reads a broker, and how much it has read: a token bucket, and a meter for those who wait.
+"""Limits how fast a Spark task reads a broker (a token bucket), and counts how much it has read (a meter).
 
 Where a broker's bytes are limited, one task reads it (``parallax.source.planning.broker_tasks``). So a bucket lives in
 one process and needs no agreement with others.
@@ -49,7 +49,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """How much tasks have read so far.
+    """How much Spark tasks have read so far.
 
     Attributes:
         read_bytes: bytes of records in Fetch responses, as they came (compressed).
@@ -67,7 +67,7 @@ class Metered:
 
 
 class Meter:
-    """Writes to a file of the task how much it has read.
+    """Writes to a file of the Spark task how much it has read.
 
     Args:
         folder: folder of the file, made where it does not exist; on this machine, or shared by its processes.
@@ -85,7 +85,7 @@ class Meter:
         self._read = Metered()
 
     def add(self, read: Metered) -> None:
-        """Count what was read."""
+        """Count what the task has read."""
         self._read += read
         if self._clock() - self._written_at >= self.EVERY_S:
             self.write()
@@ -103,7 +103,7 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """By broker, what all tasks together have reported so far."""
+    """By broker, how much all Spark tasks together have reported so far."""
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):
         try:
@@ -116,7 +116,7 @@ def metered(folder: str) -> dict[int, Metered]:
 
 
 class Pace:
-    """The pacing of one task: a limit, a meter, both or neither.
+    """Limits and counts the reading of one Spark task: a limit, a meter, both or neither.
 
     Args:
         bucket: holds the limit.
@@ -140,7 +140,7 @@ class Pace:
             self._meter.add(Metered(read_bytes=size))
 
     def passed(self, offsets: int) -> None:
-        """Count offsets that have been passed."""
+        """Count offsets that the task has passed."""
         if self._meter is not None:
             self._meter.add(Metered(offsets=offsets))
 
@@ -150,7 +150,7 @@ class Pace:
             self._meter.add(Metered(ranges=1))
 
     def close(self) -> None:
-        """Write the last counts."""
+        """Write the last counts to the meter's file."""
         if self._meter is not None:
             self._meter.write()
 

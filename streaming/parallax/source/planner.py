@@ -35,7 +35,7 @@ _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 
 
 class Pauses:
-    """The brokers that are left alone, each until a time; the pause doubles from failure to failure."""
+    """The brokers that are left alone for a while. The pause doubles from failure to failure."""
 
     def __init__(self, first_s: float, longest_s: float) -> None:
         self._first_s, self._longest_s = first_s, longest_s
@@ -43,16 +43,16 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause, twice as long as the last one."""
+        """Begin a pause for a broker, twice as long as its last one."""
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
-        """Forget the failures, so that the next pause is short again."""
+        """Forget a broker's failures, so that its next pause is short again."""
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
-        """Whether a pause is still running."""
+        """Whether a broker's pause still runs."""
         return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
@@ -88,12 +88,12 @@ class Planner:
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """What the sink has recorded; empty without feedback."""
+        """What the sink has recorded of each reader; empty without a feedback file."""
         self._take_in()
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """The ranges without those that were planned for a broker before its reading was paused.
+        """The ranges without those of brokers whose reading was paused after the ranges were planned.
 
         Where a position is recorded, the next plan begins there. Where none is recorded yet, only the plan knows it,
         and stays.
@@ -106,7 +106,7 @@ class Planner:
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
-        """Say what the next micro-batch reads.
+        """Decide what the next micro-batch reads.
 
         Args:
             previous: ranges of the batch before; empty for the first. With feedback, those that moved are enough.
@@ -137,7 +137,7 @@ class Planner:
         return aligned(ranges, admitted) if self._options.shared else admitted
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that ask brokers."""
         self._brokers.close()
         self._catalog.close()
 

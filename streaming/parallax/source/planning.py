@@ -1,4 +1,4 @@
-"""What a micro-batch reads, from what is recorded and what the brokers say.
+"""Decides what a micro-batch reads, from what is recorded and what the brokers answer.
 
 Pure functions: no broker is asked here. The offset log holds the outcome (``parallax.source.offsets``), so a batch that
 is run again reads the same.
@@ -28,7 +28,7 @@ LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNA
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """One replica's report on its log.
+    """What one replica reported of its log.
 
     Attributes:
         high_watermark: exclusive end for read_uncommitted.
@@ -117,7 +117,7 @@ def _reported(start: int, bound: int, topic_id: str, event: ReadEvent, detail: s
 
 
 def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
-    """The range of a reader that cannot go on: it is reported once, and not again."""
+    """The range of a reader that cannot go on: the reason is reported once, and not again."""
     if settled.state is event:
         return settled
     return replace(settled, state=event, fresh=True, detail=detail)
@@ -130,7 +130,7 @@ def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
 
 
 def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Range:
-    """Leave out what has been recorded since the plan was made.
+    """Leave out of a range what has been recorded since the plan was made.
 
     That happens only if another query read for the same tables in between. A jump back that has not been recorded yet
     stays as it is: its topic id is new, or the log was truncated.
@@ -144,7 +144,7 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
-    """By reader whose range follows on what is recorded, the leader epoch of the last batch below it.
+    """By reader that goes on where its recorded rows end, the leader epoch of the last batch below its range.
 
     For a truncated log, it is the epoch of what was lost.
     """
@@ -217,7 +217,7 @@ def _by_consumer(ranges: Iterable[Reader]) -> dict[tuple[int, int], list[Reader]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a reader's range that one task reads.
+    """A part of a reader's range that one Spark task reads.
 
     Attributes:
         reader: the reader.
@@ -233,7 +233,7 @@ class Piece:
 
     @property
     def follows_epoch(self) -> int:
-        """Leader epoch of the batch below the range; -1 where it is not known.
+        """Leader epoch of the batch below the piece's range; -1 where it is not known.
 
         It is also -1 where the range does not follow on that batch.
         """
@@ -241,7 +241,7 @@ class Piece:
 
 
 def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> list[list[Piece]]:
-    """One task for each broker, with all that is read from it, so that this task can keep the limit on its bytes.
+    """One Spark task for each broker, which reads everything from it, so that it can keep the limit on bytes.
 
     Args:
         ranges: what is to be read; empty ranges are left out.
@@ -264,7 +264,7 @@ def tasks(
     epochs: Mapping[Reader, int] | None = None,
     shared: bool = False,
 ) -> list[list[Piece]]:
-    """Spread ranges over Spark tasks, each for one broker, and for one isolation level unless a Fetch serves both.
+    """Spread ranges over Spark tasks. Each is for one broker, and for one isolation level unless a Fetch serves both.
 
     A task costs about 10 ms even if it is small, so small ranges share one. Where ``split`` allows it, a large range is
     divided into several. It must not be divided where a range may end early: rows beyond a hole would have no position.

@@ -36,7 +36,7 @@ _TICK_MS = 10_000
 
 
 class SteadyClock:
-    """A time of day that nobody can set.
+    """A time of day that no change of the system's clock moves.
 
     It begins with the system's time, and then grows by what has passed on a monotonic clock. A clock that is set
     forward and back again would do harm. Rows of progress would wait for the time that they have reported already. A
@@ -64,7 +64,7 @@ class SteadyClock:
 
 @dataclass(frozen=True)
 class Observed:
-    """A broker's answer.
+    """What one broker answered for one tick.
 
     Attributes:
         at_ms: when it came, in ms since 1970 UTC.
@@ -80,7 +80,7 @@ class Observed:
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def said(self, place: TopicPartition) -> Watermarks | ReplicaError | None:
-        """How far a log goes, or why that is not known.
+        """How far the log of one replica goes, or why that is not known.
 
         None where the answer leaves the log out.
         """
@@ -92,7 +92,7 @@ class Observed:
 
 
 class KafkaProgressSource(DataSource):
-    """The data source; see the module's docstring."""
+    """The Spark data source ``kafka-progress``; see the module's docstring."""
 
     @classmethod
     def name(cls) -> str:
@@ -109,13 +109,13 @@ class KafkaProgressSource(DataSource):
         return PROGRESS_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return ProgressStreamReader(progress_options(self.options))
 
 
 class RowsPartition(InputPartition):
-    """The rows of a tick."""
+    """The rows of a tick, as a partition for Spark."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(None)
@@ -191,7 +191,7 @@ class ProgressStreamReader(DataSourceStreamReader):
 
 
 class ProgressWatch:
-    """Asks the brokers tick by tick and remembers what they said last.
+    """Asks the brokers tick by tick, and remembers what each said last.
 
     Args:
         options: which topics and brokers, and the deadlines.
@@ -282,14 +282,14 @@ class ProgressWatch:
         return DeadlineExceeded(f"no answer within {self._options.patience_ms} ms", broker=broker)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that ask brokers."""
         self._brokers.close()
         self._catalog.close()
         self._client.close()
 
 
 class Described:
-    """Decides for which partitions one broker is asked for its producers in a tick.
+    """Decides which partitions' producers one broker is asked for in a tick.
 
     DescribeProducers lists every producer that a replica remembers, to report the few that hold a transaction open.
     Where producers come and go, these are thousands. The comparison needs two things of it. One is which producer holds
@@ -311,7 +311,7 @@ class Described:
         self._before = Marks.of({})
 
     def due(self, marks: Marks) -> list[TopicPartition]:
-        """The partitions whose producers are to be asked for now, judged by their watermarks."""
+        """The partitions whose producers the broker is to be asked for now, judged by their watermarks."""
         now, before, self._before = self._clock(), self._before, marks
         is_known = np.ones(len(marks), np.bool_)
         is_known[list(marks.errors)] = False
@@ -336,7 +336,7 @@ def observe(
     described: Described,
     clock: Callable[[], int],
 ) -> Observed:
-    """Ask one broker for watermarks and open transactions of its replicas.
+    """Ask one broker for watermarks and open transactions of its replicas, for one tick.
 
     Args:
         client: a ``ReplicaClient``.

@@ -1,4 +1,4 @@
-"""What one Spark task of ``kafka-replica`` does: it reads its pieces of one broker's logs, and says how far it came.
+"""What one Spark task of ``kafka-replica`` does: it reads its pieces of one broker's logs, and reports how far.
 
 Where a piece fails in the middle, it ends early with a position row that says why. The sink then says where the source
 goes on. Where nothing takes that row, the task fails instead.
@@ -59,7 +59,7 @@ def _buffers() -> Buffers:
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read pieces, those of different partitions at the same time; position rows come last.
+    """Read pieces of logs, those of different partitions at the same time; position rows come last.
 
     Args:
         options: how to read.

@@ -71,7 +71,7 @@ class _Told:
 
 
 class Repeats:
-    """Leaves out of each tick what only repeats the one before.
+    """Leaves out of each tick the rows that only repeat the tick before.
 
     There is one for each query; a new one leaves out nothing.
     """
@@ -82,7 +82,7 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows that are worth recording now: those of a tick, and earlier ones that were held back.
+        """The rows of a tick that are worth recording now, and earlier ones that were held back.
 
         Args:
             tick: the whole tick.

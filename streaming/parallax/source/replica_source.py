@@ -26,7 +26,7 @@ from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
 
 
 class KafkaReplicaSource(DataSource):
-    """The data source; see the module's docstring."""
+    """The Spark data source ``kafka-replica``; see the module's docstring."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,12 +43,12 @@ class KafkaReplicaSource(DataSource):
         return VIEW_DDL + (ISOLATION_DDL if with_isolation else "")
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Make the batch reader."""
+        """Make the reader that Spark asks for a single batch."""
         del schema
         return ReplicaBatchReader(replica_options(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return ReplicaStreamReader(replica_options(self.options))
 
@@ -77,7 +77,7 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 def pieces_of(partition: InputPartition) -> Sequence[Piece]:
-    """The pieces that a task is to read; none where Spark has made the task itself."""
+    """The pieces that a Spark task is to read; none where Spark has made the task itself."""
     return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
@@ -92,7 +92,7 @@ class ReplicaBatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks of the read; it asks the brokers how far their replicas go.
+        """The Spark tasks of the read; it asks the brokers how far their replicas go.
 
         Raises:
             Unreachable: a broker did not answer.
@@ -103,7 +103,7 @@ class ReplicaBatchReader(DataSourceReader):
         return [PiecesPartition(pieces) for pieces in _tasks(options, ranges, split=not options.tells_failures)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one task's share."""
+        """Read the share of one Spark task."""
         return _read(self._options, partition)
 
 
@@ -134,7 +134,7 @@ def _plan_once(options: ReplicaOptions) -> Mapping[Reader, Range]:
 
 
 class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in the driver-side process, reads them in Spark's tasks."""
+    """Plans micro-batches in the process that Spark plans in, and reads them in Spark's tasks."""
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._options = options
@@ -172,7 +172,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until = {reader: span.end for reader, span in ranges.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch; they follow from ``end`` and from what has been recorded."""
+        """The Spark tasks of a micro-batch; they follow from ``end`` and from what has been recorded."""
         if start == end:
             return []
         recorded = self._plan().recorded()
@@ -183,7 +183,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [PiecesPartition(pieces) for pieces in _tasks(self._options, ranges, split=split, epochs=epochs)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one task's share."""
+        """Read the share of one Spark task."""
         return _read(self._options, partition)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""One read_committed Fetch for both isolation levels of a log, up to its last stable offset.
+"""Lets one read_committed Fetch serve both isolation levels of a log, up to its last stable offset.
 
 Below the last stable offset a broker sends both levels the same batches. So the level that is behind is read, in
 read_committed, and the other level joins at its own position. From there on, read_uncommitted is read alone up to the
@@ -27,7 +27,7 @@ LEVELS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 
 @dataclass
 class Shared:
-    """A log that one Fetch reads for both levels.
+    """A log that one Fetch reads for both isolation levels.
 
     Attributes:
         behind: the level from whose position on is read.
@@ -43,7 +43,7 @@ class Shared:
 
     @classmethod
     def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
-        """Both levels of a log as one; None where their ranges have nothing in common to read."""
+        """Both isolation levels of a log as one; None where their ranges have nothing in common to read."""
         low, high = sorted((committed, uncommitted), key=lambda progress: progress.position)
         end = committed.piece.span.end
         if high.position >= end or uncommitted.piece.span.end < end:
@@ -62,12 +62,12 @@ class Shared:
 
     @property
     def served(self) -> tuple[Progress, ...]:
-        """The progress of each level that gets the rows at present."""
+        """How far each isolation level has got, of those that get the rows at present."""
         return (self.behind, self.ahead) if self.joined else (self.behind,)
 
     @property
     def over(self) -> list[Progress]:
-        """The progress of each level that is not to be read on, once the log has been read."""
+        """The progress of each isolation level that needs no Fetch of its own afterwards."""
         committed = self.of_level(IsolationLevel.READ_COMMITTED)
         return [p for p in self.served if p is committed or p.has_ended]
 
@@ -84,7 +84,7 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset of a level's rows; beyond all offsets where the level takes none of them."""
+        """The first offset whose rows an isolation level takes; beyond all offsets where it takes none."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
@@ -94,7 +94,7 @@ class Shared:
             progress.reached(mark)
 
     def of_level(self, level: IsolationLevel) -> Progress:
-        """The progress of a level."""
+        """How far one isolation level has been read."""
         return self.behind if self.behind.piece.reader.isolation == level else self.ahead
 
 
@@ -102,7 +102,7 @@ _NONE = np.iinfo(np.int64).max
 
 
 def shared(read: Iterable[Progress]) -> list[Shared]:
-    """The logs that one Fetch can read for both levels."""
+    """The logs that one Fetch can read for both isolation levels."""
     levels: dict[Any, list[Progress]] = {}
     for progress in read:
         levels.setdefault(progress.piece.reader.place, []).append(progress)
@@ -111,7 +111,7 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
 
 
 class Levels:
-    """Divides what is read of some logs between the levels.
+    """Divides the rows of some logs between the isolation levels.
 
     Args:
         logs: in the order of their spans.
@@ -123,7 +123,7 @@ class Levels:
         self._names = {level: Readers([log.of_level(level).piece.reader for log in logs]) for level in LEVELS}
 
     def take(self, shown: Shown) -> Iterator[tuple[Shown, Readers]]:
-        """The rows of each level, once it is known how far the logs have been read.
+        """Yield the rows of each isolation level, once it is known how far the logs have been read.
 
         Args:
             shown: what `parallax.replica.reader.read_ranges` yields.

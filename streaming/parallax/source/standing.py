@@ -1,4 +1,4 @@
-"""How far the reading of a piece has come, and why it ended."""
+"""How far the reading of a piece of a log has come, and why it ended."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ class Progress:
 
     @classmethod
     def of(cls, piece: Piece) -> Self:
-        """The progress of a piece before anything was read."""
+        """The progress of a piece of which nothing was read yet."""
         return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is not to be read on: it is at its end, or has ended early."""
+        """Whether the piece needs no further Fetch: it was read to its end, or ended early."""
         at_end = self.position >= self.piece.span.end
         return at_end or self.error is not None or bool(self.passed_over or self.skipped)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything to read."""
+        """Whether the piece has anything to read."""
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Note how far it has been read."""
+        """Note how far the piece has been read."""
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
         self.position, self.mark, self.at_ms = mark.position, mark, now_ms()
 
     def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
-        """Go on at ``start``, since the offsets before it have left the replica's own log."""
+        """Go on reading at ``start``, since the offsets before it have left the replica's own log."""
         where = " but in tiered storage" if in_tiered_storage else ""
         self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Go on at an offset, even if nothing below it was read."""
+        """Go on reading at an offset, even if nothing below it was read."""
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

@@ -1,4 +1,4 @@
-"""What the planning processes ask of brokers and of the cluster."""
+"""Asks brokers and the cluster what the planner needs: how far logs go, and which topics there are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """The mean content of an offset, from a sample.
+    """How much an offset holds on average, by a sample of a log.
 
     Attributes:
         size: compressed bytes.
@@ -75,7 +75,7 @@ class Surveyed:
     asked: Places = field(default_factory=lambda: Places(()))
 
     def log(self, place: TopicPartition) -> LogState | None:
-        """What was said of one log; None where nothing useful was said."""
+        """What the broker said of one log; None where it said nothing useful."""
         at = self.marks.places.located.get(place)
         marks = None if at is None else self.marks.said(at)
         if marks is None:
@@ -156,7 +156,7 @@ def _worth_sampling(question: Survey, backlog: Array, errors: Iterable[int]) -> 
 
 
 def density(records: memoryview, start: int) -> Density | None:
-    """What an offset holds in the record batches of a Fetch response, by their headers.
+    """How much an offset holds on average, in the record batches of a Fetch response, by their headers.
 
     Args:
         records: the response's records; the last batch may be truncated.
@@ -224,14 +224,14 @@ class Catalog:
         return self._topics
 
     def remember(self, names: Iterable[str]) -> None:
-        """Remember topics that were read before.
+        """Take in topics that were read before, which the cluster may list no more.
 
         They are asked for by name where the cluster does not list them.
         """
         self._remembered = frozenset(names)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread that asks for topics."""
         self._watch.close()
 
     def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""A tick of progress as columns: what every replica of every partition reports, at one look.
+"""A tick of progress as columns: what every replica of every partition reports, asked at one time.
 
 Rows are made only for what is recorded (`parallax.source.repeats`). Pure: no clock, no broker.
 """
@@ -23,7 +23,7 @@ NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
 
 
 class Layout:
-    """Which partitions there are and which replicas are asked, while the cluster stays the same.
+    """Which partitions and replicas a tick asks about; it is used again as long as the cluster stays the same.
 
     Args:
         replicas: by partition, the ids of its replicas.
@@ -60,7 +60,7 @@ class Layout:
         """bool[n, width]: whether a partition has so many replicas."""
 
     def same(self, other: Layout) -> Array:
-        """The place of each partition in another layout: int64[n]; -1 where it is missing or something differs."""
+        """For each partition, its index in another layout: int64[n]; -1 where it is missing or something differs."""
         if other is self:
             return np.arange(len(self.places))
         at: Array = self.places.among(other.places)
@@ -71,7 +71,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Tick:
-    """What was reported at one look.
+    """What every replica reported at one time.
 
     Attributes:
         layout: the partitions and replicas.
@@ -80,7 +80,7 @@ class Tick:
         offsets: int64[4, n, width], in the order of `OFFSETS`.
         listed: int8[n, width], what it listed of open transactions.
         silence: int16[n, width], why it did not answer, as a number; 0 where it did.
-        rows_of: makes the rows of partitions, by their places.
+        rows_of: makes the rows of partitions, by their indexes.
     """
 
     layout: Layout

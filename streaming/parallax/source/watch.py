@@ -1,4 +1,4 @@
-"""Asks brokers in threads of their own, so that none waits for another.
+"""Asks each broker in a thread of its own, so that no broker waits for another.
 
 A planning call gives each broker a question and waits a short while. A broker that has not answered by then is still
 being asked in its own thread, and the next planning call uses its answer. A broker that fails opens its circuit. It is
@@ -37,7 +37,7 @@ class Failure:
 
 
 class BrokerWatch(Generic[Question, Answer]):
-    """One broker's circuit, and the thread that asks it.
+    """The thread that asks one broker, and its circuit, which is open after failures.
 
     Args:
         broker: its id, for the thread's name.
@@ -71,11 +71,11 @@ class BrokerWatch(Generic[Question, Answer]):
 
     @property
     def awaited(self) -> bool:
-        """Whether it is worth waiting for: it is being asked, and has lately kept nobody waiting."""
+        """Whether this broker is worth waiting for: it is being asked, and has lately kept nobody waiting."""
         return self._asking and self.failure is None and not self._waited_in_vain
 
     def submit(self, question: Question) -> None:
-        """Ask, unless the broker is still being asked or its circuit is open."""
+        """Ask a question, unless the broker is still being asked or its circuit is open."""
         with self._wake:
             if self._asking or time.monotonic() < self._retry_at:
                 return
@@ -83,19 +83,19 @@ class BrokerWatch(Generic[Question, Answer]):
             self._wake.notify()
 
     def gave_up(self) -> None:
-        """Note that a caller waited its full patience.
+        """Note that a caller waited its full patience for this broker.
 
         The next caller does not wait until this broker answers in time.
         """
         self._waited_in_vain = self._asking
 
     def take(self) -> Answer | None:
-        """The latest answer; each answer is given only once."""
+        """The broker's latest answer; each answer is given only once."""
         answer, self._answer = self._answer, None
         return answer
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread that asks the broker."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -138,7 +138,7 @@ class BrokerWatch(Generic[Question, Answer]):
 
 
 class Brokers(Generic[Question, Answer]):
-    """The watches of all brokers.
+    """The watches (`BrokerWatch`) of all brokers.
 
     Args:
         ask: asks one broker; see ``BrokerWatch``.
@@ -153,7 +153,7 @@ class Brokers(Generic[Question, Answer]):
         self._watches: dict[int, BrokerWatch[Question, Answer]] = {}
 
     def ask(self, questions: Mapping[int, Question], patience_s: float) -> dict[int, Answer]:
-        """Ask brokers, and wait for those that are worth waiting for.
+        """Ask brokers, and wait for those whose answers usually come in time.
 
         Args:
             questions: one for each broker.
@@ -183,7 +183,7 @@ class Brokers(Generic[Question, Answer]):
         return {broker: failure for broker, failure in found.items() if failure is not None}
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that ask brokers."""
         for watch in self._watches.values():
             watch.close()
 

@@ -1,4 +1,4 @@
-"""Appends files of tasks, or a few rows, to the tables: each batch of a query once.
+"""Appends files that Spark tasks have written, or a few rows, to the tables. It commits each micro-batch once.
 
 Written by delta-rs. The query and its batch are in the same atomic commit as the rows, as the protocol's own ``txn``
 action (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers).
@@ -32,7 +32,7 @@ Upkeep removes none that are younger than two hours by the store's clock.
 
 
 class Began(NamedTuple):
-    """When a micro-batch began to be read.
+    """When a micro-batch began to be read, by several clocks.
 
     Attributes:
         wall_s: by the clock, seconds since 1970 UTC; it may step.
@@ -46,7 +46,7 @@ class Began(NamedTuple):
 
     @classmethod
     def now(cls, uri: str) -> Began:
-        """The present moment, for a table."""
+        """The present moment by these clocks, for a table."""
         return cls(time.time(), time.monotonic(), removals(uri))
 
 
@@ -67,7 +67,7 @@ Write = Callable[[DeltaTable, CommitProperties], None]
 
 
 class Appender:
-    """Appends to one table, for one query; keeps the table's state between two commits.
+    """Appends to one table, for one query; keeps what it knows of the table between two commits.
 
     Args:
         storage: ``storage.path``.
@@ -180,7 +180,7 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """Which of some files do not exist.
+    """Which of some files do not exist in the table's folder.
 
     Raises:
         OSError: the folder cannot be read.
@@ -190,7 +190,7 @@ def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
 
 
 def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
-    """Commit files that lie in the table's folder.
+    """Commit files that lie in the table's folder, so that they become part of the table.
 
     Args:
         actions: of ``deltalake.transaction``.
@@ -206,7 +206,7 @@ def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
 
 
 def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], at_ms: int) -> AddAction:
-    """Write rows to a file of a table; the file has still to be committed.
+    """Write rows to a file of a table. The file becomes part of the table only by a commit.
 
     Args:
         storage: ``storage.path``.

@@ -1,4 +1,4 @@
-"""Where the class-data archive of Spark's JVM is, and the options that make a JVM use it (JEP 350).
+"""The class-data archive of Spark's JVM (JEP 350), for quick starts: where it is, and the options to use it.
 
 A fresh job loads and verifies some twenty thousand classes before its first commit. An archive halves the processor
 time for that. `parallax.rehearsal` makes it; a job without one only starts more slowly.

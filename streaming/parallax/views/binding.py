@@ -1,4 +1,4 @@
-"""Which cluster a storage belongs to, and the storage's id.
+"""To which cluster a storage belongs, and the storage's id.
 
 A storage holds the record of one cluster, and no other may add to it. The first start binds a storage to the cluster
 that answers; ``parallax storage bind`` moves it. Code that asks brokers for a storage uses settings from
@@ -107,7 +107,7 @@ def _checked(cluster_id: object) -> str:
 
 
 def with_cluster(settings: Settings) -> Settings:
-    """The settings with the cluster that their storage belongs to, if it belongs to one.
+    """The settings for the cluster that their storage belongs to; unchanged if it belongs to none.
 
     Raises:
         ConfigError: ``kafka.cluster.id`` names another one, or the storage cannot be read.
@@ -124,7 +124,7 @@ def with_cluster(settings: Settings) -> Settings:
 
 
 def settled(settings: Settings) -> Settings:
-    """The settings with the cluster that their storage belongs to; binds a new storage to the cluster that answers.
+    """The settings for the cluster that their storage belongs to; a new storage is bound to the cluster that answers.
 
     Of two processes that bind a storage at one moment the first one does, and the other gets its cluster as well.
 
@@ -153,7 +153,7 @@ def settled(settings: Settings) -> Settings:
 
 
 def pinned(settings: Settings, client: ReplicaClient) -> Settings:
-    """The settings with the cluster that answered a client; used with them, no other cluster is asked.
+    """The settings for the cluster that answered a client; used with them, no other cluster is asked.
 
     Raises:
         ReplicaError: nobody answers, where that has to be known.

@@ -1,4 +1,4 @@
-"""Sums of the rows of a view's file, block by block, in the footer of the file.
+"""Sums of the rows in a view's file, for each block of offsets. The footer of the file holds them.
 
 So the sums are committed with the rows, and share their fate. What was written twice, or by a task that failed, is in
 no commit. Compaction joins the sums as it joins the rows, and retention drops both. A file that another version wrote
@@ -45,7 +45,7 @@ _AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Sums of rows of one broker and one isolation level.
+    """Sums of the rows of one broker and one isolation level.
 
     Attributes:
         places: the partitions; ``place`` is an index of these.
@@ -94,7 +94,7 @@ class Blocks:
 
 
 class ByPlace:
-    """Sums by partition: sorted once, however many partitions are asked for."""
+    """Sums of rows by partition: sorted once, however many partitions are asked for."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._ids = [*blocks.topic_ids, ""]
@@ -164,7 +164,7 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
 
 
 def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
-    """What the rows of a view add up to now, by broker.
+    """By broker, the sums of all rows that a view holds now.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -186,7 +186,7 @@ def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
 
 
 class AddingUp:
-    """Adds up the rows of a file while it is written.
+    """Makes the sums of a file's rows while the file is written.
 
     Args:
         key: 16 secret bytes, those of the hashes.
@@ -212,7 +212,7 @@ class AddingUp:
         self._positions.append(batch)
 
     def blocks(self, pieces: Sequence[Piece]) -> Blocks:
-        """The sums of everything that was taken in.
+        """The sums of all rows that were taken in.
 
         Args:
             pieces: what was to be read, one range of each partition; all of the same isolation level.

@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 def heard(line: str) -> Line | None:
-    """The message of a printed line; None if it is not worth a line of the log."""
+    """The message of a printed line; None if the line is not worth a line of the log."""
     if (found := _LOGGED.match(line)) is not None:
         level, logger, text = found.groups()
         is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger)) or _SUPERVISED.match(text)
@@ -75,7 +75,7 @@ class Chatter:
         self._thread.start()
 
     def started(self) -> None:
-        """Close this process's end of the pipe, once the processes that write to it have started."""
+        """Close this process's end of the pipe; call it once the processes that write to it have started."""
         os.close(self._write)
 
     def ended(self, timeout_s: float = 5.0) -> None:

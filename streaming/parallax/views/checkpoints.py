@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be used any more: found, set aside, and rebuilt by the next start.
+"""Finds checkpoints that cannot be used any more, and sets them aside, so that the next start builds new ones.
 
 The tables are the truth. A recording query takes its positions from them. The comparison follows them again from
 their first commit, or from what retention left. So no checkpoint is worth a query that does not run.
@@ -66,7 +66,7 @@ class Checkpoint:
         self._tried = False
 
     def location(self) -> str:
-        """Where the query is to keep its checkpoint, as Spark takes it.
+        """Where the query is to keep its checkpoint, in the form that Spark takes.
 
         On an object store it is another place after the checkpoint was set aside.
 
@@ -173,7 +173,7 @@ class _Stored:
 
 
 def damage(path: Path) -> str | None:
-    """Say what is wrong with the logs of a checkpoint; None where Spark will be able to read them.
+    """Say what is wrong with the logs of a checkpoint; None where Spark can read them.
 
     Spark fails on the first file that it cannot parse, with the words of the parser that met it (``HDFSMetadataLog``,
     ``OffsetSeqLog``, ``CommitLog``). It also fails on the first file with another checksum (``ChecksumFileSystem``). On

@@ -1,4 +1,4 @@
-"""What Spark's own cluster needs: settings of its executors, and a check that they can do the job's work.
+"""What the job needs on a Spark cluster: settings of its executors, and a check that they can do the work.
 
 A task of Parallax reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release as
 the driver. It needs the files that the connection to Kafka names, and the storage. It needs none of the driver's
@@ -40,12 +40,12 @@ _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
-    """Whether tasks run in processes on other machines."""
+    """Whether Spark tasks run in processes on other machines."""
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
 def check_master(master: str) -> None:
-    """Check that a standalone master can be reached.
+    """Check that the Spark cluster's master can be reached.
 
     Spark itself would try for a minute, and then report something else.
 
@@ -65,7 +65,10 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """Spark's configuration on top of that of a local job; ``spark.conf`` of the settings goes first."""
+    """Spark's configuration for a cluster, on top of that for a local job.
+
+    What ``spark.conf`` of the settings says takes precedence.
+    """
     conf = {"spark.executorEnv." + VARIABLE: release()}
     if settings.master.startswith(("yarn", "k8s")):
         conf["spark.authenticate"] = "true"  # these hand the secret out by themselves
@@ -99,7 +102,7 @@ def home_of_planners(python: str) -> str | None:
 
 
 def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_S) -> str:
-    """Let the workers try what the job will ask of them.
+    """Let the Spark cluster's workers try what the job will ask of them.
 
     Args:
         spark: a session on a cluster.
@@ -168,7 +171,7 @@ def _task(storage: str, mark: str, names: Mapping[str, str]) -> Any:
 
 
 def what_is_wrong_here(storage: str, mark: str, names: Mapping[str, str]) -> Any:
-    """Check a worker, on that worker.
+    """Check a worker of the Spark cluster, on that worker.
 
     Args:
         storage: ``storage.path``.
@@ -202,7 +205,7 @@ _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 
 
 def why(error: Exception | str) -> str:
-    """The line of a task's failure that concerns the worker's environment."""
+    """The line that concerns the worker's environment, from the text of a task's failure."""
     text = str(error)
     if (said := said_in(text)) is not None:
         return f"{PYTHON}: {said}"

@@ -1,4 +1,4 @@
-"""What was appended to a table of the views, commit by commit, by its transaction log.
+"""Reads from a table's transaction log what each commit has appended to the table.
 
 It reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use:
 no deletion vectors, no column mapping. A commit is one JSON file. So following a table costs a file or two for each
@@ -47,7 +47,7 @@ class LogGoneError(RuntimeError):
 
 
 class OtherTableError(RuntimeError):
-    """A table's history is not the one that was followed.
+    """A table was replaced by another of the same name: its history is not the one that was followed.
 
     The table was put back from a copy, or made again.
     """
@@ -126,7 +126,7 @@ class _Standing(Sequence[Appended]):
 
 
 class Followed(NamedTuple):
-    """How far a follower has read a table; it still has to read what lies behind.
+    """How far a follower has read a table. It still has to read what lies behind.
 
     Attributes:
         version: of the table.
@@ -210,7 +210,7 @@ class TableLog:
         return _appended(version, text)
 
     def mark_of(self, version: int) -> str:
-        """The mark of a commit that was taken in; see `Appended.mark`. Empty if it was cleaned from the log.
+        """The mark of a commit that was taken in (`Appended.mark`). Empty if the commit was cleaned from the log.
 
         Raises:
             OtherTableError: the table has had no such version.
@@ -242,7 +242,7 @@ class TableLog:
         return table.version(), self._standing(table.version(), order.files_of(table).to_pylist())
 
     def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
-        """The files between two places, as the table keeps them now; in the form of `standing`.
+        """The files that were committed between two points of the table's history, as the table keeps them now.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.

@@ -1,8 +1,8 @@
-"""Few large files instead of many small ones, in the order in which their rows were recorded.
+"""Joins many small files of a table to few large ones; the rows keep the order in which they were recorded.
 
 To rebuild from a table, files are taken in the order of their commits (`parallax.views.order`), and rows as they lie in
-a file. So only neighbours are joined, and rows keep their order. The new file has the place of the last of them. Its
-footer holds the places of all of them, and what all their rows add up to (`parallax.views.blocks`).
+a file. So only neighbours are joined, and rows keep their order. The new file has the commit time of the last of them.
+Its footer holds the commit times of all, and the sums of all rows (`parallax.views.blocks`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class File:
 
 
 def compact(storage: str, name: str) -> int:
-    """Join the small files of a table, each join in a commit of its own; returns how many files went.
+    """Join the small files of a table, each join in a commit of its own; returns how many small files it replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: a commit failed; what was joined before stays joined.
@@ -69,7 +69,7 @@ def compact(storage: str, name: str) -> int:
 
 
 def joined(files: Sequence[File]) -> list[list[File]]:
-    """Choose which files become one: runs of neighbours of one partition of the table, each in order.
+    """Choose which files are joined to one: runs of neighbours of one partition of the table, each in order.
 
     Dates give no order. A clock may be set back over midnight, or the clocks of two workers differ. Then files of two
     dates lie between each other, and are no neighbours of their own date's files.

@@ -21,7 +21,7 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """The exceptions with which an object store or a disk refuses, and others of your own."""
+    """The exceptions by which an object store or a disk refuses, together with others of the caller's."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more

@@ -1,4 +1,4 @@
-"""When the readers of a deleted topic are forgotten, so that short-lived topics leave nothing behind.
+"""When the readers of a deleted topic are forgotten, so that topics with a short life leave nothing behind.
 
 The brokers are asked about a reader by its topic's name as long as it is known (`parallax.source.survey`). Their answer
 says that a topic is gone; brokers that do not answer, or refuse, say nothing. A broker's metadata may still be old. So
@@ -42,7 +42,7 @@ class Deleted:
                 self._since.pop(reader.topic, None)
 
     def over(self, recorded: Mapping[Reader, Recorded], now_s: float) -> set[Reader]:
-        """The readers to forget now: all readers of their topic have long had the answer that it is deleted.
+        """The readers to forget now: every reader of their topic has long been answered that the topic is deleted.
 
         A reader with another answer keeps its topic: it may be back, and others' brokers may be away. The last readers
         stay, for a job that knows none takes itself for new (``read.starting_offsets``).

@@ -18,7 +18,7 @@ from parallax.views.fencing import epoch_of
 
 
 def own_folder(storage: str) -> Path:
-    """The folder of the job that holds a storage now; no other job writes to it, not even a frozen one.
+    """The local folder of the job that holds a storage now; no other job writes to it, not even a frozen one.
 
     Args:
         storage: ``storage.path``, a URI.

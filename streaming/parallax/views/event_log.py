@@ -22,13 +22,13 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class Numbered(Protocol):
-    """An event: a dataclass with its number in the log, from 1; 0 until it is recorded."""
+    """An event of the log: a dataclass with its number, from 1; 0 until it is recorded."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def sequence(self) -> int:
-        """Its number in the log."""
+        """The event's number in the log."""
 
 
 E = TypeVar("E", bound=Numbered)
@@ -74,7 +74,7 @@ class EventLog(Generic[E]):
         raise NotImplementedError
 
     def event(self, row: Mapping[str, Any]) -> E:
-        """The event of a row.
+        """The event that a row of the table holds.
 
         Raises:
             ValueError, TypeError, KeyError: the row is damaged, or of a newer version.
@@ -83,7 +83,7 @@ class EventLog(Generic[E]):
 
     @classmethod
     def is_there(cls, storage: str) -> bool:
-        """Whether anything was ever put on record here.
+        """Whether any event was ever put on record here.
 
         Raises:
             EventLogError: the path cannot be read.
@@ -103,7 +103,7 @@ class EventLog(Generic[E]):
         return str(self._table.metadata().id)
 
     def news(self) -> list[E]:
-        """The events that this object has not returned or written yet, oldest first.
+        """The events that this object has neither returned nor written yet, oldest first.
 
         Raises:
             EventLogError: the table cannot be read, or holds an event of a newer version.

@@ -1,4 +1,4 @@
-"""Fences on the tables of an object store: the tables refuse commits of a job that has lost its storage.
+"""Fences on the tables in an object store: a job that has lost its storage cannot commit to them any more.
 
 A job that was frozen does not know for how long. When it goes on, another one may have taken its storage over
 (`parallax.views.lease`). No look at a clock or at the lease comes close enough to the commit to be safe. So the commit
@@ -43,7 +43,7 @@ class FencedError(DeltaError):
 
 
 def hold(storage: str, epoch: int) -> None:
-    """From now on all commits of this process to tables below a storage path carry an epoch."""
+    """From now on, let all commits below a storage path carry the epoch of this process's lease."""
     _held[_root(storage)] = epoch
 
 
@@ -53,12 +53,12 @@ def release(storage: str) -> None:
 
 
 def epoch_of(storage: str) -> int:
-    """The epoch that this process holds for a storage path; 0 if it holds none."""
+    """The epoch of the lease that this process holds on a storage path; 0 if it holds none."""
     return _held.get(_root(storage), 0)
 
 
 def raise_fence(uri: str, epoch: int) -> None:
-    """Commit an epoch to a table, which then refuses commits of the last holder.
+    """Commit a lease's epoch to a table, which then refuses commits of an earlier holder of the storage.
 
     What the last holder committed before is in the table.
 
@@ -108,7 +108,7 @@ def commit(
 
 
 def epoch_marks(table: DeltaTable) -> list[Transaction]:
-    """The ``txn`` actions that fence a commit to a table, as it was read; empty if no fence is needed.
+    """The ``txn`` actions that fence a commit to a table as it was read; empty if no fence is needed.
 
     Raises:
         FencedError: see `commit`.

@@ -1,4 +1,4 @@
-"""Generations of a query's checkpoint on an object store, where no folder can be renamed.
+"""Numbers the checkpoints of a query on an object store, where no folder can be renamed (*generations*).
 
 Each generation is a folder of its own, named by a number and the epoch of the job that writes it
 (`parallax.views.lease`). A small object of its name, put once and last, says that it has begun. The highest generation
@@ -36,7 +36,7 @@ _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
 
 
 class Generation(NamedTuple):
-    """A generation of a checkpoint.
+    """One generation of a query's checkpoint.
 
     Attributes:
         epoch: of the job that writes it.
@@ -48,7 +48,7 @@ class Generation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its folder; names sort as generations do."""
+        """The name of the generation's folder; names sort as generations do."""
         return f"{self.epoch:010d}-{self.number:04d}"
 
     @classmethod
@@ -59,13 +59,13 @@ class Generation(NamedTuple):
 
 
 def newest(objects: Iterable[str]) -> Generation | None:
-    """The generation that counts, found by the names of the objects next to the folders."""
+    """The current generation, found by the names of the objects next to the folders."""
     begun = (Generation.parse(name.removesuffix(_BEGUN)) for name in objects if name.endswith(_BEGUN))
     return max((one for one in begun if one is not None), default=None)
 
 
 def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[str]:
-    """The generations that can go: all before the current one, except the last ones that were set aside.
+    """The generations that can be deleted: all before the current one, except the last that were set aside.
 
     What is behind the current one is not touched: it is another job's.
 
@@ -112,7 +112,7 @@ class Generations:
         return f"{self._root}/{self._current.name}"
 
     def fetch(self, target: Path) -> None:
-        """Copy to a folder the files that show whether the current generation can be used.
+        """Copy to a local folder the files that show whether the current generation can be used.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -127,7 +127,7 @@ class Generations:
             path.write_bytes(content)
 
     def set_aside(self, problem: str) -> tuple[str, str]:
-        """Begin the next generation, empty; returns the URIs of the one before and of the new one.
+        """Begin the next generation, with nothing in it; returns the URIs of the one before and of the new one.
 
         Raises:
             StoreError: the store cannot be reached; the one before still counts then.

@@ -1,4 +1,4 @@
-"""An object store's file system for pyarrow, by delta-rs, with the same settings as the tables."""
+"""Lets pyarrow write to an object store through delta-rs, with the same settings as the tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Stream:
 
 
 class Handler(DeltaStorageHandler):
-    """The implementation behind `pyarrow.fs.PyFileSystem`. An object exists only once its stream is closed.
+    """The object store for `pyarrow.fs.PyFileSystem`. An object exists only once its stream is closed.
 
     Args:
         uri: of a folder; paths are below it.

@@ -1,4 +1,4 @@
-"""The key of all hashes: where it comes from.
+"""Where the secret key of all hashes of records comes from.
 
 It stays the same for as long as the tables do.
 """
@@ -19,7 +19,7 @@ _KEY = re.compile("[0-9a-fA-F]{32}")
 
 
 def hash_key(storage: str, read: ReadSettings) -> str:
-    """The key from the settings, or from the file that they name, or made once and kept next to the tables.
+    """The secret key: from the settings, or from the file that they name, or made once and kept next to the tables.
 
     Hashes of two keys cannot be compared: every record would look like another one. So a key that is not that of the
     tables is refused.
@@ -50,7 +50,7 @@ def hash_key(storage: str, read: ReadSettings) -> str:
 
 
 def name_of(key: str) -> str:
-    """A mark of a key, kept with each table: enough to recognise the key, not to find it."""
+    """A mark of a secret key, kept with each table. It recognises the key and does not reveal it."""
     return _NAMED + hashlib.blake2b(b"parallax", key=bytes.fromhex(key), digest_size=8).hexdigest()
 
 

@@ -54,7 +54,7 @@ _FOLDER = "lease"
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A lease as it is seen at one moment.
+    """A lease as another job sees it at one moment.
 
     Attributes:
         epoch: the highest; 0 where nobody ever took it.
@@ -70,7 +70,7 @@ class Sight:
 
 
 class Step(StrEnum):
-    """What a job that wants the lease does next."""
+    """What a job that wants the lease on a storage does next."""
 
     TAKE = "take"
     WAIT = "wait"
@@ -78,7 +78,7 @@ class Step(StrEnum):
 
 
 def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S) -> Step:
-    """What to do about a lease that is watched; a pure function.
+    """What a job that waits for a lease does next; a pure function.
 
     Args:
         first: the lease as it was seen first.
@@ -129,7 +129,7 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """The job that has taken the lease over; None while none is known to have."""
+        """The id of the job that has taken the lease over; None while none is known to have."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
@@ -183,7 +183,7 @@ class Lease:
         return True
 
     def look(self) -> Sight:
-        """The lease as it is seen now.
+        """The lease on the storage as anybody sees it now.
 
         Raises:
             StoreError: the store cannot be reached.

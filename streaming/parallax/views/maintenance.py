@@ -90,7 +90,7 @@ class Maintenance:
             self._thread.join(timeout_s)
 
     def run_once(self, today: date | None = None) -> None:
-        """Look after each table; a table that fails is logged, and the others go on.
+        """Do the upkeep of each table once; a table that fails is logged, and the others go on.
 
         Args:
             today: the date from which retention counts; now by default.
@@ -161,7 +161,7 @@ class Maintenance:
 
 
 def size_of(storage: str, name: str) -> TableSize:
-    """The files that a table consists of."""
+    """How many files a table consists of, and how large they are."""
     sizes: Any = pa.table(open_table(storage, name).get_add_actions(flatten=True))["size_bytes"]
     return TableSize(len(sizes), int(pc.sum(sizes).as_py() or 0))
 

@@ -1,4 +1,4 @@
-"""Small objects on the storage of a job: put once, replaced, copied and listed, by obstore.
+"""Reads and writes small objects on the storage of a job, by obstore.
 
 Puts are atomic on every object store. A put that must create is refused if there is an object of that name
 (``If-None-Match: *``). A lease and a checkpoint's generations need no more than that; nothing is renamed.
@@ -29,7 +29,7 @@ class StoreError(OSError):
 
 
 class Listed(NamedTuple):
-    """An object in a listing."""
+    """One object, as a listing of the store shows it."""
 
     name: str
     """Below the root."""

@@ -7,8 +7,8 @@ Otherwise it is one more than the last time that was given, as Delta does it for
 series of times, so no two commits have the same. Only one job at a time commits to them (`parallax.views.lease`). It
 begins behind the times that the one before has given.
 
-A file that compaction has joined has the place of the last of its parts. Its footer says which of its rows have which
-place (`told`). So progress and rows of all replicas are read from the beginning as they were recorded, however large
+A file that compaction has joined has the time of its last part. Its footer says which of its rows are from which commit
+(`told`). So progress and rows of all replicas are read from the beginning as they were recorded, however large
 the files have become.
 
 A start, a rebuilt comparison, compaction and retention all take the order from `files_of`.
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 
 def next_ms(storage: str) -> int:
-    """The time of files that are about to be committed: later than that of any file of any table before.
+    """A time for files that are about to be committed: later than that of any file of any table before.
 
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read.
@@ -82,15 +82,15 @@ def files_of(table: Any) -> pa.Table:
 
 
 def last_of(files: pa.Table) -> int:
-    """The place of the last of some files, in the form of `files_of`; -1 if there are none."""
+    """The commit time of the last of some files, as `files_of` has it; -1 without files."""
     return int(files[AT_MS][-1].as_py() or 0) if files.num_rows else -1
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """The keys and values by which a joined file's footer names its parts.
+    """The keys and values by which a joined file's footer names the commits that it holds.
 
     Args:
-        parts: place and number of rows of each commit that it is made of, in the order of the rows.
+        parts: time and number of rows of each commit that it is made of, in the order of the rows.
     """
     numbers = np.array(list(parts), np.int64).reshape(-1, 2)
     numbers[1:, 0] = np.diff(numbers[:, 0])  # small numbers, which are packed well
@@ -98,11 +98,11 @@ def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
 
 
 def parts_of(footer: Mapping[bytes, bytes] | None, at_ms: int, rows: int) -> Any:
-    """The parts that a file was joined from, as `told` has written them; the file itself if its footer names none.
+    """The commits that a joined file was made from, as `told` has written them; the file itself without them.
 
     Args:
         footer: its key-value metadata.
-        at_ms: the place of the file.
+        at_ms: the commit time of the file, as `files_of` gives it.
         rows: how many it has.
 
     Returns:

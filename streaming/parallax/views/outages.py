@@ -1,4 +1,4 @@
-"""How long brokers were away, by the recorded progress."""
+"""How long each broker was away in the past, by the recorded progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _QUERY = f"""WITH seconds AS (
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One outage of a broker.
+    """One time during which a broker was away.
 
     Attributes:
         took: how long it did not answer, by what is recorded.
@@ -80,7 +80,7 @@ def longest_outages(storage: str) -> dict[int, Outage]:
 
 
 def outages(turns: Sequence[Turn], newest: datetime) -> Iterator[Outage]:
-    """The outages of a broker.
+    """The times at which a broker was away, by the recorded progress.
 
     Args:
         turns: in the order of time, with one after each time in which nothing was recorded.

@@ -1,4 +1,4 @@
-"""One Parquet file of a table, written where its rows are read, with the statistics for the table's log.
+"""Writes one Parquet file of a table in the process that has its rows, with statistics for the table's log.
 
 Each column is encoded for what it holds. Hashes are random, so neither a dictionary nor a codec makes them smaller.
 Offsets and timestamps grow by little from row to row. The rest has few distinct values.
@@ -91,7 +91,7 @@ OF_PROGRESS = Shape(PROGRESS, ("topic", "partition", "observed_at"), growing=fro
 
 
 class TableFile:
-    """A file that is being written.
+    """A Parquet file of a table while it is being written.
 
     Args:
         files: where the table is.
@@ -149,12 +149,12 @@ class TableFile:
 
     @property
     def rows(self) -> int:
-        """How many rows were taken in."""
+        """How many rows the file has."""
         return self._written + self._rows
 
     @property
     def statistics(self) -> str:
-        """The file's statistics, in the form of Delta's log (PROTOCOL.md, Per-file Statistics)."""
+        """The file's statistics, in the form that Delta's log has them (PROTOCOL.md, Per-file Statistics)."""
         stats = {
             "numRecords": self.rows,
             "minValues": self._bounds(self._lowest, 0),

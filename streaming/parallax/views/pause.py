@@ -48,7 +48,7 @@ Paused = Mapping[int, Pause]
 
 
 def called(broker: int) -> str:
-    """The name of a broker in `Paused`, for people."""
+    """The name of a broker in `Paused`, in the words of people."""
     return "all" if broker == ALL else str(broker)
 
 
@@ -163,7 +163,7 @@ class PauseWatch:
         self._thread = threading.Thread(target=self._run, name="pause", daemon=True)
 
     def start(self) -> None:
-        """Look once, and then regularly.
+        """Look at the switch once, and then regularly.
 
         Raises:
             OSError: ``on_look`` has failed, because what it writes to cannot be written.
@@ -172,7 +172,7 @@ class PauseWatch:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop looking."""
+        """Stop looking at the switch."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)

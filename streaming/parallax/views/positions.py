@@ -1,4 +1,4 @@
-"""What has been read, by the tables.
+"""How far each reader has read, by the position rows in the tables.
 
 A job goes on from this, whatever became of its checkpoints.
 """
@@ -29,17 +29,17 @@ _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position"
 
 
 def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
-    """The positions that were recorded after a place in the order of commits (`parallax.views.order`).
+    """The positions that were recorded after some commit of a view (`parallax.views.order`).
 
-    A table that ends before the place is another one, such as one put back from a copy. Then all of it is read.
+    A table that ends before that commit is another one, such as one put back from a copy. Then all of it is read.
 
     Args:
         storage: ``storage.path``.
         isolation: which view.
-        after_ms: the place; -1 for all of the table.
+        after_ms: the time of the commit; -1 for all of the table.
 
     Returns:
-        The readers that have moved since, and the place of the last commit; -1 for a table without files.
+        The readers that have moved since, and the time of the last commit; -1 for a table without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.

@@ -50,7 +50,7 @@ _HOPELESS_AFTER = 5
 
 @dataclass(frozen=True)
 class Group:
-    """The readers of one query.
+    """The readers that one query serves.
 
     Attributes:
         name: of the query and of its checkpoint.

@@ -1,4 +1,4 @@
-"""``format("parallax-recording")``: writes what ``kafka-replica`` reads to files of the views.
+"""``format("parallax-recording")``: a Spark source whose tasks write what ``kafka-replica`` reads to the views' files.
 
 No row of a replica enters the JVM. A task reads, decodes and writes Parquet, and yields one row for each file. The
 driver commits the files (`parallax.views.sink`). Files of a task that failed, or ran twice, are in no commit, and
@@ -48,7 +48,7 @@ _FILES = pa.schema(_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A file that a task has written.
+    """A file of a view that a Spark task has written.
 
     Attributes:
         isolation: the view that its rows belong to.
@@ -71,7 +71,7 @@ class Recorded:
     positions: bytes
 
     def position_rows(self) -> pa.Table:
-        """The position rows of the file, `VIEW`."""
+        """The position rows of the file, as a table of `VIEW`'s columns."""
         return pa.ipc.open_stream(self.positions).read_all()
 
 
@@ -81,7 +81,7 @@ def today() -> str:
 
 
 class RecordingSource(DataSource):
-    """The data source. Its options are those of ``kafka-replica``, and ``storage.path``."""
+    """The Spark data source of the views. Its options are those of ``kafka-replica``, and ``storage.path``."""
 
     @classmethod
     def name(cls) -> str:
@@ -98,7 +98,7 @@ class RecordingSource(DataSource):
         return FILES_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the stream reader."""
+        """Make the reader that Spark asks for micro-batches."""
         del schema
         return RecordingReader(*self._split())
 
@@ -120,7 +120,7 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one task's share, and write it to files."""
+        """Read the share of one Spark task, and write it to files."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 
@@ -195,7 +195,7 @@ def _files(written: list[Recorded]) -> pa.RecordBatch:
 
 
 def files_of(batch: Any) -> list[Recorded]:
-    """The files of a micro-batch.
+    """The files that the tasks of a micro-batch have written.
 
     Args:
         batch: a DataFrame of `FILES_DDL`.

@@ -95,7 +95,7 @@ class Room:
         self._wait_s = _FIRST_WAIT_S
 
     def caused(self, error: str) -> bool:
-        """Whether something failed because a disk is full; if so, an episode is under way from now on.
+        """Whether an error came because a disk is full; if so, the disk counts as full from now on.
 
         Args:
             error: the text of the error. The disk is the cause if the text says so, or if next to nothing is free.
@@ -111,7 +111,7 @@ class Room:
             return True
 
     def lasts(self) -> bool:
-        """Whether an episode is under way.
+        """Whether a disk is still full.
 
         It is over once there is room again, and at the earliest when it is time for another try.
         """

@@ -315,7 +315,7 @@ def is_orphaned() -> bool:
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM behind a session, if one of the two has started the other."""
+    """Kill the JVM behind a Spark session, if this process started it or was started by it."""
     del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if is_submitted() and _jvm_runs():
@@ -325,7 +325,7 @@ def end_jvm(spark: Any) -> None:
 
 
 def forget_session(spark: Any) -> None:
-    """Give up a session whose JVM has died, or whose cluster gave it up.
+    """Give up a Spark session whose JVM has died, or whose cluster has given it up.
 
     ``build_session`` starts another one then.
     """
@@ -339,7 +339,7 @@ def forget_session(spark: Any) -> None:
 
 
 def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
-    """How far the running micro-batch of a query has got.
+    """How many Spark tasks of the running micro-batch of a query have ended.
 
     Args:
         spark: a session.
@@ -359,7 +359,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 
 
 def last_report(query: Any) -> Any:
-    """The batch and time of a query's newest report, without the report; None if it has none."""
+    """The batch and time of the newest report of a query; None if it has none."""
     try:
         newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())
@@ -368,7 +368,7 @@ def last_report(query: Any) -> Any:
 
 
 def hush(spark: Any) -> None:
-    """Keep Spark from logging the stack traces of queries that are stopped in the middle of a commit."""
+    """Keep Spark from logging stack traces when queries are stopped in the middle of a commit."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if is_alive(spark):
         spark.sparkContext.setLogLevel("OFF")

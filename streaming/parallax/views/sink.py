@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """The content of a position row, reported after it was committed.
+    """A position row that was committed, as it is reported to the source.
 
     Attributes:
         reader: whose position.
@@ -258,7 +258,7 @@ class ProgressSink:
 
 
 def append(table: Appender, rows: pa.Table, query_id: str, batch_id: int) -> None:
-    """Append the rows of a tick."""
+    """Append the rows of a tick to the table of progress."""
     table.append_rows(rows.cast(schema.PROGRESS), today(), query_id, batch_id)
 
 

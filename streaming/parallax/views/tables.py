@@ -1,4 +1,4 @@
-"""The Delta tables of the views: where they are and how they are made."""
+"""The Delta tables of the views: where they are, and how they are created."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def replace_rows(uri: str, rows: pa.Table) -> None:
 
 
 def tidy(uri: str) -> None:
-    """Remove former content of a table that is always replaced as a whole, and its log.
+    """Remove the earlier content of a table that is always replaced as a whole, and its log.
 
     What is only some hours old stays: somebody may be reading it.
 

@@ -1,4 +1,4 @@
-"""Removes files that no table holds, once nobody can be reading or committing them.
+"""Removes files that belong to no table, once nobody can still read or commit them.
 
 delta-rs reads the table first and lists its folder afterwards. In between, a job may be frozen for hours and lose its
 storage. It would then delete what its successor has committed, and no put refuses a deletion. So here the list is made
@@ -44,7 +44,7 @@ class GoneError(RuntimeError):
 
 @contextmanager
 def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
-    """Keep files from being removed by this process while they are committed.
+    """Keep this process from removing files of a table while they are committed.
 
     Args:
         uri: of the table.

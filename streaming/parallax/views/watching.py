@@ -46,7 +46,7 @@ def job_runs(storage: str) -> bool | None:
 
 
 def last_recorded(storage: str) -> datetime | None:
-    """When a replica was last looked at, by the record, UTC.
+    """When the job last looked at a replica, by the recorded progress, UTC.
 
     None if nothing is on record, or it cannot be read.
     """
@@ -67,7 +67,7 @@ def last_recorded(storage: str) -> datetime | None:
 
 
 def unwatched_in_words(storage: str) -> str:
-    """A sentence that no job runs on a storage, and until when one recorded.
+    """A sentence that says that no job runs on a storage, and until when one recorded.
 
     Empty if a job runs, or nobody can tell.
 

@@ -36,7 +36,7 @@ class Asking:
         self._lock = threading.Lock()
 
     def ask(self, finding: Finding) -> Sequence[Versions]:
-        """The records as each broker has them now, including brokers that do not answer.
+        """The finding's records as each broker has them now, including brokers that do not answer.
 
         Raises:
             AskingError: the cluster has no such partition any more, it cannot be described, or somebody else asks.

@@ -50,7 +50,7 @@ class Compared:
                     del own[: -_KEPT * _FIELDS]
 
     def of(self, place: TopicPartition, snapshot: Snapshot) -> Steps:
-        """How far a partition was compared, step by step up to now; empty if nothing of it was."""
+        """How far a partition was compared, step by step over the last hour; else empty."""
         with self._lock:
             own = self._kept.get(place, array("q"))
             steps = [(own[i], (own[i + 1], own[i + 2])) for i in range(0, len(own), _FIELDS)]

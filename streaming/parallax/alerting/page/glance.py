@@ -1,4 +1,4 @@
-"""The state of each replica at a glance; pure functions of what the job knows.
+"""The state of each replica at a glance, for the status page; pure functions of what the job knows.
 
 A replica has one state: the first that applies, in the order of `State`. A replica is never consistent if the job does
 not see it (`parallax.alerting.blind`), or has not compared all of it. Then it is unknown, or, if no fault keeps it from
@@ -44,7 +44,7 @@ _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
 
 
 class State(StrEnum):
-    """The state of a replica, the gravest first."""
+    """The state of a replica on the page; the members are in order, the gravest first."""
 
     DIVERGED = "diverged"
     UNAUTHORIZED = "unauthorized"
@@ -58,7 +58,7 @@ class State(StrEnum):
 
     @property
     def text(self) -> str:
-        """The state in words."""
+        """The state in words, for the page."""
         return self.replace("_", " ")
 
 
@@ -70,7 +70,7 @@ ORDER = {state: i for i, state in enumerate(State)}
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica of a partition.
+    """One replica of a partition as the page shows it.
 
     Attributes:
         why: one phrase; empty if there is nothing to say.
@@ -95,7 +95,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition.
+    """One partition as the page shows it: its replicas, its findings, and what has no verdict.
 
     Attributes:
         replicas: by broker.
@@ -116,7 +116,7 @@ class Partition:
 
     @property
     def state(self) -> State:
-        """The gravest state of its replicas."""
+        """The gravest state of the partition's replicas."""
         return min((r.state for r in self.replicas.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
 
 
@@ -128,7 +128,7 @@ def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
 
 
 class Verdicts(NamedTuple):
-    """The states of the replicas of one partition.
+    """The states of the replicas of one partition, each with one phrase why.
 
     Attributes:
         replicas: by broker, its state and one phrase why; the phrase is empty if there is nothing to say.

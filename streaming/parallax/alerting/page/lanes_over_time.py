@@ -1,4 +1,4 @@
-"""Lanes over time, one for each replica and isolation level.
+"""Draws how far each replica was shown, read and compared over time: one *lane* for each replica and isolation level.
 
 A lane shows the replica's log, what consumers may read of it, and what was compared. All lanes of a partition have one
 scale, and each shows how far the furthest replica was. So a frozen replica runs level below the others, and what it
@@ -33,14 +33,14 @@ Value = tuple[datetime, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One view of one replica over time.
+    """How far consumers could read one replica at one isolation level, over time.
 
     Attributes:
         end: up to where consumers of the view may read: high watermark or last stable offset.
-        furthest: the furthest replica's.
+        furthest: the same of the furthest replica.
         compared: how far all replicas had been compared.
-        said: its state in a few words.
-        is_stuck: it has not moved for a minute, and others have gone on.
+        said: the lane's state in a few words.
+        is_stuck: ``end`` has not moved for a minute, and that of other replicas has.
     """
 
     broker: int
@@ -54,7 +54,7 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """Its name, such as ``broker 3, read_committed``."""
+        """The lane's name, such as ``broker 3, read_committed``."""
         return f"broker {self.broker}, {self.isolation.name.lower()}"
 
 
@@ -122,7 +122,7 @@ def _end_of(own: Sequence[Report], level: IsolationLevel) -> list[Value]:
 
 
 def at_time(values: Sequence[Value], at: datetime) -> int | None:
-    """The last value from before a time; None if there is none, or nobody answered."""
+    """The last value before a time; None if there is none, or if the replica did not answer."""
     found = bisect_right(values, at, key=lambda value: value[0])
     return values[found - 1][1] if found else None
 
@@ -196,7 +196,7 @@ def _drawn(lane: Lane, on: _Axes, end: datetime) -> Markup:
 
 
 def text_of(lane: Lane) -> str:
-    """A lane in words, for readers who do not see the drawing."""
+    """What a lane shows, in words, for readers who do not see the drawing."""
     name = "last stable offset" if lane.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
     first = next(o for _, o in lane.end if o is not None)
     upto = next((o for _, o in reversed(lane.compared) if o is not None), None)

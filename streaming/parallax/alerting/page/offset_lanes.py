@@ -1,4 +1,4 @@
-"""The lanes of a partition in one drawing.
+"""Draws how far each replica of a partition goes now: one *lane* for each replica and isolation level.
 
 They show each replica's log, and how far it was read and compared.
 """
@@ -24,7 +24,7 @@ _LEAST = 100
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One view of one replica; offsets are None where they are not known.
+    """Offsets of one replica at one isolation level; None where they are not known.
 
     Attributes:
         start: log start offset.
@@ -73,7 +73,7 @@ class Scale:
     end: int
 
     def at(self, offset: int) -> float:
-        """The place of an offset between 0 and 1; an offset outside the scale is at its border."""
+        """Where an offset lies on the scale, between 0 and 1. One outside the scale is at its border."""
         low = _AHEAD if self.focus > self.start else 0.0
         if offset < self.focus:
             return low * max(0, offset - self.start) / (self.focus - self.start) if low else 0.0
@@ -97,7 +97,7 @@ def lanes(partition: Partition) -> list[Lane]:
 
 
 def scale(shown: Sequence[Lane]) -> Scale:
-    """A scale on which the lanes look different.
+    """A scale of offsets on which the lanes look different.
 
     A gap of some offsets is seen even at the end of a long log.
     """

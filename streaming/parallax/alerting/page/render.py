@@ -90,7 +90,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Mapping[str, str], states: Collection[str] = tuple(State)) -> Wanted:
-        """Read the wanted part from the page's address; what makes no sense there is ignored.
+        """Read from the page's address which part of the table is wanted; what makes no sense there is ignored.
 
         Args:
             query: parameters of the address.
@@ -104,7 +104,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[Row]):
-    """One page of a table.
+    """One page of a table with many rows.
 
     Attributes:
         next: the first row of the next page; None if this is the last.
@@ -125,12 +125,12 @@ class Shown(Generic[Row]):
 
     @property
     def first(self) -> int:
-        """Number of the page's first row, from 1."""
+        """Number of the first row on the page, from 1."""
         return (self.page - 1) * self.per_page + 1
 
     @property
     def last(self) -> int:
-        """Number of the page's last row."""
+        """Number of the last row on the page."""
         return self.first + len(self.rows) - 1
 
     def link(self, page: int) -> str:
@@ -140,7 +140,7 @@ class Shown(Generic[Row]):
 
 
 def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str], per_page: int = PER_PAGE) -> Shown[Row]:
-    """The wanted page of a table."""
+    """The page of a table that the user wants."""
     found = [
         row
         for row in rows
@@ -204,7 +204,7 @@ class Renderer:
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
-        """The first page, which begins with the cluster's status in one line."""
+        """The first page of the status page, which begins with the cluster's status in one line."""
         topics = topic_map(glance.verdicts(snapshot))
         standing = glance.standing_findings(snapshot)
         heartbeat = snapshot.heartbeat
@@ -352,7 +352,7 @@ def finding_values(
     on_record: Facts = NO_FACTS,
     shell: Shell = ANYWHERE,
 ) -> dict[str, Any]:
-    """What finding_body.html shows.
+    """The values that the template finding_body.html shows.
 
     Args:
         finding: its last event.

@@ -1,4 +1,4 @@
-"""The addresses of the status page."""
+"""The addresses (routes) under which the job serves its status page."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class Page:
-    """The status page.
+    """The status page with all of its addresses.
 
     Args:
         state: what is shown.
@@ -93,7 +93,7 @@ class Page:
         ]
 
     def message(self, heading: str, text: str, status: int) -> Response:
-        """A page with one message."""
+        """A page that shows one message only."""
         return HTMLResponse(self._renderer.page("message.html", heading=heading, text=text), status)
 
     def _overview(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What ``parallax report`` does: writes findings with their evidence as one page that a ticket can hold."""
+"""Writes findings with their evidence as one page that a ticket can hold, for ``parallax report``."""
 
 from __future__ import annotations
 

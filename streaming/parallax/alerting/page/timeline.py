@@ -1,4 +1,4 @@
-"""The offsets of each replica of a partition over time, from the recorded progress."""
+"""How the offsets of each replica of a partition moved over time, from the recorded progress."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """What the replicas of a partition reported in the last hour; raises what `recorded` raises."""
+        """What the replicas of a partition reported in the last hour. It raises what `recorded` raises."""
         now = self._clock()
         since = now - _HISTORY
         with self._lock:

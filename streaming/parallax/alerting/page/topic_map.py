@@ -28,12 +28,12 @@ class Cell:
 
     @property
     def state(self) -> State:
-        """The gravest state of its replicas."""
+        """The gravest state of the cell's replicas."""
         return next(iter(self.states))
 
     @property
     def is_calm(self) -> bool:
-        """Whether nobody has to act on any of them."""
+        """Whether nobody has to act on any of the cell's replicas."""
         return self.state in CALM
 
     @property
@@ -64,28 +64,28 @@ class Topic:
 
     @property
     def state(self) -> State:
-        """The gravest state of its cells; unknown if it has none."""
+        """The gravest state of the topic's cells; unknown if it has none."""
         return min((cell.state for cell in self.cells.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
 
     @property
     def is_calm(self) -> bool:
-        """Whether nobody has to act on any of its replicas."""
+        """Whether nobody has to act on any of the topic's replicas."""
         return self.state in CALM
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The reasons that keep the job from seeing its replicas, each once."""
+        """The reasons that keep the job from seeing the topic's replicas, each once."""
         return tuple(dict.fromkeys(cell.unseen for cell in self.cells.values() if cell.unseen))
 
     @property
     def states(self) -> frozenset[State]:
-        """All states that its replicas are in."""
+        """All states that the topic's replicas are in."""
         return frozenset(state for cell in self.cells.values() for state in cell.states)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMap:
-    """Topics by brokers.
+    """The state of each topic on each broker.
 
     Attributes:
         topics: the worst first, then by name.
@@ -101,7 +101,7 @@ class TopicMap:
 
 
 def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
-    """The map of all partitions.
+    """The map of all partitions that the job knows.
 
     Args:
         verdicts: the states of each partition's replicas (`parallax.alerting.page.glance.verdicts`).

@@ -32,7 +32,7 @@ Payload = Literal["hash", "key", "full"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one broker shows of one property.
+    """The value of one property of a record, as one broker shows it.
 
     Attributes:
         text: empty where nothing is known.
@@ -138,7 +138,7 @@ def offsets_of(finding: Finding) -> list[int]:
 def as_asked(
     offset: int, answers: Mapping[int, AtOffset], leader: int, accused: int, payload: Payload = "hash"
 ) -> Versions:
-    """One offset as the brokers answer now.
+    """The record at one offset as the brokers have just answered.
 
     Args:
         offset: asked about.

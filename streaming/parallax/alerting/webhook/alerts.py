@@ -36,7 +36,7 @@ _OUTCOME = "resolved_description"
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The group of a condition of the job; only conditions of its story share the group.
+    """The group of a condition of the job: only conditions of the same story share it.
 
     In PagerDuty, a person who has taken an incident on gets no more messages of it. So another condition must not be in
     it.
@@ -64,7 +64,7 @@ class Alert:
     """One finding, or one condition of the job, as a receiver gets it.
 
     Attributes:
-        name: what it is known by.
+        name: the name under which it is reported.
         group: the partition whose message it is in, or another group of the outbox.
         state: of a finding, a `FindingState`; else the name of the condition. The last one where it is over.
         `told`: what the last delivered message said (`said`). None if there was none, or if another was tried since:
@@ -88,7 +88,7 @@ class Alert:
 
     @property
     def status(self) -> Status:
-        """What a receiver should make of it."""
+        """What a receiver should make of the alert: firing, acknowledged or resolved."""
         if self.ends_at is not None:
             return Status.RESOLVED
         return Status.ACKNOWLEDGED if self.is_acknowledged else Status.FIRING
@@ -100,34 +100,34 @@ class Alert:
 
     @property
     def is_news(self) -> bool:
-        """Whether its state is news to the receiver."""
+        """Whether the alert's state is news to the receiver."""
         return self.ends_at is not None or self.told != self.said
 
     @property
     def is_of_the_job(self) -> bool:
-        """Whether it is about the job itself."""
+        """Whether the alert is about the job itself."""
         return self.state in CONDITIONS
 
     @property
     def alertname(self) -> str:
-        """The name of the alert; its section of docs/runbook.md has the same."""
+        """The name of the alert, which is also that of its section in docs/runbook.md."""
         return self.state if self.is_of_the_job else ALARMS[FindingState(self.state)].name
 
     @property
     def severity(self) -> Severity:
-        """How grave it is."""
+        """How grave the alert is."""
         one = CONDITIONS[self.state] if self.is_of_the_job else ALARMS[FindingState(self.state)]
         return one.severity
 
     @property
     def told_state(self) -> str | None:
-        """The state that the receiver knows; None if it knows none, or one of another version."""
+        """The state that the receiver knows. None if there is none, or if this version does not know it."""
         before = (self.told or "").removesuffix(f" {_ACKNOWLEDGED}")
         return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
 
     @property
     def is_worse_than_told(self) -> bool:
-        """Whether it is critical, and graver than the receiver knows: somebody has to be asked again."""
+        """Whether the alert is critical, and graver than the receiver knows: somebody has to be asked again."""
         before = self.told_state
         if before is None:
             return False
@@ -138,7 +138,7 @@ class Alert:
 
     @property
     def rank(self) -> int:
-        """The rank of its state: the lower, the graver."""
+        """The rank of the alert's state: the lower, the graver."""
         if self.is_of_the_job:
             return _rank(self.state)
         return list(FindingState).index(FindingState(self.state))
@@ -151,7 +151,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         finding: its last event, acknowledged or not.
         known: the alert about it so far.
         group: the message that it is in.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
     """
     state, said = state_of(finding), acknowledgement_of(finding)
     name, broker = ALARMS[state].name, broker_label(finding.broker)
@@ -202,12 +202,12 @@ def _turn(known: Alert | None, state: FindingState) -> str:
 
 
 def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:
-    """The alert about what the job itself suffers.
+    """The alert about a condition of the job itself.
 
     Args:
         suffered: what, and since when.
         known: the alert about it so far.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
     """
     # A story that has become worse is reported as worse until it is over. So each receiver gets its beginning, its
     # worsening, and its end.
@@ -240,12 +240,12 @@ def _rank(state: str) -> int:
 
 
 def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
-    """An alert that has ended; it says in the past what was wrong, and how it ended.
+    """The alert of what has ended; it says in the past what was wrong, and how it ended.
 
     Args:
         alert: as it was.
         at: when it was seen to be over.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
         event: the last event of a finding; None where it is not known.
     """
     if alert.is_of_the_job:

@@ -34,7 +34,7 @@ def bodies(message: Message, settings: WebhookSettings, places: Places) -> Seque
     Args:
         message: what is said.
         settings: of the receiver.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
 
     Returns:
         The documents; none where the receiver's service has no word for what is said.

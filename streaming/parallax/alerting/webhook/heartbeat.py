@@ -28,7 +28,7 @@ _TAKEN = range(200, 300)
 
 
 class Heartbeat(Collector):
-    """Sends the pings, and counts them.
+    """Sends the heartbeat's requests while the job works, and counts them.
 
     Args:
         settings: section ``alerting``.
@@ -51,7 +51,7 @@ class Heartbeat(Collector):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether an address is set."""
+        """Whether an address for the heartbeat is set."""
         return self._settings.heartbeat_url is not None or self._settings.heartbeat_url_file is not None
 
     def beat(self, *, is_working: bool) -> None:

@@ -1,4 +1,4 @@
-"""How many messages to each receiver were taken, failed, or wait, as metrics."""
+"""Metrics of the messages to each receiver: how many were taken, have failed, or wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WebhookCollector(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """All metric families."""
+        """The metric families of all receivers."""
         messages = CounterMetricFamily(
             "parallax_webhook_messages",
             "Tries to deliver a message to the receiver since the job started, by result.",

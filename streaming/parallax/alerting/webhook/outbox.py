@@ -1,4 +1,4 @@
-"""What one receiver still has to get: findings and conditions of the job in, messages out, without IO.
+"""What one receiver still has to get: takes in findings and conditions of the job, and gives messages, without IO.
 
 The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says the
 state at the time of sending. The next message says what has not been delivered. A finding may be confirmed and over
@@ -75,7 +75,7 @@ class Message:
 
     @property
     def status(self) -> Status:
-        """The status of the first alert: what the receiver should make of the whole."""
+        """The status of the message's first alert: what the receiver should make of the whole."""
         return self.alerts[0].status
 
     @property
@@ -85,7 +85,7 @@ class Message:
 
     @property
     def is_firing(self) -> bool:
-        """Whether it asks for somebody to act."""
+        """Whether the message asks for somebody to act."""
         return self.status is Status.FIRING
 
 
@@ -129,7 +129,7 @@ class Outbox:
     Args:
         pace: when messages are sent.
         draw: jitter of retries.
-        places: what is where.
+        places: the links and commands that the text names (`Places`).
     """
 
     def __init__(self, pace: Pace, draw: Random, places: Places | None = None) -> None:
@@ -140,7 +140,7 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Take up what was recorded: what `alerts` and `told` gave. Call it before anything else.
+        """Begin from what was recorded, as `alerts` and `told` gave it. Call this before anything else.
 
         ``now`` is in seconds since 1970 UTC.
         """
@@ -152,12 +152,12 @@ class Outbox:
 
     @property
     def alerts(self) -> list[Alert]:
-        """All that the receiver knows of, or has still to get."""
+        """All alerts that the receiver knows of, or has still to get."""
         return list(self._alerts.values())
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """When each incident was last reported, and how often it had turned by then."""
+        """When each incident was last reported, and the `Message.turns` of that report."""
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
@@ -192,7 +192,7 @@ class Outbox:
             suffered: what is worth a message.
             now: the moment.
             pending: the names of what may come to be; what the last process reported of these is not over.
-            can_end: whether what is not suffered is over, rather than not known yet.
+            can_end: whether a condition that is not in ``suffered`` is over; else it may only not be known yet.
 
         Returns:
             Whether anything is to be recorded.

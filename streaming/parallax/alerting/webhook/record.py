@@ -1,4 +1,4 @@
-"""What each receiver knows and has still to get, on record: the Delta table ``notifications``.
+"""Stores what each receiver knows and has still to get: the Delta table ``notifications``.
 
 A finding is on record before the first message about it is tried. What a receiver took is on record after that. A
 process that dies between the two sends the message again, with the same key. The table has one row for each receiver
@@ -92,13 +92,13 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is on record of a receiver: its alerts, and what it knows of each incident."""
+        """What is stored of a receiver: its alerts, and what it knows of each incident."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
-        """Put on record the present state of a receiver; a failure is logged, and the messages go out all the same.
+        """Store the present state of a receiver; a failure is logged, and the messages go out all the same.
 
         Returns:
             Whether it is on record.
@@ -118,7 +118,7 @@ class Record:
             return True
 
     def keep(self, receivers: Sequence[str]) -> None:
-        """Forget all other receivers: they get no more messages."""
+        """Keep only these receivers, and forget all others: they get no more messages."""
         self._rows = {name: rows for name, rows in self._rows.items() if name in receivers}
 
     def _write(self, rows: Sequence[Row]) -> None:

@@ -47,7 +47,7 @@ _SLACK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a post.
+    """The result of a post to a receiver.
 
     Attributes:
         error: None where the message was taken; else one line without a secret.
@@ -83,7 +83,7 @@ class WebhookStatus:
 
 
 class Bounded:
-    """Asks in a thread with a time limit for the whole answer.
+    """Sends one request at a time in a thread, with a time limit for the whole answer.
 
     urllib3's own timeout begins again with each part of an answer that drips. A request that has not ended in time is
     left to itself. No other is begun while it lasts.
@@ -111,7 +111,7 @@ class Post:
 
     Args:
         settings: of the receiver.
-        places: what messages say of where things are.
+        places: the links and commands that messages name.
         clock: seconds since 1970 UTC; part of the signature.
     """
 
@@ -220,8 +220,8 @@ class Notifier:
 
     Args:
         name: of the receiver.
-        outbox: with what was on record taken up.
-        record: where it is put on record.
+        outbox: the receiver's messages; it has been given what was on record (`Outbox.restore`).
+        record: the table where the state of the outbox is stored.
         post: sends a message.
         clock: seconds since 1970 UTC.
     """
@@ -240,7 +240,7 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to send messages."""
+        """Begin to send messages to the receiver."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
@@ -324,7 +324,7 @@ def _about(group: TopicPartition) -> dict[str, object]:
 
 
 class Webhooks:
-    """All receivers of a job.
+    """The senders of messages to all receivers of a job.
 
     Args:
         settings: section ``alerting``.
@@ -355,7 +355,7 @@ class Webhooks:
             notifier.start()
 
     def stop(self) -> None:
-        """Send nothing more.
+        """Send nothing more to any receiver.
 
         What was not delivered is on record. The next job on this storage path sends it.
         """
@@ -381,7 +381,7 @@ class Webhooks:
         Args:
             suffered: what is worth a message.
             pending: the names of what is wrong, even if only for a moment.
-            can_end: whether what is not suffered is over, rather than not known yet.
+            can_end: whether a condition that is not in ``suffered`` is over; else it may only not be known yet.
         """
         for notifier in self._notifiers.values():
             notifier.observe_job(suffered, pending, can_end=can_end)

@@ -1,4 +1,4 @@
-"""Looks every few seconds how the job fares, reports to the receivers, and sends the heartbeat."""
+"""Looks every few seconds at how the job does, reports to the receivers, and sends the heartbeat."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JobWatch:
         self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that looks at the metrics."""
         self._thread.start()
 
     def stop(self) -> None:

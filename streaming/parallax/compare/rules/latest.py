@@ -69,7 +69,7 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """Mask of the tombstones that some replicas have passed and lack, though not every replica has passed them.
+    """Mask of the tombstones that some replicas lack, although they have passed them before other replicas have.
 
     Only tombstones that were surely committed count. A replica that still shows an older value is wrong, whatever the
     absent replicas may show. All other absences wait for the absent replicas.
@@ -99,7 +99,7 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """The `PENDING` rows that supersede older records of their key: some show them as committed, none as aborted."""
+    """The `PENDING` rows that supersede older records of their key: some replica shows them committed, none aborted."""
     return rows[(rows["visible"] != 0) & (rows["aborted"] == 0) & (rows["flags"] & NULL_KEY == 0)]
 
 
@@ -147,7 +147,7 @@ def lacking(candidates: Array, members: int | Array) -> Array:
 
 
 def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
-    """Mask of the candidates for which every replica that lacks them has been read past their horizon."""
+    """Mask of the `CANDIDATE` rows to judge: all replicas that lack them were read past their horizon."""
     done = candidates["horizon"] != UNKNOWN
     absent = lacking(candidates, members)
     for slot in slots_of(int(np.bitwise_or.reduce(absent))):
@@ -197,13 +197,13 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
     - From ``strict_from`` on, where nothing is compacted, any record that some lack: each replica that lacks it is
       accused of `RECORD_MISSING`.
     - Anything else is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or the
-      others its tombstone. A tombstone may be one that the replicas that show it should have aborted. Numbers prove
-      nothing.
+      others its tombstone. Or the replicas that show a tombstone should have aborted it. How many replicas show a
+      record proves nothing.
 
     Args:
         candidates: `CANDIDATE`.
         members: mask of the replica set, for all or for each.
-        strict_from: see above.
+        strict_from: the offset from which on nothing is compacted.
         sure: mask of `surely_committed`.
     """
     absent = lacking(candidates, members)

@@ -28,7 +28,7 @@ def holds_any(brokers: Array) -> Array:
 
 
 def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:
-    """Accuse each replica whose log has begun above a log that holds records for longer than the grace period.
+    """Accuse each replica whose log has, for longer than the grace period, begun above another log that holds records.
 
     All may begin above where one of them once did: the leader has lost its head, and the others have followed. Then one
     replica is accused for all, the one that was seen so first. Only replicas that answered at the last tick count;

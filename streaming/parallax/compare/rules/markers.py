@@ -70,7 +70,7 @@ def disputed_offsets(markers: Array) -> Array:
 
 
 def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
-    """Continue the intervals with the transactional rows that replicas showed.
+    """Continue each replica's transactions (`INTERVAL`) with the transactional rows that it showed.
 
     Args:
         intervals: `INTERVAL`.
@@ -134,7 +134,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
 
 
 def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array, slots: Array) -> Array:
-    """Add transactions of records that are in no interval, if their own replica showed how they ended.
+    """Add an `INTERVAL` for records that lie in none, if their own replica showed how their transaction ended.
 
     Args:
         intervals: `INTERVAL`.
@@ -172,7 +172,7 @@ def _ended(slot: int, producer: int, span: tuple[int, int], end_type: int) -> Ar
 
 
 def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows in a transaction whose end their replica has shown already.
+    """Mask of the rows in a transaction (`INTERVAL`) whose end marker their replica has shown already.
 
     Such rows come late because the other view came first.
     """
@@ -180,7 +180,7 @@ def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Arra
 
 
 def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows that lie in a transaction, as the replica that shows the row also shows the transaction.
+    """Mask of the rows that lie in a transaction (`INTERVAL`) as shown by the same replica.
 
     Args:
         intervals: `INTERVAL`.
@@ -203,7 +203,7 @@ def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> 
 
 
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """The end markers that replicas showed in either view, below the last of the given rows of each.
+    """The end markers that replicas showed in either view, below the last of the given rows of each replica.
 
     A marker that was shown in read_committed may be cleaned before the reader of read_uncommitted comes to it. It has
     ended the transaction all the same.
@@ -231,7 +231,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 
 
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
-    """End the transactions inside which their own replica showed an end marker that became known only later.
+    """End each `INTERVAL` inside which its replica showed an end marker of its own that came to be known late.
 
     The rest of such an interval is dropped: it is not known where in it the next transaction began.
 
@@ -258,7 +258,7 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
 
 
 def find_missed(intervals: Array, markers: Array, positions: Array, members: int) -> Array:
-    """Note in each interval the lowest end marker inside it that its replica passed without showing.
+    """Note for each `INTERVAL` the lowest end marker within the transaction that its replica passed without showing.
 
     The lowest is the true end: a marker can be lost, never invented.
 
@@ -281,7 +281,7 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def later_ones(intervals: Array, shown: Array) -> Array:
-    """Intervals of later transactions that a replica ended together with one whose end marker it missed.
+    """`INTERVAL` rows of later transactions that a replica ended together with one whose end marker it missed.
 
     They lie behind the missed marker.
 
@@ -351,14 +351,14 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
 def reconcile(
     intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int], stable: int
 ) -> Array:
-    """Compare the open intervals of a replica with the open transactions that it listed itself.
+    """Compare the open transactions of a replica (`INTERVAL`) with the list that the replica itself gave.
 
     A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. An interval
     that is open by the rows is over if the replica does not list it, or lists a later transaction of the producer.
 
-    The interval is closed only once the reader has passed the place (`close_ended`), for its marker may still come. The
-    last stable offset must be past it too. Above that offset the cleaner takes nothing, so the marker is still there to
-    be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
+    The interval is closed only once the reader has passed that offset (`close_ended`), for its marker may still come.
+    The last stable offset must be past it too. Above the last stable offset the cleaner takes nothing, so the marker
+    can still be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
 
     Args:
         intervals: `INTERVAL`.
@@ -393,7 +393,7 @@ def reconcile(
 
 
 def close_ended(intervals: Array, positions: Array) -> Array:
-    """Close the open intervals that are known to have ended unseen; the transaction that followed begins.
+    """End each open `INTERVAL` whose transaction ended unread, as its replica has said; the next one begins there.
 
     A marker that was missed before stays missed: the replica had passed it with the transaction open.
 

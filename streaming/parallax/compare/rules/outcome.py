@@ -134,7 +134,7 @@ def open_disputes(pending: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Records of one producer whose outcome on one replica is unlike that on others.
+    """Records of one producer whose outcome differs on one replica from that on other replicas.
 
     Attributes:
         slot: the replica that is wrong; `NOBODY` if nothing proves which outcome is right.
@@ -157,7 +157,7 @@ class Verdict:
 def judge_disputes(
     pending: Array, rows: Array, markers: Array, intervals: Array, unmarked: Array | tuple[int, int] = NOWHERE
 ) -> list[Verdict]:
-    """Say who is wrong where outcomes differ and no interval decides it, so far as end markers prove it.
+    """Say which replica is wrong where outcomes differ and no missed marker explains it, as far as markers prove it.
 
     The first end marker that a replica shows after a record ended its transaction there, if its type fits the outcome.
     If the type does not fit, the replica contradicts itself (`follow_ends`), and the marker bounds nobody else's end.
@@ -325,7 +325,7 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
 
 
 def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array, Array, Array]:
-    """Compare what has yet to end in read_committed with end markers that the replica has shown in read_uncommitted.
+    """Compare records that read_committed has not seen end with end markers that read_uncommitted has shown.
 
     While an earlier transaction stays open, read_committed never gets to these markers.
 
@@ -358,7 +358,7 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
 
 
 def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
-    """Find records whose transaction ended behind them, but not in this replica's log.
+    """Find records whose replica has no end marker for them, though their transaction ended behind them.
 
     The cleaner empties an end marker once no record of its transaction is left. A replica may show a record and behind
     it an emptied end marker of its producer, with no other marker between. Then it has copied the empty batch instead
@@ -383,7 +383,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """Mask of the intervals that ended with another type of marker than the one that was missed."""
+    """Mask of the `INTERVAL` rows that ended with the opposite of the end marker that was missed."""
     return (
         (intervals["missed"] != NEVER)
         & (intervals["end"] != NEVER)
@@ -393,14 +393,14 @@ def turned(intervals: Array) -> Array:
 
 
 def wrongly_shown(pending: Array, interval: Array) -> Array:
-    """The `PENDING` rows that an interval's replica shows with the outcome of the wrong marker."""
+    """The `PENDING` rows that a replica shows by a wrong end marker, because it missed theirs."""
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = has_bit(showed, interval["slot"])
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
 def shown_against(unended: Array, interval: Array) -> Array:
-    """The `UNENDED` rows that an interval's replica shows otherwise than the marker that ended them there."""
+    """The `UNENDED` rows that a replica shows otherwise than the end marker by which it ended them."""
     return unended[_within(unended, interval) & (unended["aborted"] == (interval["end_type"] == COMMIT))]
 
 
@@ -430,7 +430,7 @@ def explained(pending: Array, intervals: Array) -> Array:
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:
-    """Mask of the records in the part of a transaction that its replica ended wrongly."""
+    """Mask of the records of a transaction (`INTERVAL`) that lie below the end marker that its replica missed."""
     inside: Array = (
         (producers == interval["producer_id"]) & (offsets >= interval["start"]) & (offsets < interval["missed"])
     )

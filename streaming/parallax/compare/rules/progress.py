@@ -25,7 +25,7 @@ from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 class Ended(NamedTuple):
-    """Up to where all transactions were seen to have ended, as `PARTITION` keeps it; -1 where nothing was seen.
+    """The offset up to which all transactions were seen to have ended, as `PARTITION` keeps it; -1 where unknown.
 
     Attributes:
         to: a last stable offset: every transaction that begins below it, and from ``start`` on, had ended.
@@ -43,7 +43,7 @@ class Ended(NamedTuple):
 
     @classmethod
     def of(cls, partition: Array) -> Ended:
-        """Read it from the one row of `PARTITION`."""
+        """Read these offsets from the one row of `PARTITION`."""
         return cls(*(int(partition[name][0]) for name in ENDED))
 
 

@@ -32,7 +32,7 @@ _ALL: Mapping[str, Write] = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """Scripts that are played together in one outage of broker 2."""
+    """Scripts that are played together in one outage of broker 2, the victim."""
 
     name: str
     summary: str

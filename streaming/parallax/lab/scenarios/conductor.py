@@ -1,4 +1,4 @@
-"""Play scripts together through one outage of the victim, and verify on each broker what they leave there."""
+"""Plays scripts in one outage of broker 2, the victim. Then it verifies on each broker what they leave there."""
 
 from __future__ import annotations
 

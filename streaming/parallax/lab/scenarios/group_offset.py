@@ -23,7 +23,7 @@ _FILLED = 10
 
 
 class GroupStage(Stage):
-    """The stage with a consumer group of the name ``group``.
+    """A stage for scripts that write offsets of the consumer group ``group``.
 
     The group's records lie in partition 0 of the offsets topic.
     """
@@ -56,7 +56,7 @@ class GroupStage(Stage):
 
 
 def group_offset_resurrected(stage: Stage) -> Script:
-    """The victim misses the tombstone of a deleted group's offset.
+    """Broker 2, the victim, misses the tombstone of a deleted group's offset.
 
     If the victim leads, the group goes on where it once was.
     """

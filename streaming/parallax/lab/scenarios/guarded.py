@@ -19,7 +19,7 @@ _RETENTION_MS = 20_000
 
 
 class GuardedConductor(Conductor):
-    """Plays the scripts on held topics, where nothing must be lost, and on open ones.
+    """Plays the scripts on topics that the guard holds, where nothing must be lost, and on others that it does not.
 
     No script waits for the guard.
     """

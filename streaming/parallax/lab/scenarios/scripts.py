@@ -14,7 +14,7 @@ from parallax.model import FindingKind
 
 
 def deleted_record_resurrected(stage: Stage) -> Script:
-    """The victim misses a tombstone, and still shows the deleted record."""
+    """Broker 2 misses a tombstone, and still shows the deleted record."""
     old = stage.put("customer-7", "alive")
     yield Outage()
     tombstone = stage.put("customer-7", None)
@@ -27,7 +27,7 @@ def deleted_record_resurrected(stage: Stage) -> Script:
 
 
 def aborted_record_committed(stage: Stage) -> Script:
-    """The victim misses an ABORT marker, and takes the producer's next COMMIT for the end of both transactions."""
+    """Broker 2 misses an ABORT marker, and takes the producer's next COMMIT for the end of both transactions."""
     stage.begin()
     poison = stage.send("transfer-1", "rolled back")
     yield Outage()
@@ -44,7 +44,7 @@ def aborted_record_committed(stage: Stage) -> Script:
 
 
 def committed_record_aborted(stage: Stage) -> Script:
-    """The victim misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
+    """Broker 2 misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
 
     A COMMIT is removed only once the survivors have removed all records of its transaction. So what was committed is a
     deletion. The victim takes it for rolled back, and still shows the value that it deleted.
@@ -87,7 +87,7 @@ def committed_put_aborted(stage: Stage) -> Script:
 
 
 def read_committed_frozen(stage: Stage) -> Script:
-    """The victim misses the last marker of a producer: its last stable offset never moves again."""
+    """Broker 2 misses the last marker of a producer: its last stable offset never moves again."""
     stage.begin()
     first = stage.send("account-9", "100")
     yield Outage()

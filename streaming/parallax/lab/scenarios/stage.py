@@ -1,4 +1,4 @@
-"""What a scenario's script works with: one topic, its producers, and the steps between which the script waits."""
+"""A stage for a scenario's script: one topic, its producers, and the steps between which the script waits."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SURVIVORS = (1, 3)
 
 @dataclass(frozen=True)
 class Outage:
-    """A step: all replicas are to hold what has been written so far; then the victim goes away."""
+    """A step: all replicas are to hold what has been written so far; then broker 2 goes away."""
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """A step: the survivors are to clean their logs until nothing lies at these offsets any more.
+    """A step: the brokers that stayed are to clean their logs until nothing lies at these offsets any more.
 
     ``superseded`` are the records that compaction removes in any case. ``evidence`` are the tombstones and markers,
     which go when delete.retention.ms is over. In the healthy control it is not over, and they must still exist.
@@ -34,7 +34,7 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class Return:
-    """A step: the victim is to come back and catch up."""
+    """A step: the broker that is away is to come back and catch up."""
 
     wrong: Callable[[ReplicaView], bool]
     """Whether a replica shows the divergence."""
@@ -44,7 +44,7 @@ class Return:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The harm that the script has done to the victim."""
+    """What the script has made wrong on broker 2, the victim."""
 
     kind: FindingKind
     offset: int
