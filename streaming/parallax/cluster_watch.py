@@ -49,7 +49,7 @@ class ClusterWatch:
             self._thread.join(timeout_s)
 
     def look(self) -> None:
-        """Ask every address once, and log what has changed."""
+        """Ask every address once which cluster it belongs to, and log what has changed."""
         found = {
             f"{host}:{port}": error.cluster_id
             for (host, port), error in self._client.clusters().items()

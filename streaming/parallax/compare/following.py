@@ -88,7 +88,7 @@ class Log(Protocol):
         """The files that the table consists of."""
 
     def mark_of(self, version: int) -> str:
-        """The mark of a commit that was taken in (`parallax.views.commits.Appended`)."""
+        """The id of a commit: no other commit of the same version has it (`parallax.views.commits.Appended`)."""
 
 
 class Follower:

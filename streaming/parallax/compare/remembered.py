@@ -25,12 +25,12 @@ def is_judged(candidates: Array) -> Array:
 
 
 def waiting(candidates: Array) -> int:
-    """How many `CANDIDATE` rows are absences that wait for an explanation."""
+    """How many kept records some replica lacks without a newer record of the key."""
     return int(np.count_nonzero(~is_judged(candidates)))
 
 
 def still(state: PartitionState) -> Array:
-    """The rows, of those kept to judge an outcome, whose transaction may yet prove one wrong."""
+    """The kept records whose transaction is still open somewhere. Its end may prove a replica wrong."""
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]
 

@@ -160,7 +160,7 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many offsets of the range count under its reason."""
+        """How many offsets of the range are unknown for its reason; those that are `unjudged` count elsewhere."""
         return self.end - self.start - self.unjudged
 
 

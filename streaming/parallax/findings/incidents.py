@@ -676,7 +676,7 @@ class Incidents:
         return [proven.event.finding_id for proven in known if proven.event is not None]
 
     def may_explain(self, claim: Claim) -> bool:
-        """Whether a transaction that is a member of a group may explain a claim on a value."""
+        """Whether a wrongly ended transaction of some group may be why a replica shows the claimed value."""
         return bool(self.causes_of(claim) or self.awaited_by(claim))
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:

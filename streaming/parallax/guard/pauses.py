@@ -91,7 +91,7 @@ class Hold(NamedTuple):
     until_ms: int | None
 
     def shown(self, at_ms: int) -> Paused:
-        """Return in the form of a look what the record alone says of a time."""
+        """Return whether the guard held the topic at a time. Its event table alone decides."""
         is_held = self.from_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
         brokers = frozenset(self.brokers) if is_held else frozenset()
         return Paused(self.topic, self.topic_id, brokers, at_ms, at_ms, dict.fromkeys(self.brokers, self.from_ms))

@@ -1,4 +1,4 @@
-"""The job's clock: takes in what is recorded and audited, and goes on after a restart."""
+"""Keeps the guard's clock. Feeds it recorded looks and audits, and restores it after a restart."""
 
 from __future__ import annotations
 

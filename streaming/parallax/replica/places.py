@@ -104,7 +104,7 @@ class Places(Sequence[TopicPartition]):
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """A value that is kept with these partitions by a key. The first call for the key makes it."""
+        """A value that is computed once for these partitions: the first call with a cache key makes it."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]

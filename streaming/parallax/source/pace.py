@@ -103,7 +103,7 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """By broker, how much all Spark tasks together have reported so far."""
+    """By broker, how many bytes all Spark tasks together have reported as read so far."""
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):
         try:

@@ -43,7 +43,7 @@ class Shared:
 
     @classmethod
     def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
-        """Both isolation levels of a log as one; None where their ranges have nothing in common to read."""
+        """One reader for both isolation levels of a log; None where their ranges have no offset in common."""
         low, high = sorted((committed, uncommitted), key=lambda progress: progress.position)
         end = committed.piece.span.end
         if high.position >= end or uncommitted.piece.span.end < end:
