@@ -22,8 +22,7 @@ from parallax.findings.incidents import ALONE
 from parallax.model import ReadEvent
 from parallax.replica.digests import COLUMNS, Digester
 from parallax.views.blocks import RANGE
-from tests.simulation import kinds
-from tests.simulation.history import with_kills
+from tests.simulation.both import held
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, TOPIC, Row
 from tests.simulation.world import Violation, World
@@ -160,12 +159,4 @@ def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> B
     Raises:
         Violation: the two have said something else of a micro-batch, or a property does not hold.
     """
-    p = replace(kinds.profile(seed, healthy), alone=alone, kills=kills)
-    world = Blocks(p)
-    try:
-        world.run(with_kills(p, kinds.generate(p)))
-    except Exception as error:
-        mode = "healthy" if healthy else "faulty"
-        command = f"python -m tests.simulation --blocks --mode {mode} --seed {seed} --count 1 --alone {alone}"
-        raise Violation(f"{error}\nreproduce: {command} --kills {kills}") from error
-    return world
+    return held(Blocks, "--blocks", seed, healthy, alone, kills)

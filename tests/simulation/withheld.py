@@ -18,8 +18,7 @@ from parallax.compare.sums import Grain
 from parallax.compare.suspect import Accusation
 from parallax.compare.withheld import Limits, Places, Views, compare, is_withholding
 from parallax.findings.incidents import ALONE
-from tests.simulation import kinds
-from tests.simulation.history import with_kills
+from tests.simulation.both import held
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, TOPIC, Row
 from tests.simulation.world import Violation, World
@@ -128,12 +127,4 @@ def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> W
     Raises:
         Violation: the two have said something else, or a property does not hold.
     """
-    p = replace(kinds.profile(seed, healthy), alone=alone, kills=kills)
-    world = Withheld(p)
-    try:
-        world.run(with_kills(p, kinds.generate(p)))
-    except Exception as error:
-        mode = "healthy" if healthy else "faulty"
-        command = f"python -m tests.simulation --withheld --mode {mode} --seed {seed} --count 1 --alone {alone}"
-        raise Violation(f"{error}\nreproduce: {command} --kills {kills}") from error
-    return world
+    return held(Withheld, "--withheld", seed, healthy, alone, kills)

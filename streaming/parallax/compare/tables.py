@@ -15,6 +15,16 @@ from parallax.views.tables import rust_uri
 
 SUSPECTS = "suspects"
 
+ABOUT = (
+    Column("offset", pa.int64(), "Offset of the record, or first offset of the transaction."),
+    Column("producer_id", pa.int64(), "Id of the transaction's producer. -1: none."),
+    Column("transaction_start_offset", pa.int64(), "First offset of the transaction. -1: none."),
+    Column("marker_offset", pa.int64(), "Offset of its end marker. -1: not known."),
+    Column("key_hash_hi", pa.int64(), "Upper half of the keyed 128-bit hash of the key. 0 with key_hash_lo 0: no key."),
+    Column("key_hash_lo", pa.int64(), "Lower half."),
+)
+"""The columns that say which record, or which transaction, a suspect or a finding is about."""
+
 TABLE = Table(
     SUSPECTS,
     "One row for each difference that no rule explains, for probes to confirm. Append-only.",
@@ -29,14 +39,7 @@ TABLE = Table(
             pa.int32(),
             "Id of the accused broker. Where the rule cannot tell, the broker that lacks something.",
         ),
-        Column("offset", pa.int64(), "Offset of the record, or first offset of the transaction."),
-        Column("producer_id", pa.int64(), "Id of the transaction's producer. -1: none."),
-        Column("transaction_start_offset", pa.int64(), "First offset of the transaction. -1: none."),
-        Column("marker_offset", pa.int64(), "Offset of its end marker. -1: not known."),
-        Column(
-            "key_hash_hi", pa.int64(), "Upper half of the keyed 128-bit hash of the key. 0 with key_hash_lo 0: no key."
-        ),
-        Column("key_hash_lo", pa.int64(), "Lower half."),
+        *ABOUT,
         Column("positions", pa.string(), "JSON: how far each broker was read."),
         Column("observations", pa.string(), "JSON: what each broker was recorded to show."),
         Column("raised_at", pa.timestamp("us", tz="UTC"), "When the comparison raised it."),

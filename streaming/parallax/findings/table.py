@@ -27,6 +27,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from parallax.columns import Column, Table
+from parallax.compare.tables import ABOUT
 from parallax.conversions import keep_pandas_out
 from parallax.errors import one_line
 from parallax.findings.evidence import check_form
@@ -54,14 +55,7 @@ TABLE = Table(
         Column("topic", pa.string(), "Topic."),
         Column("partition", pa.int32(), "Number of the partition."),
         Column("broker", pa.int32(), "Id of the accused broker. -1: a difference without direction."),
-        Column("offset", pa.int64(), "Offset of the record, or first offset of the transaction."),
-        Column("producer_id", pa.int64(), "Id of the transaction's producer. -1: none."),
-        Column("transaction_start_offset", pa.int64(), "First offset of the transaction. -1: none."),
-        Column("marker_offset", pa.int64(), "Offset of its end marker. -1: not known."),
-        Column(
-            "key_hash_hi", pa.int64(), "Upper half of the keyed 128-bit hash of the key. 0 with key_hash_lo 0: no key."
-        ),
-        Column("key_hash_lo", pa.int64(), "Lower half."),
+        *ABOUT,
         Column("key", pa.binary(), "The key, if read.payload allows it. Null otherwise."),
         Column("summary", pa.string(), "What happened, in words."),
         Column("evidence", pa.string(), "JSON: what each broker answered to the probe, and what was recorded before."),
