@@ -272,9 +272,9 @@ class Judging:
         leans_on: tuple[str, ...] = ()
         if task.finding_id is None:
             if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
-                decision, leans_on = self._linked(task, claim, decision, before)
+                decision, leans_on = self._linked(task, claim, decision, before, answers)
         elif decision.verdict is not Verdict.PENDING:
-            decision = self._explained(task, claim, decision, before)
+            decision = self._explained(task, claim, decision, before, answers)
         else:
             if standing(decision.sides) == answers.replicas.keys():
                 decision = self._explained_meanwhile(task, claim, decision, before)
@@ -402,10 +402,10 @@ class Judging:
             return {}
         accused = claim.broker if decision.has_spread else decision.accused
         standing = _standing(self._ledger.causes(claim.place), claim, before)
-        standing += [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
+        counted = [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
         return {
             name: Cause(other.broker, other.kind)
-            for name, other in standing
+            for name, other in [*standing.items(), *counted]
             if other.broker == accused
             and {other.kind, decision.kind} <= _ENDED_WRONGLY
             and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
@@ -421,7 +421,7 @@ class Judging:
             return {}
         return {
             name: Cause(other.broker, other.kind)
-            for name, other in _standing(self._ledger.cuts(claim.place), claim, before)
+            for name, other in _standing(self._ledger.cuts(claim.place), claim, before).items()
             if (other.kind, other.broker, other.lost_epoch) == (decision.kind, decision.accused, claim.lost_epoch)
             and name != claim.finding_id(self.cluster_id)
             and other.offset <= claim.offset
@@ -439,7 +439,7 @@ class Judging:
         about = claim.producer_id, claim.transaction_start_offset
         return {
             name: Cause(other.broker, other.kind)
-            for name, other in _standing(self._ledger.causes(claim.place), claim, before)
+            for name, other in _standing(self._ledger.causes(claim.place), claim, before).items()
             if other.spread and other.broker != claim.broker and other.kind in OPEN_KINDS
             if (other.producer_id, other.transaction_start_offset) == about
         }
@@ -496,17 +496,26 @@ class Judging:
             return Unchanged(known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
 
-    def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
+    def _explained(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers
+    ) -> Decision:
         """End a finding on a value when one on an outcome, confirmed since, explains it: it is that divergence."""
         if decision.is_unsettled and claim.broker == NOBODY:
-            causes = self._about_the_key(task, claim, before) or self._causes(task, claim, decision, before)
+            causes = self._about_the_key(task, claim, before) or self._causes(task, claim, decision, before, answers)
         elif decision.verdict is Verdict.DISMISSED or claim.kind not in KEY_KINDS:
             return decision
         else:
-            causes = self._causes(task, claim, decision, before)
-        return self._ended_by(task, claim, decision, causes)
+            causes = self._causes(task, claim, decision, before, answers)
+        return self._ended_by(task, claim, decision, causes, before)
 
-    def _ended_by(self, task: Task, claim: Claim, decision: Decision, causes: Mapping[str, Cause]) -> Decision:
+    def _ended_by(
+        self,
+        task: Task,
+        claim: Claim,
+        decision: Decision,
+        causes: Mapping[str, Cause],
+        before: Sequence[Finding],
+    ) -> Decision:
         """Return the decision, ended as explained by others if there are any; in part where more had been reported.
 
         For a difference that accuses nobody, all that was ever reported counts: who was on which side first, and last.
@@ -515,7 +524,7 @@ class Judging:
         reported = self._reported_by(task, claim)
         if not causes or not reported:
             return _explained_by(decision, causes)
-        there = self._ledger.causes(claim.place).values()
+        there = _standing(self._ledger.causes(claim.place), claim, before).values()
         frozen = {c.broker for c in there if c.kind is FindingKind.READ_COMMITTED_FROZEN}
         about = {name: cause for name, cause in causes.items() if cause.kind in KEY_KINDS}
         in_part = False
@@ -547,7 +556,7 @@ class Judging:
         causes = self._accused_about(task, claim, differing, before)
         if not causes or not differing.is_explained_by(_showing_what_is_accused(decision.sides, causes)):
             return decision
-        return self._ended_by(task, claim, decision, causes)
+        return self._ended_by(task, claim, decision, causes, before)
 
     def _explained_as_reported(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
@@ -564,15 +573,25 @@ class Judging:
             return decision
         reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
         causes = self._causes(task, claim, reported, before)
-        return self._ended_by(task, claim, decision, causes)
+        return self._ended_by(task, claim, decision, causes, before)
 
-    def _causes(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+    def _causes(
+        self,
+        task: Task,
+        claim: Claim,
+        decision: Decision,
+        before: Sequence[Finding],
+        answers: Answers | None = None,
+    ) -> dict[str, Cause]:
         """Return the findings that together explain a difference of value, by their ids; none where none do.
 
         They are about transactions, and for a difference that accuses nobody about its key as well. Two replicas may
         have lost the same end marker, or tombstone. What is found of one says nothing about the other.
+
+        A freeze explains what its replica shows as long as the answers do not show it beyond; None where the
+        difference is what was reported, not what is answered.
         """
-        standing = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
+        standing = _standing(self._ledger.causes(claim.place), claim, before)
         counted = [(event.finding_id, one) for event, one in self._incidents.causes_of(claim)]
         named = [*standing.items(), *counted]
         causes = {name: Cause(c.broker, c.kind) for name, c in named if _is_cause(c, claim, decision)}
@@ -582,7 +601,7 @@ class Judging:
             brokers |= _showing_what_is_accused(decision.sides, about)
             if not decision.is_explained_by(brokers):
                 # What a frozen replica shows of a key does not change until the freeze ends.
-                frozen = {name: c for name, c in standing.items() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
+                frozen = {name: c for name, c in standing.items() if _may_freeze(c, answers)}
                 brokers |= {c.broker for c in frozen.values()}
                 causes |= {name: Cause(c.broker, c.kind) for name, c in frozen.items() if decision.may_be_of(c.broker)}
         return causes if causes and decision.is_explained_by(brokers) else {}
@@ -655,12 +674,12 @@ class Judging:
         return decision
 
     def _linked(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers
     ) -> tuple[Decision, tuple[str, ...]]:
         """Make a difference of value part of the outcome divergence that explains it, not a second finding."""
         if decision.verdict is Verdict.DISMISSED:
             return decision, ()
-        if causes := self._causes(task, claim, decision, before):
+        if causes := self._causes(task, claim, decision, before, answers):
             return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes)), tuple(causes)
         # Two suspects on outcomes of one transaction, or two that accuse, would wait for each other.
         for other in self._awaited_by(claim) if claim.kind in KEY_KINDS else ():
@@ -681,9 +700,25 @@ class Judging:
         yield from self._incidents.awaited_by(claim)
 
 
-def _standing(known: Mapping[str, Claim], claim: Claim, before: Sequence[Finding]) -> list[tuple[str, Claim]]:
-    """Return what findings about the claim's partition claim, if not over; events of the same answers count."""
-    return [*known.items(), *((e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place)]
+def _standing(known: Mapping[str, Claim], claim: Claim, before: Sequence[Finding]) -> dict[str, Claim]:
+    """Return what findings about the claim's partition claim, by their ids, if they are not over.
+
+    Args:
+        known: findings that the ledger knows.
+        claim: on the partition.
+        before: events that the same answers have caused so far. One of them may have ended a known finding.
+    """
+    now = {e.finding_id: e for e in before if e.place == claim.place}
+    left = {name: one for name, one in known.items() if name not in now}
+    return left | {name: claim_of(event) for name, event in now.items() if event.stands}
+
+
+def _may_freeze(claim: Claim, answers: Answers | None) -> bool:
+    """Whether a finding is about a freeze, and no answer shows its replica beyond the transaction that holds it."""
+    if claim.kind is not FindingKind.READ_COMMITTED_FROZEN:
+        return False
+    answer = None if answers is None else answers.replicas.get(claim.broker)
+    return answer is None or answer.error is not None or answer.last_stable_offset <= claim.first_offset
 
 
 def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers) -> Decision:
