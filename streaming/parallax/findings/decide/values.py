@@ -247,10 +247,11 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
         return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
     sure = theirs.is_plain or (waited and case.claim.is_surely_committed)
     sure = sure and case.logs.counts(theirs.place, accused.broker)
-    if sure and rests_on(case) is Belongs.YES:
+    is_deleted = case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and case.claim.is_surely_committed
+    if sure and rests_on(case) is Belongs.YES and not (is_deleted and theirs.offset < case.claim.offset):
         return _shows_an_older_value(case, reason, accused)
-    if case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and case.claim.is_surely_committed:
-        # It does not matter whether the newer value was committed: the tombstone that was read lies between the two.
+    if is_deleted:
+        # The tombstone that was read is newer than the accused's value, whatever the other's value proves.
         return _resurrected(case, live, None)
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
 
