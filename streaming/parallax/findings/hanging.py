@@ -109,10 +109,8 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
 def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
     """Return what will become of an open transaction, by what the coordinators answered; a pure function.
 
-    Args:
-        one: the transaction.
-        ``told``: what the coordinators answered after the transaction was seen open.
-        may_describe: whether Parallax has the right DESCRIBE on all transactional ids; None where that is not known.
+    ``one`` is the transaction, and ``told`` is what the coordinators answered after it was seen open. ``may_describe``
+    says whether Parallax has the right DESCRIBE on all transactional ids; None where that is not known.
     """
     mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
     if not mine:

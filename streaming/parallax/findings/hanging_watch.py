@@ -122,11 +122,8 @@ class HangingWatch:
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
         """Look for hanging transactions once, and return those that are reported now, in the order of their partitions.
 
-        Coordinators are asked only about partitions whose last stable offset has not moved for long. If they cannot be
-        asked, what was reported stays reported.
-
-        Args:
-            ``stands``: the last stable offset of each partition.
+        ``stands`` is the last stable offset of each partition. Coordinators are asked only about partitions where it
+        has not moved for long. If they cannot be asked, what was reported stays reported.
         """
         now = self._clock()
         self._ended = []
