@@ -33,7 +33,7 @@ def is_direct_end(offset: int, marker: int) -> bool:
 class Differed:
     """What was known when replicas last differed.
 
-    What is written later may then show that all of them are right.
+    It is kept because what is written later may show that all of them are right.
 
     Attributes:
         newest: the highest offset at which a replica held a record of the key, or the record that is judged.
@@ -51,7 +51,7 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Read what `Recorded.as_json` has written for it; None for anything else."""
+        """Return the value that `Recorded.as_json` has written; None for anything else."""
         if not isinstance(part, dict):
             return None
         newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
@@ -62,7 +62,7 @@ class Differed:
 
 @dataclass(frozen=True, slots=True)
 class HadEnded:
-    """That all transactions of a replica's log up to some offset had ended when the replica was read.
+    """An observation: when a replica was read, all transactions below some offset of its log had ended.
 
     Attributes:
         start: where that log began.
@@ -80,15 +80,15 @@ class HadEnded:
 
     @classmethod
     def parse(cls, part: Any) -> HadEnded | None:
-        """Read it from a suspect's ``observations`` or from `Recorded.as_json`; None for anything else."""
+        """Return the value that a suspect's ``observations`` or `Recorded.as_json` hold; None for anything else."""
         numbers = [part.get(f.name) for f in fields(cls)] if isinstance(part, dict) else [None]
         return cls(*numbers) if all(isinstance(n, int) for n in numbers) else None
 
     @property
     def last(self) -> int:
-        """The offset to ask about.
+        """The offset at which to ask for the log's leader epoch.
 
-        If the leader epoch there is not ``epoch`` any more, another log has replaced that log.
+        If that is not ``epoch`` any more, another log has replaced the one that was read.
         """
         return self.below - 1
 
@@ -121,8 +121,8 @@ class Recorded:
         end_unproven: whether a lower end marker may have been cleaned everywhere before any replica was read. The
             transaction then ended at the claim's marker or below, and the marker may be of a later transaction.
         differed: for a finding about a key or an offset: what was known when the replicas last differed.
-        had_ended: for a transaction that every replica holds open: that one of them was read earlier, when it had
-            ended.
+        had_ended: for a transaction that every replica holds open: what was read of one of them when it had ended
+            there; None if nothing was.
         keys: for a transaction: further keys that it has written, in the form of `Claim.key_text`; of many only some.
         lacks: for a finding on an outcome: offset of the value that the accused was proven to lack because of it; -1 if
             none.
@@ -158,9 +158,9 @@ class Recorded:
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
-        """Read recorded evidence: a suspect's ``observations``, or the ``recorded`` part of a finding's evidence.
+        """Return recorded evidence from JSON: a suspect's ``observations``, or ``recorded`` in a finding's evidence.
 
-        What it cannot read it leaves out, because that is no evidence.
+        Parts that cannot be read are left out, because they are no evidence.
         """
         try:
             document = json.loads(text) if text else {}

@@ -86,7 +86,7 @@ class Shown:
 
     @property
     def against(self) -> list[frozenset[int]]:
-        """The brokers of each side that shows something else than the accused, side by side."""
+        """One set of brokers for each side that shows something else than the accused."""
         return against(self.sides, self.finding.broker)
 
     @property

@@ -42,7 +42,7 @@ class Judged:
 
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
-    """Return what a claim has recorded of the replicas, with the end markers that the other replicas show now added.
+    """Return what a claim has recorded of the replicas, completed by the end markers that other replicas show now.
 
     The markers are kept because the cleaner may remove them. A marker of another leader epoch is left out: it belongs
     to a log that has replaced the one the claim is about. If the accused contradicts its own end marker, the marker's
@@ -128,10 +128,8 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
 
     Returns:
         The gravest decision, with the claim on its record and the answers about it. The gravest is that a record is
-            still wrong, then that all replicas are wrong, then that a record cannot be judged yet, then that its
-            finding is over. The answers about the other records are kept in ``rest``.
-        all replicas are wrong, then one that cannot be judged yet, then one that is over. Its answers keep what was
-        said of the other records.
+        still wrong. Then follow: all replicas are wrong; a record cannot be judged yet; the finding on a record is
+        over. The answers about the other records are kept in ``rest``.
     """
     first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
     is_gone = first.decision.resolution is Resolution.GONE

@@ -4,8 +4,8 @@ It says nothing that the evidence does not prove:
 
 - A replica is called right only if `parallax.findings.cleared` clears it.
 - What consumers read is said only if it is known on which side the leader is.
-- A copy is advised only from a replica that the finding proves right. All other open findings of the partition must
-  prove it right as well, unless they accuse the same broker or have spread.
+- A copy is advised only from a replica that the finding proves right. Every other finding of the partition that is not
+  over must prove it right as well, unless it accuses the same broker or has spread.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ class Grounds:
         shown: the evidence of the finding.
         leads: what the leader is to the finding.
         right: the brokers whose replicas the finding proves right.
-        sources: those of ``right`` that may be copied. A copy makes the accused what its source is. So every other open
-            finding of the partition must prove the source right too, unless it accuses the same broker or has spread.
+        sources: those of ``right`` that may be copied. A copy makes the accused what its source is. So every other
+            finding of the partition that is not over must prove the source right too, unless it accuses the same broker
+            or has spread.
         ``beside``: the other findings that keep a replica in ``right`` from being copied.
         candidates: for a transaction that the accused holds open, where no replica is proven right: the brokers that
             have ended it. Such a replica may be copied once a person finds it right.
@@ -79,13 +80,16 @@ class Grounds:
 
     @property
     def is_leader_undisputed(self) -> bool:
-        """Whether all replicas that differ from the accused show the same, and the leader is one of them."""
+        """Whether all replicas that differ from the accused show the same, the leader among them.
+
+        It is False if another finding of the partition accuses the leader, or accuses nobody.
+        """
         against = self.shown.against
         return len(against) == 1 and self.shown.leader in against[0] and not self.is_leader_accused
 
     @property
     def consumers(self) -> str:
-        """What happens to consumers of the accused, as a verb with its object: the text follows "consumers"."""
+        """What happens to consumers of the accused, as the rest of a sentence that begins with "consumers"."""
         return KINDS[self.finding.kind].consumers
 
     @property

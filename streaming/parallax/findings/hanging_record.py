@@ -20,7 +20,7 @@ _HANGING = TypeAdapter(tuple[Hanging, ...])
 def recorded(storage: str) -> tuple[Hanging, ...]:
     """Return the hanging transactions that the previous job put on record; none if the record cannot be read.
 
-    Then a line in the log says so.
+    If it cannot be read, a line in the log says so.
 
     Args:
         storage: ``storage.path`` of the settings.

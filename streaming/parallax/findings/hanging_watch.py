@@ -59,7 +59,7 @@ class Standstill:
 
     @property
     def shown(self) -> Shown:
-        """The same as an observation for `parallax.findings.hanging_life.after`."""
+        """The last stable offset as an observation for `parallax.findings.hanging_life.after`."""
         return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 

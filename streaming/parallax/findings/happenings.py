@@ -146,7 +146,7 @@ Action = Probe | Append | Broken
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain:
-    """What came of it when the replicas were last asked about an open finding that stayed as it was.
+    """What came of it when the replicas were last asked about a finding that is not over and stayed as it was.
 
     Attributes:
         at: when they were asked.

@@ -50,7 +50,7 @@ class Page:
     """A page: the members of one group that one probe asks about together.
 
     Attributes:
-        number: of the page; no other page of the process has it.
+        number: the page's number, unique in this process.
         group: the group that the members belong to.
         is_proven: whether the members were proven earlier and are checked again; else they are suspects.
         claims: for each member the claim to ask about; for proven members, the claim that a finding would make.
@@ -242,7 +242,7 @@ class Waiting(Held):
         """Return the next page, or None if none is due; begins a new round if it is time for it.
 
         Args:
-            number: what the page is to be numbered.
+            number: the number of the new page.
             now: seconds of the monotonic clock.
         """
         at = self.behind(WAITING)
@@ -276,7 +276,9 @@ class Waiting(Held):
         self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
-        """If the round is over, set when the next one may begin: the later, the more rounds left suspects undecided.
+        """Set when the next round may begin, if this one is over.
+
+        The wait grows with the number of rounds in a row that left suspects undecided.
 
         Args:
             now: seconds of the monotonic clock.
@@ -356,7 +358,7 @@ class Proven(Held):
 
     @property
     def leads(self) -> bool:
-        """Whether consumers of the leader see any member, by the proofs that are kept as examples."""
+        """Whether the leader shows its consumers any member wrongly, by the proofs kept as examples."""
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
@@ -465,7 +467,7 @@ class Proven(Held):
         """Return the next page, or None if none is due. It is part of a round, or else a sample.
 
         Args:
-            number: what the page is to be numbered.
+            number: the number of the new page.
             now: seconds of the monotonic clock.
             interval: how many seconds after a sample the next one follows, by the incident's last event.
         """
@@ -500,7 +502,7 @@ class Proven(Held):
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return a suspect's claim as a finding would make it that this incident counts as one of its members.
+        """Return the claim that a finding would make of a suspect, if the suspect is a member of this incident.
 
         Args:
             claim: the suspect's claim.
@@ -527,7 +529,10 @@ class Proven(Held):
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:
-        """Return a suspect's claim as a finding would make it that this incident counted unnamed before a restart."""
+        """Return the claim that a finding would make of a suspect, if this incident counted it before a restart.
+
+        The incident's event does not name that member. It does say below which offset replicas had differed.
+        """
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
             claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))

@@ -185,7 +185,7 @@ def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
 
 
 def group_of(finding: Finding) -> Group:
-    """Return the group that a finding belongs to: by its partition, accused, kind and rule."""
+    """Return the group that a finding belongs to, by its partition, accused, kind and rule."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
 
 

@@ -78,7 +78,7 @@ def _state_of(event: Finding) -> State:
 
 
 def group_of_claim(claim: Claim) -> Group:
-    """Return the group that a claim belongs to: all its claims have this partition, accused, kind and rule."""
+    """Return the group that a claim belongs to, by its partition, accused, kind and rule."""
     return Group(claim.place, claim.broker, claim.kind, claim.rule)
 
 
@@ -122,7 +122,9 @@ def _may_count(proven: Proven, suspected: Group) -> bool:
 
 
 class Incidents:
-    """All groups of suspects and of proven members: which page to probe next, and which events of incidents to write.
+    """Keeps all groups of suspects and of proven members.
+
+    It says which pages to probe next, and which events of incidents to write.
 
     Args:
         interval: returns after how many seconds a finding that is not over is asked about again.
@@ -770,7 +772,10 @@ class Incidents:
         return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return a suspected transaction as the claims of incidents that may have counted it before a restart."""
+        """Return the claims that findings would make of a suspected transaction, one for each incident.
+
+        Only incidents that are not over, and that may have counted it before a restart, are considered.
+        """
         return [
             proven.as_finding(claim, State.WRONG)
             for group, proven in self._proven.items()
@@ -810,7 +815,10 @@ class Incidents:
         ]
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of a key's deletions that incidents, not over, accuse a replica of having missed."""
+        """Return the offsets at which a key was deleted, if an incident accuses a replica of having missed it.
+
+        Only incidents that are not over count.
+        """
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
         kind = FindingKind.DELETED_RECORD_RESURRECTED
         return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
@@ -833,9 +841,9 @@ class Incidents:
         return []
 
     def pending(self) -> dict[TopicPartition, int]:
-        """Return by partition how many suspects have no verdict yet.
+        """Return by partition how many suspects in groups have no verdict yet.
 
-        Those in groups count, and members of which a restart has left unknown whether they are counted.
+        After a restart, it includes members of which it is not known yet whether their incident counts them.
         """
         found: dict[TopicPartition, int] = {}
         for group in dict.fromkeys((*self._waiting, *self._proven)):

@@ -217,7 +217,7 @@ class Case:
 
         Args:
             reason: one line for people.
-            offset: the record's offset. It says whether the record lies below the log start, or was compacted.
+            offset: the record's offset. If it lies below the log start, the record was deleted; else it was compacted.
         """
         if self.accused.log_start_offset > offset:
             return self.dismissed(
@@ -292,8 +292,8 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
     Args:
         other: the replica's answer.
         offset: where the accused shows a value.
-        bound: up to where the accused has come. If the replica's newest record of the key lies there or above, the
-            answer is no, because the accused may still get to it.
+        bound: the offset below which the accused has seen everything. If the replica's newest record of the key lies
+            there or above, the answer is no, because the accused may still get to it.
     """
     if other.key is None or other.log_start_offset > offset:
         return False

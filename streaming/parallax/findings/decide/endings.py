@@ -52,7 +52,7 @@ def ended_now(case: Case) -> frozenset[int]:
 
 
 def outcomes_of_others(case: Case) -> dict[int, str]:
-    """Return by other broker the outcome of the claim's record on it.
+    """Return by broker the outcome of the claim's record, for all brokers but the accused.
 
     It is the one that the broker shows now, else the one by its end marker, else the recorded one.
     """
@@ -101,5 +101,5 @@ def kind_of(accused_outcome: str) -> FindingKind:
 
 
 def by_outcome(outcomes: Mapping[int, str]) -> dict[Side, list[int]]:
-    """Return by side the brokers whose replicas show it, from each broker's outcome."""
+    """Return the brokers sorted into sides, by the outcome that each of them shows."""
     return by_broker({broker: Side.parse(outcome) for broker, outcome in outcomes.items()})

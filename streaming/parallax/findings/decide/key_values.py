@@ -47,8 +47,8 @@ def latest_differs(
 
     Args:
         case: the claim about the record.
-        of_others: whether a value counts that another replica shows and the accused lacks.
-        of_its_own: whether a value counts that the accused shows and another replica lacks.
+        of_others: returns whether a value counts that another replica shows and the accused lacks.
+        of_its_own: returns whether a value counts that the accused shows and another replica lacks.
         up_to: values above this offset do not count.
 
     Returns:

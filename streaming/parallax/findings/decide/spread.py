@@ -43,10 +43,8 @@ def open_everywhere(
 
     Returns:
         None if another replica does not hold it open, if no other replica answers, or if nothing says that it has
-            ended. A finding that has spread stays spread even if a replica does not answer. It stays so too if the
-            producer writes again, because the ended transaction is then part of the ongoing one.
-        finding that has spread does not accuse somebody again only because a replica does not answer. It is not over if
-        the producer writes again: the ended transaction is then part of the one that is ongoing.
+        ended. A finding that has spread stays spread even if a replica does not answer. It stays so too if the
+        producer writes again, because the ended transaction is then part of the ongoing one.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
