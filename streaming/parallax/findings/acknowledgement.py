@@ -71,7 +71,7 @@ class Extent:
 
     @classmethod
     def of(cls, finding: Finding) -> Extent:
-        """Return how bad a finding is, by its last event; the finding must not be over."""
+        """Return how bad a finding is, from its last event. The finding must not be over."""
         return cls(
             kind=finding.kind,
             status=status_of(finding),

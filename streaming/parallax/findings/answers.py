@@ -57,7 +57,7 @@ class RecordShown:
 
 
 def value_shown(live: RecordShown | None) -> Side:
-    """Return the side that a replica is on by the value that it shows for the key.
+    """Return which side a replica is on, from the value that it shows for the key.
 
     Args:
         live: the record with that value; None if the replica shows no value.
@@ -296,7 +296,7 @@ class Answers:
         replicas: by broker id, the answer of every replica of the partition; one that did not answer says why.
         leader: broker id of the partition's leader; -1 where there is none.
         leader_epoch: the leader's epoch; -1 where it is not known.
-        isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
+        isr: the brokers whose replicas are in sync according to the cluster's metadata; empty where that is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
         gone: why the claim's replica does not exist any more (topic deleted, replica moved away); None where it does.
             Other replicas may have been asked all the same, because they may be wrong in the same way (see ``pivot``).

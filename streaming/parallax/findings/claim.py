@@ -106,7 +106,7 @@ class Recorded:
         topics: by broker, its ``topic_id``; only suspects of an earlier version have it.
         ends: by broker, the end marker that ended the transaction there, as ``offset:leader epoch``.
         shown_to: by broker, the offset up to which it was read before its log was truncated.
-        sides: for a difference without direction: the brokers by what they show.
+        sides: for a difference without direction: the brokers on each side.
         pivot: for a difference without direction: the broker that is asked last. That accuses it of nothing.
         topic_id: the code of the topic's id when it was read (`parallax.compare.observations.topic_id_code`); empty
             where it was not known.
@@ -545,8 +545,8 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
     """Return the claim that a suspect makes.
 
     Args:
-        row: a row of the table ``suspects`` (docs/reference/tables.md), by column; ``raised_at`` is a datetime with a
-            zone, or milliseconds since 1970 UTC.
+        row: the values of a row of the table ``suspects`` (docs/reference/tables.md), each under its column's name;
+            ``raised_at`` is a datetime with a zone, or milliseconds since 1970 UTC.
 
     Raises:
         ValueError: this version does not know the row's ``kind`` or ``rule``.

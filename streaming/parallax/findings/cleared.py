@@ -1,4 +1,4 @@
-"""Which replicas a finding's evidence proves right, by the finding's kind (`parallax.kinds.KINDS`).
+"""Which replicas a finding's evidence proves right; that depends on its kind (`parallax.kinds.KINDS`).
 
 Proof that one replica is wrong does not prove the others right. Another may be wrong as well, in another way. So only
 the very proof that accuses one replica can clear others, and only those that answered.
@@ -29,7 +29,7 @@ class Shown:
     Attributes:
         finding: the finding's last event, which holds the evidence.
         leader: broker id of the leader when the replicas were asked; `NOBODY` where it is not known.
-        sides: the brokers by what they show.
+        sides: the brokers on each side of the difference.
         assigned: the replicas in the order of their assignment, the preferred leader first; by broker id where the
             order is not known.
         replicas: by broker, what it answered, as JSON.
@@ -106,9 +106,9 @@ def _in_order(assigned: Iterable[int], replicas: Iterable[int]) -> tuple[int, ..
 
 
 def cleared(shown: Shown) -> list[int]:
-    """Return the brokers whose replicas are right by the proof of a finding, in order of their ids.
+    """Return the brokers whose replicas the proof of a finding shows to be right, in order of their ids.
 
-    Nobody is right by it if the finding accuses nobody, has spread, or is unsettled.
+    It shows nobody to be right if the finding accuses nobody, has spread, or is unsettled.
     """
     finding = shown.finding
     if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):

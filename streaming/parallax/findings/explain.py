@@ -57,7 +57,7 @@ class Explanation:
 
 
 def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANYWHERE) -> Explanation:
-    """Explain a finding in plain words, by its last event.
+    """Explain a finding in plain words, from its last event.
 
     Args:
         finding: its last event.

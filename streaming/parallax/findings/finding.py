@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value the accused shows wrongly, by this finding; None for other findings."""
+        """The key whose value the finding says the accused shows wrongly; None for other findings."""
         is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
         return (self.key_hash_hi, self.key_hash_lo) if is_accusing else None
 
@@ -413,7 +413,7 @@ def leans_on(finding: Finding) -> tuple[str, ...]:
 
 
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
-    """Return the last event of each finding by its id, in the order in which the ids first appear.
+    """Return the last event of each finding under its id, in the order in which the ids first appear.
 
     A suspect whose cause is already a finding is dismissed under that finding's id. Such a dismissal takes nothing
     back, so it is passed over.

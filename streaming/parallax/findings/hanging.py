@@ -17,7 +17,7 @@ from parallax.shell import Shell
 
 
 class Standing(StrEnum):
-    """What will become of an open transaction, by what the transaction coordinators answered."""
+    """What will become of an open transaction, from what the transaction coordinators answered."""
 
     GOES_ON = "goes on"
     """Its coordinator will end it."""
@@ -55,7 +55,7 @@ class Verdict:
     Attributes:
         standing: what will become of the transaction.
         why: the reason, in a phrase.
-        started: when the transaction began by its coordinator's clock, seconds since 1970 UTC; None where no
+        started: when the transaction began according to its coordinator, seconds since 1970 UTC; None where no
             coordinator lists it for this partition.
     """
 
@@ -71,7 +71,7 @@ class Told:
     Attributes:
         transactions: what coordinators list of the producers asked about. Where a transaction is listed twice, the
             later entry has its partitions.
-        unanswered: by broker that did not answer, the reason; by -1, why no coordinator could be asked.
+        unanswered: by broker that did not answer, the reason. Under -1 it says why no coordinator could be asked.
     """
 
     transactions: tuple[TransactionListing, ...] = ()
@@ -107,7 +107,7 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
 
 
 def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
-    """Return what will become of an open transaction, by what the coordinators answered; a pure function.
+    """Return what will become of an open transaction, from what the coordinators answered. A pure function.
 
     ``one`` is the transaction, and ``told`` is what the coordinators answered after it was seen open. ``may_describe``
     says whether Parallax has the right DESCRIBE on all transactional ids; None where that is not known.

@@ -29,9 +29,8 @@ class Hanging:
         at: the partition's last stable offset, which the transaction keeps from moving.
         why: why it is reported, in a phrase.
         hangs: whether no coordinator will end it. If False, a coordinator lists it, and it is open for too long.
-        stands_since: since when the last stable offset has been seen not to move, seconds since 1970 UTC, by Parallax's
-            clock.
-        started: when it began by its coordinator's clock, seconds since 1970 UTC; None where no coordinator says.
+        stands_since: since when Parallax has seen the last stable offset not move, seconds since 1970 UTC.
+        started: when it began according to its coordinator, seconds since 1970 UTC; None where no coordinator says.
         seen_at: when a replica last showed that the transaction is open, seconds since 1970 UTC.
         topic_id: the topic's id; empty where it is not known.
     """
@@ -49,7 +48,8 @@ class Hanging:
     def since(self) -> float:
         """Since when the transaction is known to be open, seconds since 1970 UTC.
 
-        It goes by its coordinator's clock and by Parallax's. Timestamps of producers do not count.
+        The coordinator of the transaction may say so, and Parallax's own looks do. Timestamps of producers do not
+        count.
         """
         return self.stands_since if self.started is None else min(self.started, self.stands_since)
 
@@ -86,7 +86,7 @@ class Told:
 
     Attributes:
         one: the transaction, which keeps the leader's last stable offset from moving.
-        verdict: what will become of it, by the coordinators' answers.
+        verdict: what will become of it, from the coordinators' answers.
     """
 
     one: Open

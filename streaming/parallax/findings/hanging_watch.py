@@ -106,7 +106,7 @@ class HangingWatch:
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
 
     def now(self) -> float:
-        """Return the time in seconds since 1970 UTC, by the clock of this watch."""
+        """Return the time on this watch's clock, in seconds since 1970 UTC."""
         return self._clock()
 
     @property

@@ -114,7 +114,8 @@ class Probe:
 
     Attributes:
         claims: what to ask about.
-        tasks: for each claim the number of its task, by which its answer is found; empty where the claims are a page.
+        tasks: for each claim the number of its task, under which its answer is found; empty where the claims are a
+            page.
         page: the page of a group's members that the claims are; None where each claim is probed for itself.
     """
 
@@ -173,13 +174,13 @@ class FindingsStatus:
         ended: the last events of the findings that ended last.
         confirmed_total: by `Label`, how often findings were confirmed, in the whole findings table.
         pending: by partition, how many suspects wait for a verdict.
-        undecided: by suspect id, why a suspect that is probed by itself is still pending; empty text before its first
+        undecided: by suspect id, why a suspect that is probed on its own is still pending; empty text before its first
             probe.
         judging_errors_total: how often judging a claim raised an error.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists their producer.
         probe_bytes: by broker id, how many bytes of records probes have read since the process started.
-        second_opinions: on how many claims the second opinion gave an answer since the process started, by how that
-            agrees with the probe's verdict (`parallax.findings.second_opinion.Agreement`).
+        second_opinions: on how many claims the second opinion gave an answer since the process started. They are
+            counted by how the answer agrees with the probe's verdict (`parallax.findings.second_opinion.Agreement`).
         last_probe_at: when the last probe finished, seconds since 1970 UTC; None before the first.
         asked_again: by finding id, what came of it when a finding that is not over was last asked about, since the
             start. Incidents are left out, because they are asked about page by page.

@@ -358,7 +358,7 @@ class Proven(Held):
 
     @property
     def leads(self) -> bool:
-        """Whether the leader shows its consumers any member wrongly, by the proofs kept as examples."""
+        """Whether the leader shows its consumers any member wrongly, as far as the kept proofs say."""
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
@@ -469,7 +469,7 @@ class Proven(Held):
         Args:
             number: the number of the new page.
             now: seconds of the monotonic clock.
-            interval: how many seconds after a sample the next one follows, by the incident's last event.
+            interval: returns how many seconds after a sample the next one follows, given the incident's last event.
         """
         at, is_sample = self.alike(self.behind(_LOOKED_AT)), False
         if not len(at) and self.event is not None and now >= self.due and self.members.are(*_LOOKED_AT).any():

@@ -1,4 +1,4 @@
-"""At which offsets keys lie in the logs of replicas, by the recorded tables, so that probes read only there.
+"""Looks up in the recorded tables at which offsets keys lie in the logs of replicas, so that probes read only there.
 
 The tables say where to look, and never what is there now. They are read with delta-rs, which prunes by broker and file
 statistics. So a look-up does not wait for the micro-batches of the streaming queries.

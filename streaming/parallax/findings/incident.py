@@ -71,7 +71,7 @@ class Tally:
         status: spread if all counted members have spread; unsettled if the replicas agree again about all of them,
             without proof of what is right; else confirmed.
         shown: how many members were over already when they were found, and are proven only by recorded answers.
-        shown_as: a hash over those members, by which a change of them is noticed; empty where there are none.
+        shown_as: a hash over those members, which changes when they do; empty where there are none.
         in_part: how many members are partly explained by findings. They are not counted until those findings have
             ended.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
@@ -185,7 +185,7 @@ def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
 
 
 def group_of(finding: Finding) -> Group:
-    """Return the group that a finding belongs to, by its partition, accused, kind and rule."""
+    """Return the group that a finding belongs to: that of its partition, accused, kind and rule."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
 
 
@@ -257,7 +257,7 @@ def decided(events: Iterable[Finding]) -> dict[str, int]:
 
 
 def check_evidence(event: Finding) -> None:
-    """Check that an event's evidence can be read by all that ever reads it.
+    """Check that an event's evidence can be read by all code that ever reads it.
 
     Raises:
         ValueError: the evidence has another form.

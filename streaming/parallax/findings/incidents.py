@@ -78,7 +78,7 @@ def _state_of(event: Finding) -> State:
 
 
 def group_of_claim(claim: Claim) -> Group:
-    """Return the group that a claim belongs to, by its partition, accused, kind and rule."""
+    """Return the group that a claim belongs to: that of its partition, accused, kind and rule."""
     return Group(claim.place, claim.broker, claim.kind, claim.rule)
 
 
@@ -745,9 +745,9 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether some member explains a claim, by its transaction or by its key.
+        """Whether some member explains a claim: a wrongly ended transaction, or an accusation about the same key.
 
-        A member that is over counts too.
+        A transaction counts even if it is not wrong any more.
         """
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())

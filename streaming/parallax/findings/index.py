@@ -1,4 +1,4 @@
-"""An index of where keys are in the logs of replicas, by what probes have read.
+"""An index of where probes have found keys in the logs of replicas.
 
 With it nothing is read twice.
 """

@@ -48,7 +48,7 @@ _JUDGES: dict[Family, Callable[[Case], Decision]] = {
 
 
 def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decision:
-    """Return the decision on one claim by the answers to a probe.
+    """Return the decision on one claim that follows from the answers to a probe.
 
     Args:
         claim: what is claimed of which replica.

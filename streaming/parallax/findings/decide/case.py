@@ -29,8 +29,8 @@ class Resolution(StrEnum):
     UNPROVEN = "outcome_not_proven"
     """The difference is gone, but no end marker was seen that proves how the transaction ended."""
     AGREED = "agreed"
-    """All replicas show the same again. Nothing ever proved which side was right, so all may be wrong: the finding
-    stays open.
+    """All replicas show the same again. Nothing ever proved which side was right, so all may be wrong. It is not over:
+    it stays reported.
     """
     DIFFERS = "differs_otherwise"
     """What the accused showed is superseded there, but the replicas still differ about the key: that is another
@@ -70,8 +70,8 @@ class Decision:
         was_shown: for a dismissed claim: recorded answers prove it, but no replica shows it any more. It is reported as
             over, and accuses nobody of what is shown now.
         accused: the broker that is proven wrong; `NOBODY` where nothing says which side is.
-        sides: by side, the brokers that show it: by their answers, or by recorded ones where the reason says so. If a
-            replica is accused, those on other sides are its witnesses.
+        sides: by side, the brokers that show it, in their answers or in recorded ones; the reason says where they are
+            recorded. If a replica is accused, those on other sides are its witnesses.
         lost_epoch: the leader epoch of the records that a truncated log has lost.
         in_part: for a claim that other findings explain: whether they explain only a part of what was reported. Then it
             is opened again once they have ended, even if no replica shows it by then.
@@ -305,7 +305,9 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 
 
 def values_shown(case: Case) -> dict[Side, list[int]]:
-    """Return the brokers by what they show of the claim's key, as far as they were read past the claim's offset.
+    """Return the brokers sorted into sides by the value of the claim's key that each shows.
+
+    Only replicas that were read past the claim's offset are on a side.
 
     A replica that shows nothing may have been read only from a higher offset on. It may show an older value below, so
     it has a side of its own.
@@ -324,7 +326,9 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """Return the brokers by what they show of the claim's key; None where they cannot be compared.
+    """Return the brokers sorted into sides by the value of the claim's key that each shows.
+
+    None where they cannot be compared.
 
     They can be if the whole key is known on each of them, and all have come equally far. A replica that has not come as
     far as the accused is left out, because it cannot contradict the accused. At least one other replica must be left.

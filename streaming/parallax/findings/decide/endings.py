@@ -1,4 +1,4 @@
-"""How the claim's transaction ended on each replica, by what it shows now or was recorded to show."""
+"""How the claim's transaction ended on each replica: what the replica shows now, or was recorded to show."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def ended_now(case: Case) -> frozenset[int]:
 def outcomes_of_others(case: Case) -> dict[int, str]:
     """Return by broker the outcome of the claim's record, for all brokers but the accused.
 
-    It is the one that the broker shows now, else the one by its end marker, else the recorded one.
+    It is the outcome that the broker shows now. If it shows none, it follows from the broker's end marker. Else it is
+    the recorded one.
     """
     claim = case.claim
     truth = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
@@ -75,7 +76,7 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def recorded_end(claim: Claim) -> str | None:
-    """Return the outcome by the end marker that other replicas were recorded to show.
+    """Return the outcome that follows from the end marker that other replicas were recorded to show.
 
     None if none was recorded, or if they differ.
     """

@@ -91,7 +91,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
         now: what the accused shows now, for people.
 
     Returns:
-        None for any other finding.
+        The decision, or None if the finding is another one.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks

@@ -1,4 +1,4 @@
-"""Judges the outcome of a transaction that has ended, by its records and by end markers."""
+"""Judges the outcome of a transaction that has ended, from its records and from end markers."""
 
 from __future__ import annotations
 

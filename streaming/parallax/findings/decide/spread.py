@@ -20,7 +20,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
 
 WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
-"""The wrong outcome that an accused shows, by the kind of the finding."""
+"""By kind of finding, the wrong outcome that the accused shows."""
 
 _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
 """The kinds of a record that is shown and should not be; all others are of a record that should be shown."""
@@ -86,7 +86,7 @@ def hanging(where: str) -> Decision:
     the transaction open as well. No replica is to blame.
 
     Args:
-        where: which replicas hold which transaction open, to begin the reason with.
+        where: where the transaction begins and which replicas hold it open; the reason begins with that.
     """
     reason = f"{where}, by whose log all go, and no replica shows its end marker"
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
