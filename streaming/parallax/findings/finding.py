@@ -304,7 +304,7 @@ def is_unsettled(finding: Finding) -> bool:
 def has_proven_direction(finding: Finding) -> bool:
     """Whether a finding accuses a replica by proof, and its evidence says which replica shows what.
 
-    False for events of old versions, which accused by majority: they do not say it.
+    False for events of old versions, which accused by majority: their evidence does not say that.
     """
     return finding.broker != NOBODY and "sides" in evidence_of(finding)
 
@@ -326,7 +326,7 @@ def is_blocking(finding: Finding) -> bool:
 
 
 def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
-    """Return by side the brokers that showed it when an event was decided; empty where unknown."""
+    """Return the brokers on each side when an event was decided; empty where unknown."""
     return parsed(evidence_of(finding).get("sides"))
 
 

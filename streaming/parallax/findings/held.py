@@ -290,11 +290,11 @@ class Waiting(Held):
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self, over: Sequence[Claim] | None = None) -> None:
-        """Make suspects that a finding explained wait for a probe again.
+        """Have suspects probed again that had been explained.
 
         Args:
-            over: claims that do not hold any more; suspects that one of them may have explained wait again. None means
-                all.
+            over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
+                None means all that had been explained.
         """
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
@@ -409,7 +409,10 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Mark all members as uncertain, because another process may have written the incident's last event."""
+        """Mark all members as not known to be counted.
+
+        Another process may have written the incident's last event, so that it may count others.
+        """
         self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
         self._tally = None
 

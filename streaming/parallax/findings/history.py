@@ -182,7 +182,7 @@ def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
 
 
 def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
-    """Return by broker id the range of its log that a view has read without a gap.
+    """Return the range of each replica's log that a view has read without a gap, by broker id.
 
     The range begins at the first position row that is left: retention drops whole dates, rows and positions together.
     It begins again after an event that restarts the reading.

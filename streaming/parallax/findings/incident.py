@@ -233,7 +233,10 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return the offset below which all known differences of an incident lay at its event; -1 if unknown."""
+    """Return the offset below which all differences of an incident lay that were known at its event.
+
+    It is -1 if unknown.
+    """
     replicas = (
         answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
     )

@@ -280,12 +280,12 @@ class Incidents:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Make suspects of a partition that a finding explained wait for a probe again.
+        """Have suspects of a partition probed again that had been explained.
 
         Args:
             place: the partition.
-            over: claims that do not hold any more; suspects that one of them may have explained wait again. None means
-                all.
+            over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
+                None means all that had been explained.
         """
         for group, waiting in self._waiting.items():
             if group.place == place:
@@ -407,7 +407,7 @@ class Incidents:
     def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
         """Return the kind of the incident that may have counted a suspect before a restart; None without one.
 
-        Several incidents may have. Then a kind that says how the transaction wrongly ended comes first, because another
+        If several incidents may have, a kind that says how the transaction wrongly ended comes first, because another
         replica may show the same outcome.
 
         Args:

@@ -70,8 +70,8 @@ class Decision:
         was_shown: for a dismissed claim: recorded answers prove it, but no replica shows it any more. It is reported as
             over, and accuses nobody of what is shown now.
         accused: the broker that is proven wrong; `NOBODY` where nothing says which side is.
-        sides: by side, the brokers that show it, in their answers or in recorded ones; the reason says where they are
-            recorded. If a replica is accused, those on other sides are its witnesses.
+        sides: the brokers on each side, as they answered or were recorded; the reason says which were only recorded. If
+            a replica is accused, those on other sides are its witnesses.
         lost_epoch: the leader epoch of the records that a truncated log has lost.
         in_part: for a claim that other findings explain: whether they explain only a part of what was reported. Then it
             is opened again once they have ended, even if no replica shows it by then.
@@ -187,7 +187,7 @@ class Case:
             reason: one line for people.
             kind: the kind of the divergence; the claim's own if not given.
             accused: the broker that is wrong; the claim's own if not given, `NOBODY` without direction.
-            sides: by side, the brokers that show it.
+            sides: the brokers on each side.
         """
         return Decision(
             Verdict.CONFIRMED,
@@ -201,7 +201,7 @@ class Case:
         """Return a decision that the replicas differ, and that nothing proves which side is wrong.
 
         Args:
-            sides: by side, the brokers that show it.
+            sides: the brokers on each side.
             reason: one line for people; it names the sides if not given.
             kind: the kind of the divergence; the claim's own if not given.
         """
@@ -235,7 +235,7 @@ class Case:
             reason: one line for people.
             kind: the kind of the divergence.
             offset: offset of the record that the accused no longer holds.
-            sides: by side, the brokers that were recorded to show it.
+            sides: the brokers on each side, as they were recorded.
         """
         decision = self.not_held(reason, offset)
         return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
@@ -343,7 +343,7 @@ def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:
-    """Return the brokers of some answers, for a sentence."""
+    """Return the brokers that gave some answers, for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return broker_list([a.broker for a in answers])
 
 

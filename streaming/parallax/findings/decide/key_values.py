@@ -91,7 +91,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
         now: what the accused shows now, for people.
 
     Returns:
-        The decision, or None if the finding is another one.
+        The decision; None if some replica shows a value of the key or a newer record, or if that is not known.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks

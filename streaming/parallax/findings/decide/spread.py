@@ -93,11 +93,11 @@ def hanging(where: str) -> Decision:
 
 
 def agreed(case: Case, own: str) -> Decision:
-    """Decide on a claim about a record's outcome, if every replica that shows one shows the accused's.
+    """Decide on a claim about a record's outcome, if all replicas that show an outcome show the same.
 
     Args:
         case: the claim with its answers.
-        own: that outcome.
+        own: the outcome that they show.
     """
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
