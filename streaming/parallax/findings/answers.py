@@ -342,8 +342,8 @@ class Answers:
 
         The leader lacks them in two cases. In its own log, the leader epoch of these records ends no higher than in the
         truncated log. Or the truncated log is in sync and continues with a newer epoch: then the leader's log does the
-        same. The leader itself may not know where the lost epoch ended, if its log is a copy from which the epoch's
-        records had been cleaned.
+        same. The leader itself may not know where that newer epoch began, because its log may be a copy from which the
+        first records of the epoch had been cleaned.
 
         Args:
             truncated: broker whose log was truncated.

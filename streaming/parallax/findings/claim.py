@@ -116,8 +116,8 @@ class Recorded:
             marker; else -1.
         compared_from: below this offset nothing was compared, because retention had deleted it on some replica; 0 where
             nothing had been deleted.
-        uncompacted: whether the topic was not compacted when the transaction began or later. Then a replica that lacks
-            one of its records has lost it, or never got it.
+        uncompacted: whether no cleaner has compacted anything from the transaction's first record on. Then a replica
+            that lacks one of its records has lost it, or never got it.
         end_unproven: whether a lower end marker may have been cleaned everywhere before any replica was read. The
             transaction then ended at the claim's marker or below, and the marker may be of a later transaction.
         differed: for a finding about a key or an offset: what was known when the replicas last differed.

@@ -118,7 +118,8 @@ def made(
     """Return a new event of a single finding, for the findings table.
 
     Args:
-        finding_id: the finding's id. For the dismissal of a suspect that no finding came of, it is the suspect's.
+        finding_id: the finding's id. For the dismissal of a suspect that a finding reports already it is the suspect's,
+            so that the dismissal takes nothing back.
         status: what the event says.
         claim: what was judged.
         decision: the verdict.
@@ -415,8 +416,8 @@ def leans_on(finding: Finding) -> tuple[str, ...]:
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
     """Return the last event of each finding under its id, in the order in which the ids first appear.
 
-    A suspect whose cause is already a finding is dismissed under that finding's id. Such a dismissal takes nothing
-    back, so it is passed over.
+    A dismissal is passed over if something was confirmed under its id before, because dismissing a suspect takes no
+    finding back.
     """
     standing: dict[str, Finding] = {}
     for event in events:

@@ -75,8 +75,8 @@ class Decision:
         lost_epoch: the leader epoch of the records that a truncated log has lost.
         in_part: for a claim that other findings explain: whether they explain only a part of what was reported. Then it
             is opened again once they have ended, even if no replica shows it by then.
-        lacks: offset of the key's value that the accused lacks because of a transaction's outcome; -1 in any other
-            difference.
+        lacks: offset of the key's value that another replica shows, while the accused shows none because of a
+            transaction's outcome; -1 in any other difference.
         proof_truncated: for a claim that accuses nobody: whether the record that proves it is not part of the current
             log, because another leader has written there.
     """
@@ -226,7 +226,7 @@ class Case:
         return self.dismissed(reason, Resolution.COMPACTED)
 
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
-        """Return a decision that recorded answers prove the claim, though no replica shows it any more.
+        """Return a decision that recorded answers prove the claim, though the accused no longer holds the record.
 
         Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reader
         noticed. So the decision says what was shown, and nothing about the current log.

@@ -91,7 +91,8 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
         now: what the accused shows now, for people.
 
     Returns:
-        The decision; None if some replica shows a value of the key or a newer record, or if that is not known.
+        The decision. None for another finding, or if some replica shows a value of the key or a newer record, or if
+        that is not known.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks
