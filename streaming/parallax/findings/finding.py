@@ -416,7 +416,7 @@ def leans_on(finding: Finding) -> tuple[str, ...]:
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
     """Return the last event of each finding under its id, in the order in which the ids first appear.
 
-    A dismissal is passed over if something was confirmed under its id before, because dismissing a suspect takes no
+    If something was confirmed under an id, a later dismissal under it is passed over. Dismissing a suspect takes no
     finding back.
     """
     standing: dict[str, Finding] = {}

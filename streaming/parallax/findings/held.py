@@ -145,7 +145,7 @@ class Held:
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """Return the rows of one page: the first given row, and all that go into its probe."""
+        """Return the rows of one page: the first given row, and others that can go into its probe."""
         if not len(at):
             return at
         classes = self.classes(at)
@@ -153,7 +153,7 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """Return a number for each row; rows with the same number go into one probe."""
+        """Return a number for each row; rows with the same number can go into one probe."""
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes
 
@@ -534,7 +534,8 @@ class Proven(Held):
     def unnamed_as(self, claim: Claim) -> Claim:
         """Return the claim that a finding would make of a suspect, if this incident counted it before a restart.
 
-        The incident's event does not name that member. It does say below which offset replicas had differed.
+        The incident's event does not name that member. If the incident accuses nobody, the claim says below which
+        offset the replicas had differed.
         """
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:

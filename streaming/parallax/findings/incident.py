@@ -174,7 +174,8 @@ def incident_event(
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
     """Whether the leader shows its consumers any of the proven members wrongly.
 
-    Only proofs that were made under the present leader count. A key of another proof may be right on this leader.
+    Only proofs that were made under the same leader as the last one count. A key of another proof may be right on this
+    leader.
 
     Args:
         accused: the group's accused; `NOBODY` for differences without direction.

@@ -5,8 +5,8 @@ finding by itself. If it has more, they are held back here, and one probe asks a
 the same questions and the same decision as a single one. If more than a few are proven, the group becomes one incident,
 and single findings of the group become part of it. Otherwise its suspects are handed back to be probed one by one.
 
-Members are written nowhere. After a restart, everything that no event names is suspected again. Columns keep the memory
-small.
+Members get no events of their own. After a restart, everything that no event names is suspected again. Columns keep the
+memory small.
 
 Of transactions, only those that have ended are grouped. Each transaction is counted by one incident, or is a finding by
 itself, whichever says most about it.
