@@ -8,20 +8,22 @@ from typing import Any
 from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
-"""Name of a part of an event's evidence, once the difference is gone: the offset that the event before was about."""
+"""Key in the evidence of an event whose difference is gone: which record the event before was about, by its offset."""
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
-    """Return the offset of the record that a finding is about: a value that still shows, else the finding's own.
+    """Return the offset of the record that a finding is about.
 
-    For a deletion that a replica lacks, it is the value that the replica shows; the finding's own offset is where the
-    key was deleted. A finding that is over stays about the same record.
+    That is the first known of the finding's own offsets, with one exception. If a replica missed a deletion, the
+    finding's own offset is where the key was deleted; its record is the old value that the replica still shows. A
+    finding that is over keeps the record that its previous event named.
 
     Args:
-        kind: of the finding.
+        kind: the finding's kind.
         broker: the accused.
-        places: offsets of its record, its transaction and its end marker; -1 where it has none.
-        evidence: of its last event.
+        places: the finding's own offsets, in this order: its record, the start of its transaction, its end marker. Each
+            is -1 where there is none.
+        evidence: the evidence of the finding's last event.
     """
     kept = evidence.get(KEPT)
     if isinstance(kept, int):

@@ -35,7 +35,7 @@ class AcknowledgeError(Exception):
 def acknowledge(
     storage: str, wanted: str, reason: str, *, by: str | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> Finding:
-    """Record that one finding is acknowledged; arguments and errors are those of `acknowledge_all`."""
+    """Record that one finding is acknowledged; arguments, errors and the returned event are as in `acknowledge_all`."""
     (event,) = acknowledge_all(storage, [wanted], reason, by=by, sleep=sleep)
     return event
 
@@ -85,7 +85,14 @@ def acknowledge_all(
 
 
 def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Finding:
-    """Return the event that acknowledges a finding."""
+    """Return the event that acknowledges a finding, for the findings table.
+
+    Args:
+        finding: the finding's last event.
+        reason: why it is acknowledged; kept in the event's summary and evidence.
+        by: who acknowledges it.
+        at: when.
+    """
     evidence = evidence_of(finding)
     evidence["acknowledgement"] = {"reason": reason, "by": by, "at": at.isoformat()}
     return replace(

@@ -1,7 +1,8 @@
-"""What an acknowledgement says, and how long it holds: until the finding becomes worse than it was.
+"""What an acknowledgement says, and how long it holds.
 
-An acknowledged finding is still true, but alarms nobody. `Extent.worse_than` says what counts as worse, for a single
-finding and for an incident. Any other change of an acknowledged finding is no news.
+An acknowledged finding is still true, but alarms nobody until it gets worse than it was when it was acknowledged.
+`Extent.worse_than` says what counts as worse, for a single finding and for an incident. No other change of the finding
+raises an alarm.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Acknowledgement:
     Attributes:
         by: who said so.
         reason: in that person's words.
-        at: when; the time of the event where it does not say.
+        at: when; the time of the event if the acknowledgement does not say.
     """
 
     by: str
@@ -33,7 +34,7 @@ class Acknowledgement:
 
 
 def in_words(by: str, reason: str) -> str:
-    """Return who has acknowledged a finding, and why, in one sentence, for the end of its summary."""
+    """Return the sentence that ends an acknowledged finding's summary: who acknowledged the finding, and why."""
     return f"Acknowledged by {by}: {ended(reason)}"
 
 
@@ -48,7 +49,7 @@ def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How bad a divergence is, as an acknowledgement remembers it.
+    """How bad a divergence is, kept with an acknowledgement to notice later that it got worse.
 
     Attributes:
         kind: what is shown wrongly.
@@ -56,8 +57,8 @@ class Extent:
         accused: the broker; `NOBODY` without direction.
         is_exposed: consumers see it.
         is_blocking: read_committed consumers are held back as well.
-        alike: the brokers that show a transaction's outcome as the accused does; empty for other kinds.
-        count: the keys, or transactions, of an incident; 1 for a single finding.
+        alike: the brokers that show the same outcome of the transaction as the accused; empty for other kinds.
+        count: how many keys or transactions an incident counts; 1 for a single finding.
     """
 
     kind: FindingKind
@@ -70,7 +71,7 @@ class Extent:
 
     @classmethod
     def of(cls, finding: Finding) -> Extent:
-        """Return the extent of a finding that is not over, acknowledged or not."""
+        """Return how bad a finding is, from its last event. The finding must not be over."""
         return cls(
             kind=finding.kind,
             status=status_of(finding),
@@ -82,9 +83,9 @@ class Extent:
         )
 
     def worse_than(self, known: Extent) -> list[str]:
-        """Return in what an extent is worse than an earlier one, in phrases; empty if in nothing.
+        """Return in which respects this extent is worse than an earlier one, one phrase for each; empty if in none.
 
-        Replicas that agree again, perhaps on a wrong value, are no worse than replicas that differ.
+        Of an unsettled finding, where the replicas agree again, only a higher count is worse.
         """
         more = sorted(self.alike - known.alike) if known.alike else []
         has_spread = self.status is FindingStatus.SPREAD
@@ -104,11 +105,11 @@ class Extent:
 
 
 def worsened(event: Finding, known: Finding) -> Finding | None:
-    """Return the event by which an acknowledged finding needs a person again; None while the acknowledgement holds.
+    """Return the event that ends an acknowledgement because the finding got worse; None while it holds.
 
     Args:
         event: the finding as it is now.
-        known: the finding as it was acknowledged.
+        known: the event that acknowledged it.
     """
     said = acknowledgement_of(known)
     how = Extent.of(event).worse_than(Extent.of(known))

@@ -41,7 +41,7 @@ class RecordShown:
 
     @property
     def place(self) -> Place:
-        """The record's offset with its leader epoch."""
+        """The record's place: its offset with its leader epoch."""
         return Place(self.offset, self.leader_epoch)
 
     @property
@@ -51,13 +51,17 @@ class RecordShown:
 
     @property
     def fingerprint(self) -> str:
-        """Return the record's content as text: replicas that hold the same offset must hold equal texts (I1)."""
+        """The record's content as text. Replicas that hold a record at the same offset must have equal texts."""
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
         return ":".join(map(str, fields))
 
 
 def value_shown(live: RecordShown | None) -> Side:
-    """Return the side of a replica by the value of the key that it shows; None means none."""
+    """Return which side a replica is on, from the value that it shows for the key.
+
+    Args:
+        live: the record with that value; None if the replica shows no value.
+    """
     return Side(Shows.NO_VALUE) if live is None else Side(Shows.VALUE, live.offset)
 
 
@@ -87,10 +91,11 @@ class KeyShown:
     """The records of one key on one replica, as a read_committed consumer of it sees them.
 
     Attributes:
-        visible: the newest record that is not aborted; None where none is shown.
-        complete: whether nothing newer than ``visible`` was overlooked, and None means that there is none.
-        newest_offset: of any record of the key, aborted ones too; -1 where there is none.
-        complete_from: no record of the key at or above this offset was overlooked, even if the key is not complete.
+        visible: the newest record of the key that the replica does not show as aborted; None where there is none.
+        complete: whether it is certain that ``visible`` is the newest such record, or that there is none where it is
+            None.
+        newest_offset: offset of the newest record of the key, aborted ones included; -1 where there is none.
+        complete_from: all records of the key at or above this offset are known, even where ``complete`` is False.
     """
 
     visible: RecordShown | None
@@ -100,7 +105,7 @@ class KeyShown:
 
     @property
     def live(self) -> RecordShown | None:
-        """The visible record, unless it is a tombstone: to a consumer that is no value."""
+        """The visible record if it has a value; None for a tombstone, which shows consumers no value."""
         return self.visible if self.visible is not None and self.visible.value_size >= 0 else None
 
 
@@ -112,19 +117,20 @@ class ReplicaAnswer:
         error: why it did not answer; the other fields then mean nothing.
         log_end_after: the log end offset, asked once more after the open transactions; -1 if not asked.
         stable_after: the last stable offset, asked once more after the keys; -1 if not asked.
-        committed: records at the offsets asked for, by offset, as a read_committed consumer sees them.
-        asked: the offsets for which ``committed`` was asked. The replica does not hold those that ``committed`` lacks.
-        uncommitted: records at the offsets asked for, as a read_uncommitted consumer reads them.
+        committed: by offset, the records at the offsets asked for, as a read_committed consumer sees them.
+        asked: the offsets for which ``committed`` was asked. Where ``committed`` has no record, the replica holds none.
+        uncommitted: by offset, the records at the offsets asked for, as a read_uncommitted consumer sees them.
         asked_uncommitted: the offsets for which ``uncommitted`` was asked.
         markers: end markers at the offsets asked for.
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
-        open_transactions: None where it could not say (see ``open_error``).
-        key: None where no key was asked for, or its newest record cannot be named.
-        key_error: why the key is not there, or not complete; None where it is.
-        epoch_ends: by leader epoch asked for: the offset up to which its log is of that epoch or an older one; None
-            where it knows neither that epoch nor a newer one.
-        epochs_known: the leader epochs asked for that its log knows itself, because it has held records of them.
-        epochs_at: by offset asked for: the leader epoch of the first batch that its log still has there or above.
+        open_transactions: the transactions that the replica lists as open; None where it could not say (see
+            ``open_error``).
+        key: what it holds of the claim's key; None where no key was asked for, or its newest record cannot be named.
+        key_error: why ``key`` is None or not complete; None where nothing is missing.
+        epoch_ends: by leader epoch asked for, the offset up to which the replica's log is of that epoch or an older
+            one; None where the log knows neither that epoch nor a newer one.
+        epochs_known: those of the leader epochs asked for in which the replica's log has held records.
+        epochs_at: by offset asked for, the leader epoch of the first batch that the replica's log holds at or above it.
     """
 
     broker: int
@@ -151,7 +157,7 @@ class ReplicaAnswer:
 
     @property
     def log(self) -> Log:
-        """The replica's log as `parallax.evidence` takes it, from the replica's answers about leader epochs."""
+        """The replica's log in the form of `parallax.evidence`, from what the replica answered about leader epochs."""
         held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
         shown = None if self.key is None else self.key.visible
         return Log(
@@ -159,38 +165,52 @@ class ReplicaAnswer:
         )
 
     def at(self, offset: int) -> RecordShown | MarkerShown | None:
-        """Return what the replica holds at an offset that it was asked for: record, end marker, or None."""
+        """Return the record or end marker that the replica holds at an offset asked for, or None."""
         marker = next((one for one in self.markers if one.offset == offset), None)
         return marker or self.uncommitted.get(offset)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the replica's log holds nothing. Its log start then says nothing of what it held."""
+        """Whether the replica's log holds nothing.
+
+        Where an empty log starts says nothing about what the log held before.
+        """
         return 0 <= self.log_end_offset <= self.log_start_offset
 
     @property
     def ended_below(self) -> int:
-        """The offset below which every transaction that the replica does not list as open has its end marker."""
+        """The end of the replica's log.
+
+        All transactions below it have ended there, unless the replica lists them as open.
+        """
         return max(self.log_end_after, self.log_end_offset)
 
     @property
     def cleaned_below(self) -> int:
-        """The offset below which everything lay that superseded or deleted what the replica's cleaner has removed."""
+        """The replica's last stable offset.
+
+        Its cleaner has removed records only because of newer records below this offset.
+        """
         return max(self.stable_after, self.last_stable_offset)
 
     @property
     def live(self) -> RecordShown | None:
-        """The record with the key's value; None where the replica shows no value, or does not say."""
+        """The record with the value that the replica shows for the key; None without a value or answer."""
         return None if self.key is None else self.key.live
 
     def open_transaction(
         self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
     ) -> OpenTransaction | None:
-        """Return the transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.
+        """Return the producer's transaction around ``start_offset`` if the replica lists it as open, else None.
 
-        Replicas may list different starts. Each lists the first batch that it got, and the first records may have been
-        cleaned before. A listed transaction that starts lower and is still open covers ``start_offset``. One that
-        starts higher is the same if it starts below the end marker.
+        Replicas may list different starts of one transaction. Each lists the first batch that it copied, and the first
+        records may have been cleaned before. So a listed transaction of the producer counts as the same if it starts at
+        ``start_offset`` or below. It counts as well if it starts below the end marker.
+
+        Args:
+            producer_id: whose transaction.
+            start_offset: the first offset of the transaction on some replica.
+            marker_offset: the offset of its end marker; -1 where unknown.
         """
         for listed in self.open_transactions or ():
             same = listed.start_offset <= start_offset or listed.start_offset < marker_offset
@@ -199,27 +219,31 @@ class ReplicaAnswer:
         return None
 
     def is_held_by(self, transaction: OpenTransaction) -> bool:
-        """Whether an open transaction is what holds back the replica's last stable offset.
+        """Whether this open transaction is the one that keeps the replica's last stable offset from moving.
 
-        The last stable offset is the first offset of the first open transaction. If the cleaner has removed that
-        record, it is the next offset that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
+        The last stable offset is the first offset of the first open transaction. If the cleaner has removed the record
+        there, it is the next offset at which a record is left (UnifiedLog.maybeConvertToOffsetMetadata,
+        LogSegment.read).
         """
         if any(t.start_offset < transaction.start_offset for t in self.open_transactions or ()):
             return False
         return transaction.start_offset <= self.last_stable_offset < self.high_watermark
 
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
-        """Whether the replica lists a transaction as open; arguments as of `open_transaction`."""
+        """Whether the replica lists a transaction as open; arguments as in `open_transaction`."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
-    """The transaction coordinator's answer about a producer id (ListTransactions, DescribeTransactions, KIP-664).
+    """What the transaction coordinator answered about a producer id.
+
+    The requests are ListTransactions and DescribeTransactions (KIP-664).
 
     Attributes:
-        state: Kafka's name (``Ongoing``, ``PrepareCommit``, ``CompleteAbort`` ...); ``unknown`` where it lists none.
-        elsewhere: the transaction has no part in this partition: it has no record there, or its end marker has been
+        state: Kafka's name for the state of the producer's last transaction (``Ongoing``, ``PrepareCommit``,
+            ``CompleteAbort`` ...); ``unknown`` where the coordinator lists no transaction of the producer.
+        elsewhere: that transaction does not concern this partition: it has no record there, or its end marker has been
             written there already.
     """
 
@@ -233,7 +257,7 @@ class CoordinatorAnswer:
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
         """Return the answer for a producer that no coordinator lists, although all have answered.
 
-        Kafka leaves out what the client may not describe, without an error (KafkaApis.handleListTransactionsRequest).
+        Kafka omits, without an error, what the client may not describe (KafkaApis.handleListTransactionsRequest).
         """
         return cls(producer_id, error=_NOT_LISTED)
 
@@ -244,17 +268,19 @@ class CoordinatorAnswer:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the end markers are being written, so that a probe has to wait."""
+        """Whether the coordinator is writing the transaction's end markers, so that a probe has to ask again later."""
         return self.state in {"PrepareCommit", "PrepareAbort"} and not self.elsewhere
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether the producer's last transaction is ongoing; those before it have ended."""
+        """Whether the producer's last transaction is ongoing. All earlier ones have ended."""
         return self.state == "Ongoing" and not self.elsewhere
 
     @property
     def has_ended(self) -> bool:
-        """Whether the producer's last transaction here has ended on all its partitions, and so every earlier one.
+        """Whether the producer's last transaction has ended in this partition.
+
+        Then all earlier ones have ended as well.
 
         A coordinator ends a transaction before it begins the next one, or gives the producer a new epoch
         (``TransactionMetadata.prepareTransitionTo``).
@@ -267,23 +293,23 @@ class Answers:
     """All answers to one probe about one claim.
 
     Attributes:
-        replicas: by broker id: every replica of the partition, with its error where it did not answer.
-        leader: node id; -1 where there is none.
-        leader_epoch: the epoch in which it leads; -1 where it is not known.
-        isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
+        replicas: by broker id, the answer of every replica of the partition; one that did not answer says why.
+        leader: broker id of the partition's leader; -1 where there is none.
+        leader_epoch: the leader's epoch; -1 where it is not known.
+        isr: the brokers whose replicas are in sync according to the cluster's metadata; empty where that is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
-        gone: why the claim has lost its object (topic deleted, replica moved away); None where it still has one. Other
-            replicas may have been asked all the same, since they may be wrong in the same way: see `pivot`.
+        gone: why the claim's replica does not exist any more (topic deleted, replica moved away); None where it does.
+            Other replicas may have been asked all the same, because they may be wrong in the same way (see ``pivot``).
         key: the key's bytes, where the payload setting lets them be read.
         rest: answers about the other records of the transaction, each with its claim (`parallax.findings.effect`).
-        pivot: the replica that was asked last instead of the claim's pivot; `NOBODY` where the claim's own was. The
-            claim's holds no replica any more. Or, if nobody is accused, it is behind another that shows the same. See
-            `Claim.asked_last`.
+        pivot: the replica that was asked last in place of the claim's pivot; `NOBODY` where the claim's own pivot was
+            asked last. Another is taken if the claim's pivot no longer holds a replica. It is also taken if the claim
+            accuses nobody, and its pivot is behind a replica that shows the same. See `Claim.asked_last`.
         recreated: whether the accused's readers have noticed a new log since the finding was confirmed.
-        cleanup_policy: the topic's ``cleanup.policy`` after the replicas had answered; None where nobody asked for it,
-            or it is not known.
+        cleanup_policy: the topic's ``cleanup.policy``, asked for after the replicas had answered; None where nobody
+            asked for it, or it is not known.
         rest_unknown: what is not known of the transaction's other records; None where all were asked about.
-        rest_left_out: how many of them were not asked about, because they are too many for one probe.
+        rest_left_out: how many of those records were not asked about, because they are too many for one probe.
     """
 
     replicas: Mapping[int, ReplicaAnswer]
@@ -303,15 +329,25 @@ class Answers:
     leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
-        """Return all replicas' logs by their leader epochs, to ask whether a place is of them."""
+        """Return replicas' logs, to ask them whether a record or marker is part of the current log.
+
+        Args:
+            of: the replicas' answers.
+            is_whole: whether every replica of the partition is among them.
+        """
         return Logs({answer.broker: answer.log for answer in of}, self.leader, frozenset(self.isr), is_whole)
 
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
-        """Whether the leader, too, lacks the records of a leader epoch that a truncated log has lost.
+        """Whether the leader, too, lacks the records that another replica lost when its log was truncated.
 
-        It lacks it if that epoch ends at the same offset or below in the leader's log. It lacks it too if the truncated
-        log is in sync and of a newer epoch from there on, as the leader's then is. The leader itself may not know where
-        that epoch began. Its log may be a copy in which the first records of the epoch had been cleaned.
+        The leader lacks them in two cases. In its own log, the leader epoch of these records ends no higher than in the
+        truncated log. Or the truncated log is in sync and continues with a newer epoch: then the leader's log does the
+        same. The leader itself may not know where that newer epoch began, because its log may be a copy from which the
+        first records of the epoch had been cleaned.
+
+        Args:
+            truncated: broker whose log was truncated.
+            epoch: leader epoch of the lost records.
         """
         answered = [answer for answer in self.replicas.values() if answer.error is None]
         logs = self.logs(answered, is_whole=len(answered) == len(self.replicas))
@@ -323,21 +359,24 @@ class Answers:
         return logs.leader_lacks(place) or (truncated in logs.in_sync and own.of(place) is Belongs.NO)
 
     def leader_begins_as_late(self, as_broker: int) -> bool:
-        """Whether the leader's log is empty, or begins where another replica's does or above."""
+        """Whether the leader's log is empty, or begins no lower than the log of the replica on broker ``as_broker``.
+
+        False where one of the two did not answer.
+        """
         leading, other = (self.replicas.get(b) for b in (self.leader, as_broker))
         if leading is None or other is None or leading.error is not None or other.error is not None:
             return False
         return leading.is_empty or leading.log_start_offset >= other.log_start_offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
-        """Whether the leader shows its consumers the same value of the key as another replica does."""
+        """Whether the leader shows its consumers the same value of the key as the replica on another broker."""
         leading, other = (self.replicas.get(b) for b in (self.leader, broker))
         if leading is None or other is None or leading.live is None or other.live is None:
             return False
         return leading.live.offset == other.live.offset
 
     def evidence(self) -> dict[str, Any]:
-        """Return the answers in a JSON-able form for the ``evidence`` column, with nothing judged."""
+        """Return the answers as JSON-able values for an event's ``evidence``, just as the replicas gave them."""
         policy = {} if self.cleanup_policy is None else {"cleanup_policy": self.cleanup_policy}
         return policy | {
             "asked_at_ms": self.asked_at_ms,

@@ -1,8 +1,7 @@
-"""What a suspect or finding says of a replica, in the form for probe and decision.
+"""What a suspect or a finding says of a replica (`Claim`), for the probe that checks it.
 
-A `Claim` and what the views recorded about it.
-
-A claim is made from a row of the ``suspects`` table, or from a finding's last event when it is checked again.
+A claim is made from a row of the ``suspects`` table. When a finding is checked again, it is made from the finding's
+last event. It holds what the views have recorded of each replica (`Recorded`).
 """
 
 from __future__ import annotations
@@ -22,24 +21,27 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, h
 from parallax.sides import Side, as_document, parsed
 
 MAX_BETWEEN = 64
-"""How many offsets between a record and its end marker are looked at, to see whether another marker has room there."""
+"""At most so many offsets behind a record are searched for another end marker before the known one."""
 
 
 def is_direct_end(offset: int, marker: int) -> bool:
-    """Whether an end marker lies directly behind a record, without room for a lower one in between."""
+    """Whether an end marker lies directly behind a record, so that no other marker lay between."""
     return 0 <= offset == marker - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Differed:
-    """How replicas differed, kept to say whether all are right once the difference is gone.
+    """What was known when replicas last differed.
+
+    It is kept because what is written later may show that all of them are right.
 
     Attributes:
-        newest: no replica that was asked had a record of the key above this offset.
-        below: no consumer had been shown anything at or above this offset: it was written, or decided, later.
-        epoch: for unlike records at one offset: leader epoch of the one that had replaced all others; -1 where epochs
-            do not show it.
-        one_key: whether the unlike records were all of one key.
+        newest: the highest offset at which a replica held a record of the key, or the record that is judged.
+        below: the highest last stable offset that a replica had. What lies there or above was written, or decided,
+            after the difference.
+        epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
+            others; -1 where leader epochs do not show it.
+        one_key: whether those unlike records all had one key.
     """
 
     newest: int
@@ -49,7 +51,7 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Read what `Recorded.as_json` has written; None for anything else."""
+        """Return the value that `Recorded.as_json` has written; None for anything else."""
         if not isinstance(part, dict):
             return None
         newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
@@ -60,14 +62,14 @@ class Differed:
 
 @dataclass(frozen=True, slots=True)
 class HadEnded:
-    """Up to which offset a replica was read to hold the end of every transaction.
+    """An observation: when a replica was read, all transactions below some offset of its log had ended.
 
     Attributes:
-        start: where its log began.
+        start: where that log began.
         to: every transaction that begins below this offset had ended.
         below: the end markers of all those transactions lie below this offset.
-        epoch: leader epoch of the last batch that it held there.
-        broker: whose log it was.
+        epoch: leader epoch of the last batch below ``below``, as that log held it.
+        broker: the broker whose log it was.
     """
 
     start: int
@@ -78,49 +80,57 @@ class HadEnded:
 
     @classmethod
     def parse(cls, part: Any) -> HadEnded | None:
-        """Read what an observation, or `Recorded.as_json`, says; None for anything else."""
+        """Return the value that a suspect's ``observations`` or `Recorded.as_json` hold; None for anything else."""
         numbers = [part.get(f.name) for f in fields(cls)] if isinstance(part, dict) else [None]
         return cls(*numbers) if all(isinstance(n, int) for n in numbers) else None
 
     @property
     def last(self) -> int:
-        """The offset at which ``epoch`` says whether the replica's log is still the one that was read."""
+        """The offset at which to ask for the log's leader epoch.
+
+        If that is not ``epoch`` any more, another log has replaced the one that was read.
+        """
         return self.below - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the views recorded about a claim, by broker; kept because the records may have been cleaned since.
+    """What the views recorded about a claim; kept because the cleaner may remove the records afterwards.
 
     Attributes:
-        outcomes: ``committed`` or ``aborted``, as that broker decided the record at the claim's offset.
-        markers: ``commit`` or ``abort``, the end marker that the broker showed for the transaction.
-        records: the content fingerprint that the broker showed at the claim's offset.
-        epochs: the leader epoch in which the broker was read up to where its log was truncated.
-        topics: for a suspect of an earlier version: `topic_id` by broker.
-        ends: the end marker by which the broker ended the transaction, as ``offset:leader epoch``.
-        shown_to: the offset up to which the broker was read before its log was truncated.
-        sides: for a difference without direction: the brokers by what they show.
-        pivot: for a difference without direction: the broker that is asked last, which accuses nobody.
+        outcomes: by broker, the outcome that it showed of the record at the claim's offset: ``committed`` or
+            ``aborted``.
+        markers: by broker, the type of the end marker that it showed for the transaction: ``commit`` or ``abort``.
+        records: by broker, the content that it showed at the claim's offset (`RecordShown.fingerprint`).
+        epochs: by broker, the leader epoch in which its log was last read before the log was truncated.
+        topics: by broker, its ``topic_id``; only suspects of an earlier version have it.
+        ends: by broker, the end marker that ended the transaction there, as ``offset:leader epoch``.
+        shown_to: by broker, the offset up to which it was read before its log was truncated.
+        sides: for a difference without direction: the brokers on each side.
+        pivot: for a difference without direction: the broker that is asked last. That accuses it of nothing.
         topic_id: the code of the topic's id when it was read (`parallax.compare.observations.topic_id_code`); empty
             where it was not known.
-        leader_epoch: leader epoch of what proves the claim: the end marker at its marker offset, or the record at its
-            offset; -1 where it is not known.
-        end_epoch: for a claim about a record whose end marker is part of the proof: leader epoch of that marker; else
-            -1.
-        compared_from: nothing was compared below, because retention had deleted up to there on some replica; 0 where
+        leader_epoch: leader epoch of what proves the claim: the end marker at the claim's ``marker_offset``, or the
+            record at its ``offset``; -1 where it is not known.
+        end_epoch: for a claim about a record that is proof only together with its end marker: leader epoch of that
+            marker; else -1.
+        compared_from: below this offset nothing was compared, because retention had deleted it on some replica; 0 where
             nothing had been deleted.
-        uncompacted: whether nothing was ever compacted from the transaction's first record on.
-        end_unproven: a lower end marker may have been cleaned everywhere before anybody was read. The transaction ended
-            at the claim's marker or below, and the marker may be of a later transaction.
+        uncompacted: whether no cleaner has compacted anything from the transaction's first record on. Then a replica
+            that lacks one of its records has lost it, or never got it.
+        end_unproven: whether a lower end marker may have been cleaned everywhere before any replica was read. The
+            transaction then ended at the claim's marker or below, and the marker may be of a later transaction.
         differed: for a finding about a key or an offset: what was known when the replicas last differed.
-        had_ended: for a transaction that every replica holds open: what one of them had been read to hold before.
-        keys: for a transaction: further keys that it has written, in the form of `Claim.key_text`; only some of many.
-        lacks: for a finding on an outcome: offset of the value that its replica was proven to lack by it; -1 if none.
-        ``beside``: for a finding: the other brokers that showed the same as its own when they were last asked.
-        was_accused: brokers that were accused of the same before, and were not proven to have healed.
+        had_ended: for a transaction that every replica holds open: what was read of one of them when it had ended
+            there; None if nothing was.
+        keys: for a transaction: further keys that it has written, in the form of `Claim.key_text`; of many only some.
+        lacks: for a finding on an outcome: offset of the value that the accused was proven to lack because of it; -1 if
+            none.
+        ``beside``: for a finding: the other brokers that showed the same as the accused when they were last asked.
+        was_accused: brokers that an earlier finding accused of the same, and that were not proven to have healed.
         shown_from: the earliest time at which a replica may have shown what was recorded, in milliseconds since 1970
-            UTC. It is 1 for what was read from the tables, which may be of any time. It is -1 for the time of raising.
+            UTC. It is 1 for what was read from the tables, which may be of any time, and -1 if it is the time when the
+            suspect was raised.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -148,9 +158,9 @@ class Recorded:
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
-        """Read recorded evidence: a suspect's ``observations``, or the ``recorded`` part of a finding's evidence.
+        """Return recorded evidence from JSON: a suspect's ``observations``, or ``recorded`` in a finding's evidence.
 
-        It leaves out what it does not understand: an observation that cannot be read is no evidence.
+        Parts that cannot be read are left out, because they are no evidence.
         """
         try:
             document = json.loads(text) if text else {}
@@ -185,7 +195,7 @@ class Recorded:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the recorded evidence in a JSON-able form; broker ids that are names of fields become text."""
+        """Return the recorded evidence as JSON-able values; broker ids that are keys become text."""
         found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
         if self.sides:
             found |= {"sides": as_document(self.sides), "pivot": self.pivot}
@@ -252,24 +262,25 @@ class Claim:
     """What one suspect, or one finding that is checked again, says of a replica.
 
     Attributes:
-        offset: the record concerned; -1 where the claim is about a transaction only.
+        offset: of the record that the claim is about; -1 where the claim is about a transaction only.
         transaction_start_offset: first offset of the transaction on the accused; -1 where there is none.
         broker: the accused; `NOBODY` for a difference without direction.
-        marker_offset: the end marker that the accused lacks; -1 where unknown. For a transactional tombstone it is the
-            COMMIT directly behind it: only such a tombstone was surely committed.
+        marker_offset: offset of the end marker that the accused lacks; -1 where unknown. For a transactional tombstone
+            it is the COMMIT directly behind it: without that, the tombstone was not surely committed.
         key_hash_hi: high half of the key's hash; both halves are 0 where there is no key.
         raised_at_ms: when the comparison raised it, milliseconds since 1970 UTC.
-        spread: whether it is of a finding that has spread: no other side is left.
-        all_compared: False for a finding that accuses a replica while another's side was unknown, or was a third one.
-            Then nothing proves that the others are right.
+        spread: whether the claim is of a finding that has spread, so that no right replica is left.
+        all_compared: False for a finding that accuses a replica while nobody knew what another shows, or another was on
+            a third side. Then nothing proves that the others are right.
         confirmed_at_ms: for a finding: when its last event was decided, milliseconds since 1970 UTC; 0 for a suspect.
-        renamed: it was about another transaction, and is now about the one that holds the accused back.
-        deleted_at: another replica shows a value of the key that was deleted at this offset or above, so values below
-            it prove nothing; -1 where no replica does.
-        ended: whether it is of a finding that is resolved.
-        freed: for a suspect: a finding had explained it, or was the same, and has ended. Only what is shown now proves
-            it.
-        left: for a suspect: a finding that is over has left it, and no reader has raised it.
+        renamed: whether the claim was about another transaction at first. It is now about the one that keeps the
+            accused's last stable offset from moving.
+        deleted_at: a finding accuses another replica of showing a value of the key that was deleted at this offset;
+            values below it prove nothing. -1 where there is no such finding.
+        ended: whether the claim is of a finding that is resolved.
+        freed: for a suspect: a finding that had explained it, or said the same, has ended. It is then proven only by
+            what the replicas show now.
+        left: whether the suspect was made at the end of a finding about another replica, and by no reader.
     """
 
     suspect_id: str
@@ -297,7 +308,10 @@ class Claim:
 
     @property
     def cause(self) -> str:
-        """What makes the claim the same divergence tomorrow, without its kind (docs/contribute/theory.md)."""
+        """The claim's cause.
+
+        A divergence that is seen again has the same cause, and so the same finding, whatever its kind.
+        """
         return Accusation(
             rule=self.rule,
             kind=self.kind,
@@ -312,7 +326,7 @@ class Claim:
 
     @property
     def shown_at_ms(self) -> int:
-        """The earliest time at which the claim's evidence may have been shown, in the unit of `raised_at_ms`."""
+        """The earliest time at which a replica may have shown the claim's evidence, milliseconds since 1970 UTC."""
         return self.raised_at_ms if self.recorded.shown_from == UNKNOWN else self.recorded.shown_from
 
     @property
@@ -327,12 +341,15 @@ class Claim:
 
     @property
     def is_surely_committed(self) -> bool:
-        """Whether the record at the claim's offset was committed, whatever end markers any replica has lost."""
+        """Whether the record at the claim's offset was committed, whatever end markers replicas have lost.
+
+        It was if it belongs to no transaction, or if its COMMIT lies directly behind it.
+        """
         return self.producer_id < 0 or is_direct_end(self.offset, self.marker_offset)
 
     @property
     def before_end(self) -> range | None:
-        """The offsets between the claim's record and its end marker; None if unknown or too many."""
+        """The offsets between the claim's record and its end marker; None if unknown, or more than `MAX_BETWEEN`."""
         between = range(self.first_offset + 1, self.marker_offset)
         return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
 
@@ -343,7 +360,7 @@ class Claim:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value the claim calls wrong on a replica; None where it accuses nobody of that."""
+        """The key whose value the claim says the accused shows wrongly; None for other claims."""
         return self.key if self.kind in KEY_KINDS and self.broker != NOBODY else None
 
     @property
@@ -353,21 +370,24 @@ class Claim:
 
     @property
     def lost_epoch(self) -> int:
-        """The leader epoch in which the accused was read before its log was truncated; -1 if unknown."""
+        """The leader epoch in which the accused was last read before its log was truncated; -1 if unknown."""
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
 
     @property
     def lost_to(self) -> int:
-        """The offset up to which the accused was read, in epoch `lost_epoch`, before its log was truncated.
+        """The offset up to which the accused's log was read before the log was truncated.
 
-        If unknown, it is one above the claim's offset: so far it was read at least.
+        If nobody recorded it, it is one above the claim's offset, because the log was read at least that far.
         """
         text = self.recorded.shown_to.get(self.broker, "")
         return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
-        """Whether the claim can be about the topic of this id. A topic that was re-created has another."""
+        """Whether the claim can be about the topic with this id.
+
+        A topic that is created again under its name has another id.
+        """
         read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
         now = topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
@@ -379,29 +399,30 @@ class Claim:
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether all replicas may be wrong in the same way, so that the others are asked when the accused is gone.
+        """Whether the other replicas are still asked when the accused is gone.
 
-        It is False for unlike records and for a truncated log. There another replica's answer alone says what is wrong.
+        They are if they may be wrong in the same way. It is False for unlike records at one offset and for a truncated
+        log. There the answer of another replica alone proves what is wrong with it.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
         return self.is_about_all or (is_finding and self.kind in _SPREADING)
 
     def asked_last(self, broker: int) -> Claim:
-        """Return the claim with another replica as its pivot, which is asked last.
+        """Return the same claim with another replica as its pivot: the one that a probe asks last.
 
-        The claim must be, or may be, about all replicas.
+        Only for a claim about all replicas (`is_about_all`), or one that may be of others (`may_be_of_others`).
         """
         if self.broker == NOBODY:
             return replace(self, recorded=replace(self.recorded, pivot=broker))
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """Return a suspect that accuses another replica of what a finding, which is over, said of its accused.
+        """Return a suspect that accuses another replica of the same, when a finding is over for its own accused.
 
         Args:
             broker: the other replica.
-            at_ms: when it was seen, milliseconds since 1970 UTC.
-            has_healed: whether its own replica has been proven right.
+            at_ms: when that replica was seen to show it, milliseconds since 1970 UTC.
+            has_healed: whether the finding's own accused has been proven right.
         """
         accused = {*self.recorded.was_accused, *(() if has_healed else (self.broker,))} - {broker}
         outcomes, markers, ends = (
@@ -432,9 +453,9 @@ class Claim:
         )
 
     def rule_of(self, kind: FindingKind) -> Rule:
-        """Return the rule that a finding of this kind breaks.
+        """Return the rule that a finding of this kind breaks, if it comes from this claim.
 
-        A transaction without direction breaks the rule of outcomes.
+        It is the kind's own rule. A transaction whose outcomes differ without direction breaks the rule of outcomes.
         """
         if kind is self.kind:
             return self.rule
@@ -443,10 +464,11 @@ class Claim:
 
     @property
     def proofs(self) -> tuple[Place, ...]:
-        """The places of all recorded evidence that together proves the claim, as far as known.
+        """The places of everything that together proves the claim, as far as they are known.
 
-        That is the end marker that the accused lacks, or the record that it lacks or has superseded. If an end marker
-        is what makes a deletion sure, it is part of the proof.
+        The claim is proven only if all of them are part of the current log. A claim about a transaction is proven by
+        the end marker that the accused lacks. A claim about a key is proven by the record that the accused lacks or has
+        superseded. If that is a transactional tombstone, the COMMIT behind it is part of the proof.
         """
         known = self.recorded
         if self.kind in TRANSACTION_KINDS:
@@ -458,22 +480,25 @@ class Claim:
         return tuple(place for place in places if min(place) >= 0)
 
     def end_on(self, broker: int) -> Place | None:
-        """Return the place of the end marker by which a broker showed the claim's outcome, if known."""
+        """Return the place of the end marker that ended the claim's transaction on a broker; None if unknown."""
         offset, _, epoch = self.recorded.ends.get(broker, "").partition(":")
         return Place(int(offset), int(epoch)) if offset.isdigit() and epoch.isdigit() else None
 
     @property
     def first_offset(self) -> int:
-        """The offset of the record to look at: the claim's own, else the first of its transaction."""
+        """The offset of the claim's record; where the claim has none, the first offset of its transaction."""
         return self.offset if self.offset >= 0 else self.transaction_start_offset
 
     @property
     def begins_at(self) -> int:
-        """The offset at which the claim's transaction begins; without a transaction, ``first_offset``."""
+        """The first offset of the claim's transaction; where it has none, the offset of its record."""
         return self.first_offset if self.transaction_start_offset == UNKNOWN else self.transaction_start_offset
 
     def finding_id(self, cluster_id: str) -> str:
-        """Return the finding's id, 32 hexadecimal digits: the same for one cause on one replica, whatever the kind."""
+        """Return the id of the claim's finding, 32 hexadecimal digits.
+
+        One cause on one replica has one id, whatever the kind.
+        """
         return id_of(cluster_id, self.topic, self.partition, self.broker, self.cause)
 
 
@@ -481,27 +506,27 @@ _SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}
 
 
 def is_of_another_topic(one: Claim, other: Claim) -> bool:
-    """Whether two claims on partitions of the same name are about topics with different ids."""
+    """Whether two claims about one partition are about different topics: the topic was created again under its name."""
     ids = one.recorded.topic_id, other.recorded.topic_id
     return all(ids) and ids[0] != ids[1]
 
 
 def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) -> bool:
-    """Whether a wrongly ended transaction, as one claim says, is the cause of another claim on a key's value.
+    """Whether a wrongly ended transaction, which one claim is about, is the cause of what another claim says.
 
-    It explains a record of its producer on any replica of the partition. If one replica wrongly shows a record, the
-    record seems to be missing on the others. It also explains a key that the transaction has written, on the same
-    replica, or on one that the claim names without accusing it. A key explains no unlike outcome: that is a matter of
-    its own transaction.
+    It is the cause in two cases. The other claim is about a record of the same producer, on any replica: if one replica
+    shows that record wrongly, it seems to be missing on the others. Or the other claim is about the value of a key that
+    the transaction has written, on the same replica. If that claim accuses nobody, the transaction's replica must be on
+    one of its sides.
 
-    The record must lie before the missed end marker, since what was written later has a cause of its own. If that
-    marker is not known, a later record may be of another transaction of the producer. Then it must be on the same
-    replica.
+    In both cases the record must lie before the missed end marker, because what was written later has another cause. If
+    that marker is not known, the claims must be about the same replica: a later record may be of another transaction.
 
     Args:
         transaction: the claim on an outcome, or on a transaction that is open.
-        claim: on a key's value, or on an outcome without direction.
-        by_value: whether values of the key were found to differ; by the claim's rule if not given.
+        claim: the other claim: on a key's value, or on an outcome without direction.
+        by_value: whether the key's values were found to differ; None takes it from the claim's rule. Without such a
+            difference, having written the same key explains nothing.
     """
     if transaction.place != claim.place or transaction.kind not in TRANSACTION_KINDS:
         return False
@@ -517,13 +542,14 @@ def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) 
 
 
 def claim_from_row(row: Mapping[str, Any]) -> Claim:
-    """Make a claim from a suspect: a row of the table ``suspects``, or its fields by name.
+    """Return the claim that a suspect makes.
 
     Args:
-        row: columns as docs/reference/tables.md has them; ``raised_at`` a datetime with a zone, or milliseconds.
+        row: the values of a row of the table ``suspects`` (docs/reference/tables.md), each under its column's name;
+            ``raised_at`` is a datetime with a zone, or milliseconds since 1970 UTC.
 
     Raises:
-        ValueError: this version does not know its ``kind`` or ``rule``.
+        ValueError: this version does not know the row's ``kind`` or ``rule``.
     """
     raised = row.get("raised_at")
     return Claim(

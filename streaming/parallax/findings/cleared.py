@@ -1,7 +1,7 @@
-"""Which replicas a finding's evidence proves right: by kind of proof, as in `parallax.kinds.KINDS`.
+"""Which replicas a finding's evidence proves right; that depends on its kind (`parallax.kinds.KINDS`).
 
-Proof that one replica is wrong proves no other right: another may be wrong as well, in another way. So only what proves
-the finding clears a replica, and only if that replica answered.
+Proof that one replica is wrong does not prove the others right. Another may be wrong as well, in another way. So only
+the very proof that accuses one replica can clear others, and only those that answered.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_R
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The evidence of a finding, to ask which replicas show what.
+    """The evidence of a finding, read to see which replicas show what.
 
     Attributes:
-        finding: its last event.
-        leader: node id; `NOBODY` where it is not known.
-        sides: the brokers by what they show.
-        assigned: the replicas in the order of their assignment, the preferred leader first; by id where the event does
-            not say.
-        replicas: what each broker answered.
-        markers: by broker, the end marker that it was recorded to show.
-        outcomes: by broker, the outcome that it was recorded to show.
-        was_accused: the brokers that were accused of the same before, and may still be wrong.
+        finding: the finding's last event, which holds the evidence.
+        leader: broker id of the leader when the replicas were asked; `NOBODY` where it is not known.
+        sides: the brokers on each side of the difference.
+        assigned: the replicas in the order of their assignment, the preferred leader first; by broker id where the
+            order is not known.
+        replicas: by broker, what it answered, as JSON.
+        markers: by broker, the type of the end marker that it was recorded to show: ``commit`` or ``abort``.
+        outcomes: by broker, the outcome that it was recorded to show: ``committed`` or ``aborted``.
+        was_accused: the brokers that an earlier finding accused of the same, and that may still be wrong.
     """
 
     finding: Finding
@@ -49,7 +49,7 @@ class Shown:
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
-        """Read the evidence of a finding's last event."""
+        """Return the evidence of a finding's last event."""
         evidence = evidence_of(finding)
         recorded, replicas = evidence.get("recorded") or {}, _by_broker(evidence.get("replicas"))
         return cls(
@@ -65,7 +65,7 @@ class Shown:
 
     @property
     def alike(self) -> frozenset[int]:
-        """The accused, and the brokers that show what it shows and against which its proof holds too."""
+        """The accused, and the brokers on its side that the finding's proof shows to be wrong as well."""
         finding, accused = self.finding, self.finding.broker
         is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
@@ -75,9 +75,9 @@ class Shown:
 
     @property
     def showing(self) -> frozenset[int]:
-        """The accused, and the brokers that show now what the accused shows.
+        """The accused, and the brokers whose latest answers show the same as the accused.
 
-        An outcome counts only if the replica shows it now: a recorded one may be of a log that was replaced since.
+        A recorded outcome does not count, because the log that it was read from may have been replaced since.
         """
         said = outcomes_on(self.sides, self.finding.broker)
         others = (self.alike & self.answered) - {self.finding.broker}
@@ -86,7 +86,7 @@ class Shown:
 
     @property
     def against(self) -> list[frozenset[int]]:
-        """The sides that show something other than the accused, each with its brokers."""
+        """One set of brokers for each side that shows something else than the accused."""
         return against(self.sides, self.finding.broker)
 
     @property
@@ -106,9 +106,9 @@ def _in_order(assigned: Iterable[int], replicas: Iterable[int]) -> tuple[int, ..
 
 
 def cleared(shown: Shown) -> list[int]:
-    """Return the brokers that a finding's proof shows to be right.
+    """Return the brokers whose replicas the proof of a finding shows to be right, in order of their ids.
 
-    Empty if the finding accuses nobody, has spread, or is unsettled.
+    It shows nobody to be right if the finding accuses nobody, has spread, or is unsettled.
     """
     finding = shown.finding
     if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):
@@ -177,7 +177,7 @@ def _own_end(shown: Shown) -> Iterable[int]:
 
 
 def shows_against_its_end(shown: Shown) -> bool:
-    """Whether the accused shows an outcome against an end marker that its log still holds."""
+    """Whether the accused shows an outcome that contradicts an end marker in its own log."""
     broker = shown.finding.broker
     live = shown.replicas.get(broker, {}).get("markers", ())
     place = (shown.finding.marker_offset, shown.finding.producer_id)
@@ -203,11 +203,11 @@ def _shows_an_end(shown: Shown, broker: int) -> bool:
 
 
 def proven_end(shown: Shown) -> str | None:
-    """Return how a transaction ended that the accused holds open: ``commit`` or ``abort``; None without proof.
+    """Return how the transaction that the accused holds open truly ended: ``commit`` or ``abort``; None without proof.
 
-    The proof is the end marker directly behind its first record. All that were read to have a marker there must agree,
-    and no replica may have ended the transaction otherwise. A marker further up may be of a later transaction, and the
-    one that was missed may be cleaned.
+    The proof is an end marker directly behind the transaction's first record. All replicas that showed a marker there
+    must show the same type. No replica may have ended the transaction otherwise. A marker further up proves nothing: it
+    may be of a later transaction, and the right one may have been cleaned.
     """
     finding = shown.finding
     if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
@@ -258,7 +258,7 @@ def _endings(shown: Shown, broker: int) -> frozenset[str]:
 
 
 def holds_open(shown: Shown, broker: int) -> bool:
-    """Whether a replica lists the finding's transaction as open; a later one of the producer does not count."""
+    """Whether a replica lists the finding's transaction as open. A later one of its producer does not count."""
     finding = shown.finding
     listed = shown.replicas.get(broker, {}).get("open_transactions") or ()
     end = max(finding.transaction_start_offset + 1, finding.marker_offset)
@@ -266,7 +266,10 @@ def holds_open(shown: Shown, broker: int) -> bool:
 
 
 def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
-    """Return the outcomes that a replica's records or list of aborted transactions show; else the recorded one."""
+    """Return which outcomes a replica gives the finding's transaction: ``committed``, ``aborted``, both or none.
+
+    Its records and its list of aborted transactions say it. If they say nothing, the recorded outcome counts.
+    """
     found = outcomes_on(shown.sides, broker) | _live_outcomes(shown, broker)
     return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}
 

@@ -1,4 +1,4 @@
-"""Ask transaction coordinators about producers: their transactions, and in which partitions these are (KIP-664)."""
+"""Asks transaction coordinators what they know of producers and their transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 
 
 def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:
-    """Ask every coordinator about producers; a coordinator that does not answer is reported, not guessed at.
+    """Ask every transaction coordinator about producers; the result names those that did not answer, and why.
 
     Args:
         client: asks the brokers.
-        producer_ids: at least one.
+        producer_ids: the producers; at least one.
         timeout_ms: deadline of each request.
     """
     try:
@@ -53,9 +53,10 @@ def _described(
 
 
 def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
-    """Return what becomes of open transactions: asks the coordinators, then again the leaders that hold them open.
+    """Return what will become of transactions that leaders hold open.
 
-    A coordinator may have ended a transaction in between.
+    The coordinators are asked first. Then the leaders are asked again, because a coordinator may have ended a
+    transaction in between.
 
     Args:
         client: asks the brokers.
@@ -63,7 +64,7 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
         timeout_ms: deadline of each request.
 
     Returns:
-        A verdict on each that is still open.
+        By transaction, the verdict; those that are no longer open are left out.
     """
     if not found:
         return {}

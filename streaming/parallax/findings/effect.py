@@ -1,11 +1,11 @@
-"""The whole effect of a finding: every record of its transaction, and every replica that is wrong by now.
+"""How far a wrong transaction reaches: which of its records a finding must also look at, and which replicas are wrong.
 
-One lost end marker changes the outcome of each record of its transaction. The record that a finding names may be
-overwritten and compacted away while another one misleads consumers for good.
+One lost end marker changes the outcome of each record of its transaction. A finding names one of these records. That
+one may be overwritten and compacted away while another still misleads consumers.
 
 - If the accused no longer holds the named record, the prober asks about the transaction's other recorded records.
-- A finding ends only when none of them is wrong.
-- A finding about a wrong index stays open while the accused lacks a value that the cleaner may have removed.
+- The finding ends only when none of these records is shown wrongly.
+- A finding about a wrong index stays open while the accused lacks a value that its cleaner may have removed.
 
 These are pure functions; `parallax.findings.probe` does the asking.
 """
@@ -27,9 +27,9 @@ from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 COVERED = 256
-"""At most so many other records of a transaction are asked about in one probe."""
+"""At most so many other records of one transaction are asked about in one probe."""
 COVERED_TOGETHER = 1024
-"""The same, for all claims of one probe together."""
+"""At most so many other records are asked about in one probe, over all of its claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,15 @@ class Judged:
 
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
-    """Return what was recorded of the replicas, completed by the end markers that the other replicas show now.
+    """Return what a claim has recorded of the replicas, completed by the end markers that other replicas show now.
 
-    They may be gone tomorrow. A marker of another leader epoch does not count: it belongs to a log that has replaced
-    this one. For a contradicted marker the leader epoch is kept, which later shows whether the marker was truncated.
+    The markers are kept because the cleaner may remove them. A marker of another leader epoch is left out: it belongs
+    to a log that has replaced the one the claim is about. If the accused contradicts its own end marker, the marker's
+    leader epoch is kept. It shows later whether the marker was truncated.
+
+    Args:
+        claim: the claim, with what was recorded.
+        answers: the replicas' answers to the claim's last probe.
     """
     found = {a.broker: end for a in answers.replicas.values() if (end := end_shown(claim, a)) is not None}
     shown = {broker: end.type for broker, end in found.items() if broker != claim.pivot}
@@ -55,15 +60,17 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 
 
 def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
-    """Return the transactions whose other records must be asked about, by the claim's suspect id.
+    """Return by suspect id the transactions about whose other records a probe must ask.
 
-    The accused's own answer is enough as long as it holds the record that the claim names, or holds the transaction
-    open: a transaction has one outcome. But if its index was wrong, its cleaner may have used that. If the end marker
-    is unknown, nobody can say which records belong to the transaction.
+    The accused's answer about the claim's own record is enough while the accused holds that record. It is also enough
+    while the accused holds the transaction open, because all records of a transaction have one outcome. It is not
+    enough where the accused had a wrong index of aborted transactions, because the cleaner may have removed records by
+    that index. If the end marker is unknown, nothing more is asked: nobody can say which records belong to the
+    transaction.
 
     Args:
-        claims: of one probe.
-        accused: the answer of the accused, by the claim's suspect id.
+        claims: the claims of one probe.
+        accused: by suspect id of the claim, the answer of its accused.
     """
     wanted = [c for c in claims if c.suspect_id in accused and _needs_the_rest(c, accused[c.suspect_id])]
     limit = min(COVERED, COVERED_TOGETHER // max(1, len(wanted)))
@@ -88,9 +95,14 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
-    """Return the claims on all other records of a transaction, each with its own suspect id.
+    """Return claims on the other records of a claim's transaction, one for each, with suspect ids of their own.
 
-    The own record of a finding that names no key is included: its key has yet to be read.
+    The claim's own record is among them if it is of a finding that names no key, because the record's key has yet to be
+    read.
+
+    Args:
+        claim: the claim on one record of the transaction.
+        recorded: the transaction's records, as the views have them.
     """
     return [
         replace(
@@ -110,14 +122,14 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     """Judge a claim on a transaction together with all other records of that transaction.
 
     Args:
-        claim: what is claimed of which replica.
-        answers: the replicas' answers to the probe; their ``rest`` is about the transaction's other records.
-        live_only: see `parallax.findings.decide.decide`.
+        claim: says that a replica shows a record of the transaction wrongly, or holds the transaction open.
+        answers: the replicas' answers to the probe; ``rest`` has those about the transaction's other records.
+        live_only: whether only what the accused shows now counts; see `parallax.findings.decide.decide`.
 
     Returns:
-        The gravest decision, with the record that it is about. A record that is still wrong comes first, then one where
-        all replicas are wrong, then one that cannot be judged yet, then one that is over. Its answers keep what was
-        said of the other records.
+        The gravest decision, with the claim on its record and the answers about it. The gravest is that a record is
+        still wrong. Then follow: all replicas are wrong; a record cannot be judged yet; the finding on a record is
+        over. The answers about the other records are kept in ``rest``.
     """
     first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
     is_gone = first.decision.resolution is Resolution.GONE
@@ -183,7 +195,7 @@ _TRACES = frozenset(
         Resolution.GONE,
     }
 )
-"""Ends of one record that say nothing of the others of its transaction."""
+"""Reasons why a finding about one record is over that leave the other records of its transaction open."""
 
 
 def _rank(decision: Decision) -> int:
@@ -199,7 +211,7 @@ def _rank(decision: Decision) -> int:
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:
-    """Return in words what is not known of a transaction's other records; None if nothing."""
+    """Return in a phrase what is not known of a transaction's other records; None if all are known."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
     left = recorded.left_out

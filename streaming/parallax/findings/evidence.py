@@ -124,10 +124,10 @@ class _Evidence(_Part):
 
 
 def check_form(evidence: Mapping[str, Any]) -> None:
-    """Check that an event's evidence has the form on which all code that reads it relies.
+    """Check that an event's evidence has the form that the code that reads it expects.
 
     Raises:
-        ValueError: it is JSON of another form than events have.
+        ValueError: the evidence has another form.
     """
     try:
         _Evidence.model_validate(evidence)

@@ -1,9 +1,11 @@
-"""A finding in plain words: what happened, what consumers see, who is right, what to run.
+"""Explains a finding in plain words: what happened, what consumers see, who is right, what to run.
 
-It says nothing that the evidence does not prove. A replica is called right only if `parallax.findings.cleared` clears
-it. What consumers of the leader read is known only if the leader is on a side. A copy is advised only from a replica
-that is right here. No other finding of the partition may leave open whether the source is wrong where the accused is
-right.
+It says nothing that the evidence does not prove:
+
+- A replica is called right only if `parallax.findings.cleared` clears it.
+- What consumers read is said only if it is known on which side the leader is.
+- A copy is advised only from a replica that the finding proves right. Every other finding of the partition that is not
+  over must prove it right as well, unless it accuses the same broker or has spread.
 """
 
 from __future__ import annotations
@@ -29,16 +31,17 @@ class Explanation:
     """The explanation of a finding; each part is a sentence or two, or empty.
 
     Attributes:
-        happened: what the replicas show.
-        asked: when they were asked.
-        now: what consumers see now.
-        after: what they see after another replica is elected leader.
-        right: which replicas the evidence proves right, and about which it says nothing.
-        look: the command that shows, on each broker, what the finding is about.
+        happened: what the replicas show, or showed.
+        asked: when the replicas were asked.
+        now: what consumers see with the present leader.
+        after: what they see once another replica is elected leader.
+        right: which replicas the evidence proves right, and of which it proves nothing.
+        look: the command that shows what each broker holds of what the finding is about.
         steps: what to do, in order.
-        away: assignment without the accused, as kafka-reassign-partitions.sh reads it; None where it is no repair.
-        back: the assignment of all replicas, one that is right first; None where none is known.
-        runbook: the section that says more.
+        away: as JSON for kafka-reassign-partitions.sh, an assignment without the accused: the first step of a repair;
+            None where that repairs nothing.
+        back: as JSON, the assignment of all replicas with a right one first: the second step; None where none is known.
+        runbook: where the runbook says more.
     """
 
     happened: str
@@ -54,12 +57,12 @@ class Explanation:
 
 
 def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANYWHERE) -> Explanation:
-    """Explain a finding in plain words, by its last event.
+    """Explain a finding in plain words, from its last event.
 
     Args:
         finding: its last event.
-        others: the last events of other findings; those about the same partition that are not over count.
-        shell: how printed commands name the cluster and the job.
+        others: the last events of other findings. Those about the same partition that are not over may forbid a copy.
+        shell: the options by which printed commands name the cluster and the job.
     """
     known = grounds_of(finding, others, shell)
     repair = known.repair
@@ -79,7 +82,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
 
 
 ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
-"""What the table of findings does not know."""
+"""Said where only the findings table was read, which does not know when the replicas were asked last."""
 
 
 def _asked(finding: Finding) -> str:
@@ -190,7 +193,12 @@ def _right(known: Grounds) -> str:
 
 
 def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
-    """Return where the runbook, at an address or a path, says what to do about a finding."""
+    """Return where the runbook says what to do about a finding, as an address or a path with the section's anchor.
+
+    Args:
+        finding: the finding's last event.
+        runbook: address or path of the runbook.
+    """
     if has_spread(finding):
         name = "ParallaxLossComplete"
     elif is_unsettled(finding):

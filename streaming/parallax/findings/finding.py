@@ -1,4 +1,4 @@
-"""One event in the life of a finding: how it is built, and what it claims."""
+"""An event in the life of a finding, and what can be read from it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, stand
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One event of the findings table; field by field a row of `parallax.findings.table.SCHEMA`.
+    """One event of the findings table. Its fields are the columns of `parallax.findings.table.SCHEMA`.
 
     Attributes:
-        sequence: position in the log of events, from 1; set when the event is appended.
-        evidence: JSON: what each broker answered to the probe, and what had been recorded of it.
+        sequence: number of the event in the table, from 1; 0 until the event is appended.
+        evidence: as JSON, what each broker answered to the probe, and what the views had recorded of it.
         broker: the accused; `NOBODY` for a difference without direction.
-        suspect_id: of the suspect that has led to it; empty for an incident.
-        exposed: whether consumers see it. The accused leads, or a replica that shows the same, or, without direction,
-            one of the sides; or the loss has spread.
+        suspect_id: id of the suspect that led to the finding; empty for an incident.
+        exposed: whether consumers see the divergence. They do if the accused leads, or a replica that shows the same.
+            Without direction they do if one of the sides leads. They do if the finding has spread.
     """
 
     finding_id: str
@@ -68,13 +68,13 @@ class Finding:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value the finding calls wrong on a replica; None where it accuses nobody of that."""
+        """The key whose value the finding says the accused shows wrongly; None for other findings."""
         is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
         return (self.key_hash_hi, self.key_hash_lo) if is_accusing else None
 
     @property
     def is_incident(self) -> bool:
-        """Whether the finding is an incident (`parallax.findings.incident`), so that many suspects have led to it."""
+        """Whether the finding is an incident, which counts many keys or transactions (`parallax.findings.incident`)."""
         return not self.suspect_id
 
     @property
@@ -84,15 +84,15 @@ class Finding:
 
     @property
     def stands(self) -> bool:
-        """Whether the divergence is not over, whether acknowledged or not."""
+        """Whether the finding is not over; it may be acknowledged."""
         return self.is_open or self.status is FindingStatus.ACKNOWLEDGED
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Finding:
-        """Make an event from a row in pyarrow's form.
+        """Return the event in a row of the findings table, as pyarrow gives it.
 
         Raises:
-            ValueError: it has a word that this version does not know.
+            ValueError: this version does not know the row's status, kind, rule or severity.
         """
         values = {f.name: row[f.name] for f in fields(cls)}
         values["status"] = FindingStatus(row["status"])
@@ -115,19 +115,20 @@ def made(
     left: Mapping[str, Any] | None = None,
     repaired: str = "",
 ) -> Finding:
-    """Build an event of a finding.
+    """Return a new event of a single finding, for the findings table.
 
     Args:
-        finding_id: of the finding, or of the suspect where a dismissal takes nothing back.
+        finding_id: the finding's id. For the dismissal of a suspect that a finding reports already it is the suspect's,
+            so that the dismissal takes nothing back.
         status: what the event says.
         claim: what was judged.
         decision: the verdict.
-        answers: the answers that it was judged by; they become the evidence.
+        answers: the answers by which it was judged; they become the evidence.
         known: the finding's last event, if there is one.
         at: when it was decided.
-        leans_on: the findings because of which a suspect is dismissed.
-        left: what a finding that has ended leaves to be judged (`parallax.findings.left`).
-        repaired: for one that has ended: the record of its repair (`parallax.findings.summary.resolved`).
+        leans_on: ids of the findings that explain the suspect, if it is dismissed for that.
+        left: what is still to be judged of other replicas after a finding has ended (`parallax.findings.left`).
+        repaired: of a finding that has ended: the record of its repair (`parallax.findings.summary.resolved`).
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -250,9 +251,13 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
 
 
 def beside(decision: Decision, before: Iterable[int], answers: Answers) -> frozenset[int]:
-    """Return the brokers besides the accused that show what it shows.
+    """Return the brokers other than the accused whose replicas show the same as the accused.
 
-    A replica that cannot be asked now counts if it showed the same when it was asked last (``before``).
+    Args:
+        decision: names the accused and the sides.
+        before: those that showed the same when they were last asked. Of these, replicas that do not answer now count as
+            well.
+        answers: the replicas' answers.
     """
     if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):
         # Values of the key say who shows what for two replicas only.
@@ -270,21 +275,21 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers get what the accused shows, because it or a replica like it leads.
+    """Whether consumers get what the accused shows, because the leader shows it.
 
-    Without direction: whether they see what one of the sides shows.
+    If ``accused`` is `NOBODY`, it is whether the leader is on one of the sides.
     """
     return answers.leader == accused != NOBODY or decision.is_shared_by_leader(accused, answers)
 
 
 def evidence_of(finding: Finding) -> dict[str, Any]:
-    """Return the evidence of an event, parsed from JSON; empty where it has none."""
+    """Return the evidence of an event, parsed from JSON; empty if the event has none."""
     document: dict[str, Any] = json.loads(finding.evidence or "{}")
     return document
 
 
 def has_spread(finding: Finding) -> bool:
-    """Whether all replicas were wrong in the finding's way when they were last asked."""
+    """Whether every replica was wrong in the same way when they were last asked."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
     return finding.status is FindingStatus.SPREAD
@@ -298,15 +303,15 @@ def is_unsettled(finding: Finding) -> bool:
 
 
 def has_proven_direction(finding: Finding) -> bool:
-    """Whether a finding accuses a replica by proof, and its evidence says who shows what.
+    """Whether a finding accuses a replica by proof, and its evidence says which replica shows what.
 
-    Events of versions that accused by majority have no sides.
+    False for events of old versions, which accused by majority: their evidence does not say that.
     """
     return finding.broker != NOBODY and "sides" in evidence_of(finding)
 
 
 def has_compared_all(finding: Finding) -> bool:
-    """Whether every replica was on one of two sides, when or after a finding accused one."""
+    """Whether, once a finding accused a replica, every replica was known to be on one of two sides."""
     return _has_compared_all(evidence_of(finding))
 
 
@@ -317,17 +322,17 @@ def _has_compared_all(evidence: Mapping[str, Any]) -> bool:
 
 
 def is_blocking(finding: Finding) -> bool:
-    """Whether a finding on an outcome says that the accused's read_committed consumers are held back too."""
+    """Whether a finding on an outcome also says that the accused holds back its read_committed consumers."""
     return evidence_of(finding).get("blocked_at") is not None
 
 
 def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
-    """Return the brokers by what they showed when an event was decided; empty where unknown."""
+    """Return the brokers on each side when an event was decided; empty where unknown."""
     return parsed(evidence_of(finding).get("sides"))
 
 
 def was_only_shown(finding: Finding) -> bool:
-    """Whether a finding was over when it was reported: recorded answers prove it, no replica shows it."""
+    """Whether a finding was over when it was first reported: only recorded answers prove it."""
     return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
 
 
@@ -337,18 +342,18 @@ def is_gone(finding: Finding) -> bool:
 
 
 def was_explained(finding: Finding) -> bool:
-    """Whether a finding was resolved because another finding explains it."""
+    """Whether a finding was resolved because another finding reports the same divergence."""
     resolution = evidence_of(finding).get("resolution")
     return finding.status is FindingStatus.RESOLVED and bool(resolution == Resolution.EXPLAINED)
 
 
 def was_explained_in_part(finding: Finding) -> bool:
-    """Whether other findings explained a part of a resolved finding, and not all of it."""
+    """Whether a finding was resolved because other findings explain a part of it, but not all."""
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 
 def claim_of(finding: Finding) -> Claim:
-    """Return the claim that a finding makes, to probe it again."""
+    """Return the claim that a finding makes, so that a probe can check the finding again."""
     evidence = evidence_of(finding)
     recorded = evidence.get("recorded", {})
     if finding.broker == NOBODY and not recorded.get("sides"):
@@ -377,17 +382,19 @@ def claim_of(finding: Finding) -> Claim:
 
 
 def asked_at(finding: Finding) -> datetime:
-    """Return when the replicas were asked for an event's verdict; when it was decided if that is unknown."""
+    """Return when the replicas were asked for the answers behind an event.
+
+    If that is unknown, it is when the event was decided.
+    """
     asked: int = evidence_of(finding).get("asked_at_ms") or 0
     return from_milliseconds(asked) if asked > 0 else finding.decided_at
 
 
 def asked_ms(finding: Finding) -> int:
-    """Return when the replicas were asked for the verdict of an event that ended something.
+    """Return when the replicas were asked for the answers by which a finding ended, milliseconds since 1970 UTC.
 
-    The time is in milliseconds since 1970 UTC.
-
-    If the finding is not over, or is part of an incident without a probe, return when it was decided.
+    For an event that ends nothing it is when that was decided. So it is for a finding that became part of an incident,
+    because no probe was needed for that.
     """
     decided = int(finding.decided_at.timestamp() * 1000)
     if finding.stands:
@@ -398,7 +405,7 @@ def asked_ms(finding: Finding) -> int:
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:
-    """Return the ids of the findings that explained a dismissed suspect; empty if there are none."""
+    """Return the ids of the findings that explain a dismissed suspect; empty if there are none."""
     if finding.status is not FindingStatus.DISMISSED:
         return ()
     found = evidence_of(finding).get("leans_on")
@@ -407,10 +414,10 @@ def leans_on(finding: Finding) -> tuple[str, ...]:
 
 
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
-    """Return the last event of each finding's id, in the order in which the ids first appear.
+    """Return the last event of each finding under its id, in the order in which the ids first appear.
 
-    A dismissed suspect counts only if nothing was ever confirmed under its id. A second suspect of a cause that is
-    already a finding is dismissed as reported, and that takes nothing back.
+    If something was confirmed under an id, a later dismissal under it is passed over. Dismissing a suspect takes no
+    finding back.
     """
     standing: dict[str, Finding] = {}
     for event in events:
@@ -421,5 +428,5 @@ def current(events: Iterable[Finding]) -> dict[str, Finding]:
 
 
 def from_milliseconds(value: int) -> datetime:
-    """Return the point in time for milliseconds since 1970 UTC."""
+    """Return milliseconds since 1970 UTC as a datetime in UTC."""
     return datetime.fromtimestamp(value / 1000, UTC)

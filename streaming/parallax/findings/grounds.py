@@ -1,4 +1,4 @@
-"""What an explanation is based on: who is right, who may be copied, and whom consumers read from."""
+"""What the explanation of a finding rests on: which replicas are right, may be copied, or lead."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 class Leads(Enum):
-    """Where the leader is: on the accused, or on which side."""
+    """What the leader is to a finding."""
 
     ACCUSED = auto()
-    """It is the accused."""
+    """The accused leads."""
     ALIKE = auto()
-    """It shows what the accused shows."""
+    """A replica leads that shows what the accused shows."""
     RIGHT = auto()
-    """It is proven right."""
+    """A replica leads that is proven right."""
     UNPROVEN = auto()
-    """Nothing is proven about it."""
+    """Nothing is proven of the replica that leads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What the explanation of a finding is based on: who is right, who may be copied, who leads.
+    """What the explanation of a finding rests on.
 
     Attributes:
         shown: the evidence of the finding.
-        leads: where the leader is.
-        right: the replicas that the finding proves right.
-        sources: those of them that may be copied. No other finding of the partition leaves open whether the accused is
-            right where they are wrong.
-        ``beside``: the other findings that do.
-        candidates: for a transaction that the accused holds open, where none is proven right: the replicas that have
-            ended it. Each may be copied if it is found right.
-        is_leader_accused: another finding of the partition accuses the leader, or leaves open whom it accuses.
-        shell: how commands name the cluster and the job.
+        leads: what the leader is to the finding.
+        right: the brokers whose replicas the finding proves right.
+        sources: those of ``right`` that may be copied. A copy makes the accused what its source is. So every other
+            finding of the partition that is not over must prove the source right too, unless it accuses the same broker
+            or has spread.
+        ``beside``: the other findings that keep a replica in ``right`` from being copied.
+        candidates: for a transaction that the accused holds open, where no replica is proven right: the brokers that
+            have ended it. Such a replica may be copied once a person finds it right.
+        is_leader_accused: whether another finding of the partition accuses the leader, or accuses nobody.
+        shell: the options by which printed commands name the cluster and the job.
     """
 
     shown: Shown
@@ -58,15 +59,14 @@ class Grounds:
 
     @property
     def repair(self) -> Repair | None:
-        """How the accused gets a new copy of a right replica; None while no replica may be copied."""
+        """How to give the accused a copy of a right replica; None while no replica may be copied."""
         return Repair.of(self.shown, self.sources) if self.finding.stands and self.sources else None
 
     @property
     def if_right(self) -> Repair | None:
-        """How the accused gets a new copy if a person finds the source to be right.
+        """How to give the accused a copy of a candidate, if a person finds that one right.
 
-        None where no replica may be copied. The leader is preferred if it is one of those: then nobody has to be
-        elected.
+        None without candidates. The leader is preferred among them, because then nobody has to be elected.
         """
         if not self.candidates:
             return None
@@ -80,20 +80,23 @@ class Grounds:
 
     @property
     def is_leader_undisputed(self) -> bool:
-        """Whether all replicas that differ from the accused show the same, and the leader is one of them."""
+        """Whether all replicas that differ from the accused show the same, the leader among them.
+
+        It is False if another finding of the partition accuses the leader, or accuses nobody.
+        """
         against = self.shown.against
         return len(against) == 1 and self.shown.leader in against[0] and not self.is_leader_accused
 
     @property
     def consumers(self) -> str:
-        """What consumers of the accused see, as a verb with its object."""
+        """What happens to consumers of the accused, as the rest of a sentence that begins with "consumers"."""
         return KINDS[self.finding.kind].consumers
 
     @property
     def is_of_the_index(self) -> bool:
-        """Whether only the index of aborted transactions is wrong, and the log can rebuild it.
+        """Whether only the accused's index of aborted transactions is wrong. A broker can rebuild it from its log.
 
-        For an incident this is not known of each transaction that it counts.
+        For an incident it is assumed, because its evidence does not show it for every transaction.
         """
         finding = self.finding
         if finding.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
@@ -102,7 +105,7 @@ class Grounds:
 
     @property
     def silent(self) -> frozenset[int]:
-        """The replicas that did not answer, or show nothing about a finding that has spread."""
+        """The brokers that did not answer, or whose answers do not show the finding's transaction as wrong."""
         sharing = self.shown.answered
         if self.finding.kind in OUTCOME_KINDS:
             sharing = frozenset(broker for broker in sharing if outcomes_of(self.shown, broker))
@@ -112,9 +115,12 @@ class Grounds:
 
 
 def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Grounds:
-    """Return what the explanation of a finding is based on, by its last event and those of other findings.
+    """Return what the explanation of a finding rests on.
 
-    A new copy makes the accused like its source. So the source must not be wrong where the accused is right.
+    Args:
+        finding: the finding's last event.
+        others: the last events of other findings; those about other partitions are ignored.
+        shell: the options by which printed commands name the cluster and the job.
     """
     shown = Shown.of(finding)
     right = cleared(shown)
@@ -159,12 +165,12 @@ def _leads(shown: Shown, right: Collection[int]) -> Leads:
 
 
 def in_words(brokers: Collection[int]) -> str:
-    """Return brokers in words: ``broker 1``, or ``brokers 1, 2 and 3``."""
+    """Return brokers for a sentence: ``broker 1``, or ``brokers 1, 2 and 3``."""
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {_listed(brokers, 'and')}"
 
 
 def one_of(brokers: Collection[int]) -> str:
-    """Return brokers as a choice: ``broker 1``, or ``broker 1, 2 or 3``."""
+    """Return brokers for a sentence that means one of them: ``broker 1``, or ``broker 1, 2 or 3``."""
     return f"broker {_listed(brokers, 'or')}"
 
 
@@ -174,7 +180,13 @@ def _listed(brokers: Collection[int], last: str) -> str:
 
 
 def are(brokers: Collection[int], one: str, many: str) -> str:
-    """Return brokers as the beginning of a sentence, with the verb form that fits their number."""
+    """Return brokers with a verb, to begin a sentence: ``Broker 1 shows``, or ``Brokers 1 and 2 show``.
+
+    Args:
+        brokers: their ids.
+        one: the verb for one broker.
+        many: the verb for several.
+    """
     return f"{in_words(brokers).capitalize()} {one if len(brokers) == 1 else many}"
 
 

@@ -1,4 +1,7 @@
-"""Hanging transactions: open on a leader, while no coordinator will ever end them (find-hanging of KIP-664)."""
+"""Transactions that are open on a leader, and which of them hang: no coordinator will ever end those.
+
+It answers what ``kafka-transactions.sh find-hanging`` answers (KIP-664).
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,23 @@ from parallax.shell import Shell
 
 
 class Standing(StrEnum):
-    """What will become of an open transaction, by its coordinator's answer."""
+    """What will become of an open transaction, from what the transaction coordinators answered."""
 
     GOES_ON = "goes on"
     """Its coordinator will end it."""
     HANGS = "hangs"
     """No coordinator will end it."""
     HIDDEN = "hidden"
-    """No coordinator lists it. One may still know it, since DESCRIBE on transactional ids is not granted in general."""
+    """No coordinator lists it. One may still know it, because Parallax may lack the right DESCRIBE on transactional
+    ids.
+    """
     UNKNOWN = "unknown"
     """A coordinator, or the leader, did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that the leader of a partition holds open."""
+    """A transaction that the leader of a partition holds open, as DescribeProducers lists it."""
 
     place: TopicPartition
     leader: int
@@ -39,7 +44,7 @@ class Open:
 
     @property
     def identity(self) -> tuple[TopicPartition, int, int]:
-        """What identifies the transaction at a later look: two looks with the same value saw the same one."""
+        """The transaction's partition, producer id and first offset: equal where two looks saw the same transaction."""
         return self.place, self.producer_id, self.start_offset
 
 
@@ -49,9 +54,9 @@ class Verdict:
 
     Attributes:
         standing: what will become of the transaction.
-        why: the reason in one phrase.
-        started: when the transaction began by its coordinator's clock, seconds since 1970 UTC; None where none lists it
-            for this partition.
+        why: the reason, in a phrase.
+        started: when the transaction began according to its coordinator, seconds since 1970 UTC; None where no
+            coordinator lists it for this partition.
     """
 
     standing: Standing
@@ -64,8 +69,9 @@ class Told:
     """What all transaction coordinators together answered about some producers.
 
     Attributes:
-        transactions: of the producers asked about; where one is listed twice, the later entry has its partitions.
-        unanswered: by broker that said nothing, why; by -1, why nobody could be asked.
+        transactions: what coordinators list of the producers asked about. Where a transaction is listed twice, the
+            later entry has its partitions.
+        unanswered: by broker that did not answer, the reason. Under -1 it says why no coordinator could be asked.
     """
 
     transactions: tuple[TransactionListing, ...] = ()
@@ -73,12 +79,18 @@ class Told:
 
     @property
     def silent(self) -> str:
-        """Why some coordinators did not answer, in words; empty where all answered."""
+        """The reasons why coordinators did not answer, in one text; empty where all answered."""
         return "; ".join(self.unanswered.values())
 
 
 def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
-    """Return the open transactions in the answer of `ReplicaClient.describe_producers`; none for an error."""
+    """Return the transactions that a leader lists as open for a partition.
+
+    Args:
+        place: the partition.
+        leader: broker id of its leader.
+        states: the answer of `ReplicaClient.describe_producers`; an error counts as no transaction.
+    """
     found: Sequence[ProducerState] = states if isinstance(states, list) else ()
     return [
         Open(
@@ -95,10 +107,10 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
 
 
 def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
-    """Judge whether an open transaction hangs, by what the coordinators said; a pure function.
+    """Return what will become of an open transaction, from what the coordinators answered. A pure function.
 
-    ``one`` is the transaction, and ``told`` is what coordinators said after it was seen open. ``may_describe`` says
-    whether DESCRIBE on transactional ids is granted in general; None where that is not known.
+    ``one`` is the transaction, and ``told`` is what the coordinators answered after it was seen open. ``may_describe``
+    says whether Parallax has the right DESCRIBE on all transactional ids; None where that is not known.
     """
     mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
     if not mine:
@@ -120,7 +132,7 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
 
 
 def held_back(one: Open) -> str:
-    """Say in a sentence which offsets and consumers an open transaction holds back."""
+    """Return a sentence on which offsets and consumers an open transaction holds back."""
     return (
         f"read_committed consumers of {one.place.name} get nothing from offset "
         f"{one.start_offset} on, and compaction cannot pass it."
@@ -128,7 +140,7 @@ def held_back(one: Open) -> str:
 
 
 def described(one: Open) -> str:
-    """Describe an open transaction in a phrase: producer, offset, and the producer's timestamp of its last batch."""
+    """Return a phrase on an open transaction: its producer, its first offset, and its last batch's timestamp."""
     at = (
         "" if one.last_timestamp_ms <= 0 else f", whose last batch has the timestamp {time_text(one.last_timestamp_ms)}"
     )
@@ -136,25 +148,25 @@ def described(one: Open) -> str:
 
 
 def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str:
-    """Return the command that aborts a transaction that the leader holds open.
+    """Return the command of Kafka's tools that aborts a transaction which the leader holds open.
 
-    The abort hides the transaction's records from read_committed consumers.
+    Running it hides the transaction's records from read_committed consumers.
 
     Args:
         place: the partition.
-        start_offset: where it begins.
-        shell: how the command names the cluster.
+        start_offset: the transaction's first offset.
+        shell: the options by which the command names the cluster.
     """
     where = shlex.join(["--topic", place.topic, "--partition", str(place.partition)])
     return f"kafka-transactions.sh {shell.brokers()} abort {where} --start-offset {start_offset}"
 
 
 def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
-    """Say how to end a hanging transaction, with the commands to commit it or to abort it.
+    """Return sentences on how to end a hanging transaction, with the commands to commit it or to abort it.
 
     Args:
         one: the transaction.
-        kafka: the settings' section of that name.
+        kafka: the settings' section ``kafka``.
     """
     said = "--outcome", "commit", "--offset", one.start_offset
     place, shell = ("--topic", one.place.topic, "--partition", one.place.partition), Shell.of(kafka)

@@ -1,7 +1,8 @@
-"""A transaction that is reported as hanging, and how it changes with each observation. Pure: no clock, no broker.
+"""The life of a transaction that is reported as hanging: how each observation changes it.
 
 It is over only in three cases: a replica has shown a last stable offset beyond it, its topic is gone, or the leader
-holds another transaction open in its place. Otherwise it stays reported as it was last seen.
+holds another transaction open in its place. Otherwise it stays reported as it was last seen. All functions are pure:
+they use no clock and ask no broker.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from parallax.moments import time_text
 from parallax.runbook import HANGING, RUNBOOK, section
 
 UNSEEN_S = 900.0
-"""A transaction that was last seen so long ago is reported so: an idle replica reports at least every five minutes."""
+"""After so many seconds in which no replica showed it open, a transaction may be over. An idle replica reports at least
+every five minutes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,13 @@ class Hanging:
 
     Attributes:
         one: the transaction, as the leader holds it.
-        at: the last stable offset that it holds back.
-        why: one phrase.
-        hangs: whether no coordinator will end it; else one lists it.
-        stands_since: since when that offset has been seen not to move, seconds since 1970 UTC, by our clock.
-        started: when it began by its coordinator's clock, seconds since 1970 UTC; None where no coordinator says.
-        seen_at: when a replica last showed that it is open, seconds since 1970 UTC.
-        topic_id: of the topic; empty where it is not known.
+        at: the partition's last stable offset, which the transaction keeps from moving.
+        why: why it is reported, in a phrase.
+        hangs: whether no coordinator will end it. If False, a coordinator lists it, and it is open for too long.
+        stands_since: since when Parallax has seen the last stable offset not move, seconds since 1970 UTC.
+        started: when it began according to its coordinator, seconds since 1970 UTC; None where no coordinator says.
+        seen_at: when a replica last showed that the transaction is open, seconds since 1970 UTC.
+        topic_id: the topic's id; empty where it is not known.
     """
 
     one: Open
@@ -43,7 +46,11 @@ class Hanging:
 
     @property
     def since(self) -> float:
-        """Since when the transaction is known to be open, seconds since 1970 UTC. A producer's clock never counts."""
+        """Since when the transaction is known to be open, seconds since 1970 UTC.
+
+        The coordinator of the transaction may say so, and Parallax's own looks do. Timestamps of producers do not
+        count.
+        """
         return self.stands_since if self.started is None else min(self.started, self.stands_since)
 
     @property
@@ -52,19 +59,19 @@ class Hanging:
         return max(self.seen_at, self.stands_since)
 
     def is_unseen(self, now: float) -> bool:
-        """Whether nobody has seen the transaction open for so long that it may be over."""
+        """Whether nobody has seen the transaction open for longer than `UNSEEN_S`, so that it may be over."""
         return now - self.last_seen > UNSEEN_S
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An observation: how far the replica is that has come furthest of those that answer.
+    """An observation: the highest last stable offset that replicas of the partition report.
 
     Attributes:
-        stable: its last stable offset.
-        log_start: where its log begins.
+        stable: that last stable offset.
+        log_start: where the log of the replica that reports it begins.
         is_held: whether that last stable offset lies below the high watermark.
-        at: when, seconds since 1970 UTC.
+        at: when it was reported, seconds since 1970 UTC.
     """
 
     stable: int
@@ -75,9 +82,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An observation: the leader holds a transaction open at its last stable offset.
+    """An observation: the leader holds a transaction open, and the coordinators answered about it.
 
-    With what the coordinators say of that transaction.
+    Attributes:
+        one: the transaction, which keeps the leader's last stable offset from moving.
+        verdict: what will become of it, from the coordinators' answers.
     """
 
     one: Open
@@ -86,14 +95,22 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An observation: the topic is gone; ``how`` says in a phrase how that is known."""
+    """An observation: the topic is gone.
+
+    Attributes:
+        how: how that is known, in a phrase.
+    """
 
     how: str
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """An observation's result: the hanging transaction is over; ``why`` says it in a phrase."""
+    """The result of an observation: the hanging transaction is over.
+
+    Attributes:
+        why: the reason, in a phrase.
+    """
 
     why: str
 
@@ -104,10 +121,10 @@ REPLACED = Over("its leader holds another transaction open in its place")
 
 
 def after(hanging: Hanging, event: Event) -> Hanging | Over:
-    """Return a hanging transaction as it is after an observation of it.
+    """Return what a hanging transaction is after an observation: changed, as it was, or over.
 
-    A log that begins beyond it (retention, DeleteRecords) moves the last stable offset, but ends no transaction, even
-    if it holds nothing of it.
+    It is over once a replica shows a last stable offset beyond it. One that lies where the log begins does not count:
+    retention or DeleteRecords has moved it, and has ended no transaction.
     """
     match event:
         case Gone(how):
@@ -129,17 +146,17 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
 
 
 def headline(hanging: Hanging) -> str:
-    """Say in a few words whether the transaction hangs, or is only open for too long."""
+    """Return a few words on whether the transaction hangs, or is only open for too long."""
     return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
 
 
 def words(hanging: Hanging, kafka: Mapping[str, str], runbook: str = RUNBOOK) -> str:
-    """Say of a hanging transaction what it is, since when, what consumers see, and what to do.
+    """Return sentences on a hanging transaction: what it is, since when, what consumers see, and what to do.
 
     Args:
-        hanging: what is reported.
-        kafka: the settings' section of that name.
-        runbook: where the runbook is.
+        hanging: the transaction.
+        kafka: the settings' section ``kafka``.
+        runbook: address or path of the runbook.
     """
     one = hanging.one
     said = f"{described(one)}: {hanging.why}. {_since(hanging)} {held_back(one)}"

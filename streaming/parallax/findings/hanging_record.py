@@ -1,4 +1,4 @@
-"""The record of hanging transactions, stored with the tables: a job that starts continues from it."""
+"""The record of hanging transactions, in a file with the tables. A job that starts continues from it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _HANGING = TypeAdapter(tuple[Hanging, ...])
 
 
 def recorded(storage: str) -> tuple[Hanging, ...]:
-    """Return the transactions on record; none, with a line in the log, if it cannot be read.
+    """Return the hanging transactions that the previous job put on record; none if the record cannot be read.
+
+    If it cannot be read, a line in the log says so.
 
     Args:
-        storage: ``storage.path``.
+        storage: ``storage.path`` of the settings.
     """
     try:
         document = read_document(storage, _FILE)
@@ -36,10 +38,14 @@ def recorded(storage: str) -> tuple[Hanging, ...]:
 
 
 def record(storage: str, hanging: Sequence[Hanging]) -> None:
-    """Replace the record with the transactions that hang now.
+    """Put the transactions that hang now on record, in place of those that were.
+
+    Args:
+        storage: ``storage.path`` of the settings.
+        hanging: the transactions.
 
     Raises:
-        OSError, deltalake.exceptions.DeltaError: it cannot be written.
+        OSError, deltalake.exceptions.DeltaError: the record cannot be written.
     """
     write_document(storage, _FILE, _HANGING.dump_python(tuple(hanging), mode="json"))
 

@@ -1,7 +1,7 @@
-"""Look for hanging transactions while the job runs: where no replica's last stable offset moves.
+"""Looks for hanging transactions while the job runs, in partitions where no last stable offset moves.
 
-What is reported is on record (`parallax.findings.hanging_record`), and a job that starts continues from it: a restart
-neither ends a report nor starts its time again. `parallax.findings.hanging_life` decides when it is over.
+Reported transactions are on record (`parallax.findings.hanging_record`), and a job that starts continues from there. So
+a restart neither ends a report nor starts its time again. `parallax.findings.hanging_life` decides when one is over.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _SETTING_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """The last stable offset of a partition, by the replicas that are as far as the leader.
+    """The last stable offset of a partition, on the replicas that are as far as the leader.
 
     Attributes:
         offset: the last stable offset.
-        since: since when it has not moved on any of them, below the high watermark; seconds since 1970 UTC, by the
-            first look at it. None where one moves.
-        seen_at: when one of them last said so, seconds since 1970 UTC.
+        since: since when it lies below the high watermark and has moved on none of these replicas, seconds since 1970
+            UTC; None where it moves on one.
+        seen_at: when one of these replicas last reported, seconds since 1970 UTC.
         log_start: where their logs begin.
     """
 
@@ -59,15 +59,15 @@ class Standstill:
 
     @property
     def shown(self) -> Shown:
-        """The same last stable offset as `hanging_life` takes it."""
+        """The last stable offset as an observation for `parallax.findings.hanging_life.after`."""
         return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 
 def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
-    """Whether a transaction has been open for longer than any coordinator allows.
+    """Whether a transaction has been open for longer than brokers let any transaction be.
 
     Args:
-        stands_s: for how long it has been seen open, seconds.
+        stands_s: for how many seconds it has been seen open.
         max_timeout_ms: the brokers' ``transaction.max.timeout.ms``.
     """
     return stands_s > max_timeout_ms / 1000 + _LATE_S
@@ -78,10 +78,10 @@ class HangingWatch:
 
     Args:
         client: asks the brokers.
-        after_s: for how long a last stable offset must not move before anybody is asked.
-        timeout_ms: deadline of each request.
-        known: what the previous job has reported.
-        clock: seconds since 1970 UTC, for tests.
+        after_s: for how many seconds a last stable offset must not have moved before coordinators are asked.
+        timeout_ms: deadline of each request to a broker.
+        known: the transactions that the previous job put on record.
+        clock: gives seconds since 1970 UTC; for tests.
     """
 
     def __init__(
@@ -106,12 +106,12 @@ class HangingWatch:
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
 
     def now(self) -> float:
-        """Return the time in seconds since 1970 UTC, by the clock of this watch."""
+        """Return the time on this watch's clock, in seconds since 1970 UTC."""
         return self._clock()
 
     @property
     def reported(self) -> tuple[Hanging, ...]:
-        """The transactions that hang now, in the order of their partitions."""
+        """The transactions that are reported now, in the order of their partitions."""
         return tuple(self._reported[place] for place in sorted(self._reported))
 
     @property
@@ -120,10 +120,10 @@ class HangingWatch:
         return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
-        """Look once for hanging transactions, where ``stands``, the last stable offsets, did not move for long.
+        """Look for hanging transactions once, and return those that are reported now, in the order of their partitions.
 
-        Returns:
-            What hangs, in the order of its partitions. What could not be asked about stays as it was.
+        ``stands`` is the last stable offset of each partition. Coordinators are asked only about partitions where it
+        has not moved for long. If they cannot be asked, what was reported stays reported.
         """
         now = self._clock()
         self._ended = []
@@ -258,12 +258,12 @@ class HangingThread:
     """Looks for hanging transactions in a thread until it is stopped; after a failure it tries again.
 
     Args:
-        watch: looks.
-        ``stands``: gives the last stable offset of each partition.
-        on_round: called with what hangs at the start, and after each round.
-        on_change: called with what hangs after each round that changed it; puts it on record.
-        kafka: the settings' section of that name, for log lines.
-        runbook: where log lines say the runbook is.
+        watch: does the looking.
+        ``stands``: called for the last stable offset of each partition.
+        on_round: called with the reported transactions, at the start and after each round.
+        on_change: called with the reported transactions after each round that changed them; puts them on record.
+        kafka: the settings' section ``kafka``, for commands in log lines.
+        runbook: address or path of the runbook, for log lines.
     """
 
     def __init__(
@@ -288,12 +288,12 @@ class HangingThread:
         self._thread = threading.Thread(target=self._run, name="hanging transactions", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; the transactions on record count as hanging from now on."""
+        """Start the thread, and report the transactions on record as hanging."""
         self._on_round(self._recorded)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread that looks for hanging transactions."""
+        """Stop the thread; returns when it has ended, or after 10 seconds."""
         self._stop.set()
         self._thread.join(10)
 

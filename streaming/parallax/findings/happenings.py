@@ -1,4 +1,4 @@
-"""The events that `lifecycle` takes in, and the actions that it returns."""
+"""The events that `parallax.findings.lifecycle` takes in, and the actions that it returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from parallax.model import TopicPartition
 
 
 class Moment(NamedTuple):
-    """The present moment by two clocks: monotonic seconds, for waiting; UTC, for what is written."""
+    """The present moment by two clocks.
+
+    Attributes:
+        monotonic: seconds of the monotonic clock, for waiting.
+        at: the time of day in UTC, for what is written.
+    """
 
     monotonic: float
     at: datetime
@@ -27,23 +32,32 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An event for the lifecycle: the whole findings table, oldest first, handed in once before all else."""
+    """An event for the lifecycle: the findings table was read. It comes once, before all others.
+
+    Attributes:
+        events: all events of the table, the oldest first.
+    """
 
     events: Sequence[Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """An event for the lifecycle: suspects that were written to their table; known ones are ignored."""
+    """An event for the lifecycle: suspects were written to their table.
+
+    Attributes:
+        claims: one claim for each suspect. Suspects that the lifecycle knows already are ignored.
+    """
 
     claims: Sequence[Claim]
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An event for the lifecycle: probes came back.
+    """An event for the lifecycle: probes have finished.
 
-    Each has answers in the order of its claims, or None if it failed.
+    Attributes:
+        results: each probe with its answers, one for each of its claims and in their order; None if the probe failed.
     """
 
     results: Sequence[tuple[Probe, Sequence[Answers] | None]]
@@ -51,17 +65,21 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An event for the lifecycle: the last `Append` is in the table, and its events have numbers."""
+    """An event for the lifecycle: the events of the last `Append` are in the findings table.
+
+    Attributes:
+        events: those events, with the numbers that they got there.
+    """
 
     events: Sequence[Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """An event for the lifecycle: nothing of the last `Append` is in the table, or nobody can read it.
+    """An event for the lifecycle: the last `Append` failed, or nobody can read whether it did.
 
     Attributes:
-        error: one line for people; None where another process was faster, which is no fault.
+        error: why, in one line for people; None where another process has appended first, which is no fault.
     """
 
     error: str | None
@@ -69,9 +87,11 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An event for the lifecycle: others have appended to the findings table.
+    """An event for the lifecycle: the findings table holds events that this process does not know.
 
-    They are acknowledgements, and events of this process that seemed not to be written.
+    Attributes:
+        events: acknowledgements that commands have appended, and events of this process whose commit seemed to have
+            failed.
     """
 
     events: Sequence[Finding]
@@ -90,12 +110,13 @@ Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An action: ask the brokers about claims that accuse one replica of one partition.
+    """An action: ask the brokers about claims on one replica of one partition.
 
     Attributes:
         claims: what to ask about.
-        tasks: numbers by which the answers find their claims again; none where the claims are a page of many.
-        page: the page of many; None for single claims.
+        tasks: for each claim the number of its task, under which its answer is found; empty where the claims are a
+            page.
+        page: the page of a group's members that the claims are; None where each claim is probed for itself.
     """
 
     claims: tuple[Claim, ...]
@@ -105,16 +126,16 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An action: append events to the findings table, in one commit."""
+    """An action: append events to the findings table, all in one commit."""
 
     events: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An action: report that the judging of a claim raised an error.
+    """An action: report that judging a claim raised an error.
 
-    The claim is judged again later, and other claims do not wait for it.
+    The claim is judged again later. Other claims do not wait for that.
     """
 
     claim: Claim
@@ -126,11 +147,11 @@ Action = Probe | Append | Broken
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain:
-    """The last answer of the replicas about a finding that stayed as it was.
+    """What came of it when the replicas were last asked about a finding that is not over and stayed as it was.
 
     Attributes:
         at: when they were asked.
-        unknown: why the answers left it open whether the finding is still true; empty where it is.
+        unknown: why nobody can tell whether the finding is still true; empty where it is.
     """
 
     at: datetime
@@ -138,33 +159,33 @@ class AskedAgain:
 
     @property
     def in_words(self) -> str:
-        """Say when the replicas were asked, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
+        """Return when the replicas were asked, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
         answer = f"nobody can tell whether it stands ({self.unknown})" if self.unknown else "it stands"
         return f"asked again {self.at:%Y-%m-%d %H:%M:%SZ}: {answer}"
 
 
 @dataclass(frozen=True, slots=True)
 class FindingsStatus:
-    """The state of the findings as committed, for metrics.
+    """What metrics and the status page need to know of findings, as it is in the tables.
 
     Attributes:
         open: findings that are not over and that nobody has acknowledged.
         acknowledged: findings that are not over and are acknowledged.
-        ended: the events by which findings ended, of the last ones that did.
-        confirmed_total: how often a finding was confirmed, by `Label`; counted over the whole table.
-        pending: suspects that wait for a verdict, by partition.
-        undecided: why each suspect that is probed by itself is still pending, by its id; empty text before the first
+        ended: the last events of the findings that ended last.
+        confirmed_total: by `Label`, how often findings were confirmed, in the whole findings table.
+        pending: by partition, how many suspects wait for a verdict.
+        undecided: by suspect id, why a suspect that is probed on its own is still pending; empty text before its first
             probe.
-        judging_errors_total: how often the judging of a claim raised an error.
-        unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
-        probe_bytes: bytes of records that probes have read, by broker id, since the process started.
-        second_opinions: claims on which the second opinion gave an answer, by how that agrees with the probe's
-            (`parallax.findings.second_opinion.Agreement`), since the process started.
-        last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
-        asked_again: by id: when each finding that is not over was asked about again since the start, and what came of
-            it. Incidents are left out, because they are asked about in parts.
+        judging_errors_total: how often judging a claim raised an error.
+        unlisted_total: by topic, for how many claims a probe found that no coordinator lists their producer.
+        probe_bytes: by broker id, how many bytes of records probes have read since the process started.
+        second_opinions: on how many claims the second opinion gave an answer since the process started. They are
+            counted by how the answer agrees with the probe's verdict (`parallax.findings.second_opinion.Agreement`).
+        last_probe_at: when the last probe finished, seconds since 1970 UTC; None before the first.
+        asked_again: by finding id, what came of it when a finding that is not over was last asked about, since the
+            start. Incidents are left out, because they are asked about page by page.
         error: why findings cannot be written or read at present; None where they can.
-        skipped: rows of both tables that are left out because a newer version wrote them.
+        skipped: how many rows of the tables of suspects and findings are ignored, because a newer version wrote them.
     """
 
     open: tuple[Finding, ...] = ()

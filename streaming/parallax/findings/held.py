@@ -1,7 +1,8 @@
-"""The members of a group, asked about in rounds, page by page: suspected members, and proven ones.
+"""The members of one group, and which of them the next probe asks about: suspects that wait, and proven members.
 
-A page is what one probe asks about. Each row knows the last round in which it was asked about. So a round goes on to
-its end whatever is added meanwhile, and new members are asked about in the current round.
+Members are asked about in rounds, and a round goes page by page. Each member's row has the number of the last round in
+which it was asked about. So a round comes to its end even if members are added meanwhile: new ones are asked about in
+the same round.
 """
 
 from __future__ import annotations
@@ -29,34 +30,34 @@ from parallax.model import NOBODY, UNKNOWN, FindingStatus, hash_halves
 PAGE = 4096
 """At most so many members are asked about by one probe."""
 SAMPLE = 256
-"""Members of an incident that are looked at again at each interval, in turn."""
+"""At most so many members of an incident are asked about again at each interval; members take turns."""
 _DEAR_PAGE = 256
-"""At most so many transactions are on a page with their records: each costs requests of its own."""
+"""At most so many transactions are on one page, because the other records of each cost further requests."""
 _WAIT_MAX_S = 60.0
 _MANY = 255
-"""Up to this it is counted how often a member was found gone."""
+"""The count of how often a member was found gone ends here."""
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
 _LOOKED_AT = (*OPEN, State.OVER, State.IN_PART, State.UNREAD)
 _NOT_SEEN = (State.SPREAD, State.UNSETTLED)
-"""The states in which nothing shows any more what was proven."""
+"""States in which the replicas agree, so that their answers no longer show what was proven."""
 NOT_PROBED = "it has not been probed yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: members of one group that one probe asks about together.
+    """A page: the members of one group that one probe asks about together.
 
     Attributes:
-        number: unique among the pages of the process.
-        group: of the incident that counts them, or of the suspects.
-        is_proven: whether the members were proven before, and are checked again.
-        claims: what to ask about, one claim for each member; for proven members, as a finding claims it.
-        originals: the members' claims as they were suspected.
-        lone: for each member, how many probes found it to rest on a lone witness.
-        gone: for each member, how many probes in a row found it gone.
-        is_sample: whether the members are a sample of all proven ones.
+        number: the page's number, unique in this process.
+        group: the group that the members belong to.
+        is_proven: whether the members were proven earlier and are checked again; else they are suspects.
+        claims: for each member the claim to ask about; for proven members, the claim that a finding would make.
+        originals: for each member the claim that its suspect made.
+        lone: for each member, how many probes found its proof to rest on a lone witness (`Decision.lone_witness`).
+        gone: for each member, how many probes in a row found that its replica does not exist any more.
+        is_sample: whether the members are a sample of a proven group, and not part of a round.
     """
 
     number: int
@@ -71,21 +72,21 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a probe for one member of a page.
+    """What a probe has shown of one member of a page.
 
     Attributes:
-        state: OVER where it was cleared; EXPLAINED where a finding explains it. Then it is asked about again once that
-            finding ends.
-        group: where it is counted, if it is proven.
-        proof: what proves it; None where it is not proven.
-        may_be: for an undecided one: what it is if an incident counted it before a restart; else None.
-        resolution: why it is over.
-        reason: why it is undecided.
-        gone: the page's count, continued.
-        lone: the page's count, continued.
-        left: where it is over, the suspects about what other replicas show of it.
-        rest: how many other records of its transaction were asked about.
-        left_out: how many more there are.
+        state: the member's new state. If it is EXPLAINED, a finding explains the member, and it is asked about again
+            when that finding ends.
+        group: the group in which the member counts, if it is proven.
+        proof: the answers that prove the member; None where it is not proven.
+        may_be: for an undecided member: the state that it has if an incident counted it before a restart; else None.
+        resolution: why the member is not wrong any more.
+        reason: why the member is undecided.
+        gone: as in `Page`, with this probe counted.
+        lone: as in `Page`, with this probe counted.
+        left: if the member is over: suspects about other replicas that may be wrong in the same way.
+        rest: how many other records of the member's transaction were asked about.
+        left_out: how many other records of it were not asked about.
     """
 
     state: State
@@ -102,12 +103,12 @@ class Outcome:
 
 
 class Left(NamedTuple):
-    """The members that an incident no longer counts after a page of them was probed.
+    """What is to be done after a page of an incident's members was probed.
 
     Attributes:
-        explained: members that a finding on a transaction explains.
-        over: members that are not wrong any more, in the form of findings.
-        on_others: suspects about other replicas that show what members in ``over`` showed.
+        explained: members that a finding on a transaction explains; they become suspects that wait for its end.
+        over: members that the incident no longer counts, each as the claim that a finding would make.
+        on_others: suspects about other replicas that may be wrong in the same way as members in ``over`` were.
     """
 
     explained: list[Claim]
@@ -117,15 +118,15 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class Held:
-    """The members of one group, and where the present round of questions about them is.
+    """The members of one group, and how far the present round of questions about them has come.
 
     Attributes:
-        group: what the members have in common.
+        group: what all members have in common.
         members: the members, one row for each.
         round: number of the present round; each row has the number of the last round in which it was asked about.
-        due: when the next round, or sample, may begin, by the monotonic clock.
-        busy: whether a page of this group is being asked about.
-        most: how many transactions a page may hold, so that all their other records fit into one probe.
+        due: when the next round, or the next sample, may begin; seconds of the monotonic clock.
+        busy: whether a probe is asking about a page of this group.
+        most: how many transactions a page may hold; so few that one probe can ask about all their records.
     """
 
     group: Group
@@ -136,15 +137,15 @@ class Held:
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
-        """Return the rows in the given states whose members were not yet asked about in this round."""
+        """Return the rows of the members in the given states that this round has not asked about yet."""
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
-        """Return the row of each member of a page; -1 for a member that has left."""
+        """Return for each member of a page its row; -1 if the member is no longer here."""
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """Return the rows of one page: the first given row, and others that its probe can ask about."""
+        """Return the rows of one page: the first given row, and others that can go into its probe."""
         if not len(at):
             return at
         classes = self.classes(at)
@@ -152,12 +153,15 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """Return a class for each row: one probe can ask only about rows of one class."""
+        """Return a number for each row; rows with the same number can go into one probe."""
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
-        """Return the members in the given states that explain a claim on a value, by the claims alone."""
+        """Return the members in the given states whose transaction explains a claim on a key's value.
+
+        Only the claims are compared (`parallax.findings.claim.explains`); no replica is asked.
+        """
         if self.group.kind not in TRANSACTION_KINDS or self.group.place != claim.place:
             return []
         rows = self.members.rows
@@ -209,25 +213,25 @@ class Waiting(Held):
     """The suspects of one group that wait for a verdict.
 
     Attributes:
-        attempts: how many rounds in a row left suspects undecided.
-        reason: why one of the suspects was not decided.
+        attempts: after how many rounds in a row some suspect was still undecided.
+        reason: why one of the suspects could not be decided.
     """
 
     attempts: int = 0
     reason: str = NOT_PROBED
 
     def when(self, now: float) -> float:
-        """Return when the next page is due, by the monotonic clock; infinite where none is."""
+        """Return when the next page is due, in seconds of the monotonic clock; infinite if none will be."""
         if len(self.behind(WAITING)):
             return now
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
     def raised_by(self, at_ms: int) -> int:
-        """Return how many waiting suspects were raised by a time, in milliseconds since 1970 UTC."""
+        """Return how many suspects that wait were raised at or before a time, in milliseconds since 1970 UTC."""
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
     def accusing(self, claim: Claim) -> list[Claim]:
-        """Return the waiting suspects that accuse a replica about the key of a claim that accuses nobody."""
+        """Return the suspects that wait and accuse a replica about the key of a claim that accuses nobody."""
         group = self.group
         accuses = group.broker != NOBODY and not group.is_of_transactions
         if not accuses or group.place != claim.place or claim.broker != NOBODY or claim.key is None:
@@ -235,7 +239,12 @@ class Waiting(Held):
         return [self.claim(at) for at in self.members.of_key(claim.key, *WAITING).tolist()]
 
     def next_page(self, number: int, now: float, _: Callable[[Finding], float]) -> Page | None:
-        """Return the next page, if one is due; a new round begins when its time has come."""
+        """Return the next page, or None if none is due; begins a new round if it is time for it.
+
+        Args:
+            number: the number of the new page.
+            now: seconds of the monotonic clock.
+        """
         at = self.behind(WAITING)
         if not len(at) and now >= self.due and self.members.are(State.UNDECIDED).any():
             self.round += 1
@@ -247,13 +256,16 @@ class Waiting(Held):
         return self._page(number, at, claims, claims)
 
     def failed(self, page: Page, reason: str) -> None:
-        """Take in that the probe of a page failed, so that its members have no verdict."""
+        """Mark the members of a page as undecided, because its probe failed."""
         at = self.located(page)
         self.members.rows["state"][at[at >= 0]] = State.UNDECIDED
         self.reason = reason
 
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
-        """Take in the outcomes of a page; members that are proven or cleared leave the waiting ones."""
+        """Record what a probe has shown of a page's members.
+
+        Members that are proven, cleared, or to be probed by themselves are dropped: they wait no longer.
+        """
         rows, at = self.members.rows, self.located(page).tolist()
         self._note_gone(at, outcomes)
         for i, outcome in zip(at, outcomes, strict=True):
@@ -264,13 +276,26 @@ class Waiting(Held):
         self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
-        """Set, after the last page of a round, when the next round may begin."""
+        """Set when the next round may begin, if this one is over.
+
+        The wait grows with the number of rounds in a row that left suspects undecided.
+
+        Args:
+            now: seconds of the monotonic clock.
+            retry_s: how long to wait after the first such round, in seconds.
+            draw: source of the random part of the wait.
+        """
         if not len(self.behind(WAITING)):
             self.attempts = self.attempts + 1 if self.members.are(State.UNDECIDED).any() else 0
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self, over: Sequence[Claim] | None = None) -> None:
-        """Make suspects wait again that the claims in ``over`` may have explained; None means all."""
+        """Have suspects probed again that had been explained.
+
+        Args:
+            over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
+                None means all that had been explained.
+        """
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
             freed &= np.logical_or.reduce([_may_be_explained(rows, one) for one in over])
@@ -280,22 +305,23 @@ class Waiting(Held):
 
 @dataclass(slots=True)
 class Proven(Held):
-    """The proven members of one group; an incident, once the findings table has an event of it.
+    """The proven members of one group. The group is an incident once the findings table has an event of it.
 
     Attributes:
-        event: the last event of the incident; None as long as there is none.
+        event: the incident's last event; None while the group is no incident.
         writing: whether an event of the incident is being written.
-        retry_at: an event that could not be written is not made again before this time.
-        reported_at: when the last event was written, by the monotonic clock.
-        proofs: proofs of a few members; the last one says who leads.
+        retry_at: after a failed write, no event is made before this time; seconds of the monotonic clock.
+        reported_at: when the last event was written, seconds of the monotonic clock.
+        proofs: the proofs of a few members, kept as examples. The last one knows who leads the partition.
         ended: how many members are not wrong any more, by `Resolution`.
-        sampled: how many members have been sampled, by class (`classes`).
-        ``beside``: the brokers besides the accused that have shown the same of any member.
-        restored_ms: after a restart: when the incident's last event before it was decided, milliseconds since 1970 UTC.
-        is_restored: whether the group was restored from that event, and not all members were asked about since.
-        unnamed: how many members that event counts without their names being known yet.
-        undecided: how many undecided suspects that event counted.
-        seen_below: see `parallax.findings.incident.seen_below`, of that event.
+        sampled: by class (see `classes`), how many members samples have asked about.
+        ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
+        restored_ms: when the event was decided from which the incident was restored, milliseconds since 1970 UTC; -1 if
+            it was not restored.
+        is_restored: whether the group was restored from that event, and some member was not asked about since.
+        unnamed: how many members that event counts that are not yet known by name.
+        undecided: how many undecided suspects that event mentions.
+        seen_below: what `parallax.findings.incident.seen_below` returns for that event.
     """
 
     event: Finding | None = None
@@ -315,24 +341,24 @@ class Proven(Held):
 
     @property
     def tally(self) -> Tally:
-        """The counts of the members that are proven and still wrong."""
+        """How many members are proven and still wrong, at which offsets, and what came of the others."""
         if self._tally is None:
             self._tally = counted(self.group, self.members)
         return self._tally
 
     @property
     def stands(self) -> bool:
-        """Whether the group is an incident that is not over."""
+        """Whether the group is an incident, and the incident is not over."""
         return self.event is not None and self.event.stands
 
     @property
     def reported(self) -> int:
-        """How many members the incident's last event counts."""
+        """How many members the incident's last event counts as wrong."""
         return 0 if self.event is None else tally_of(self.event).count
 
     @property
     def leads(self) -> bool:
-        """Whether consumers are given what any member is about, by the proofs that are kept as examples."""
+        """Whether the leader shows its consumers any member wrongly, as far as the kept proofs say."""
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
@@ -340,17 +366,23 @@ class Proven(Held):
         return any_exposed(self.group.broker, self.proofs)
 
     def add(self, claims: Sequence[Claim], state: State, *, again: bool = False) -> None:
-        """Take in proven claims as members; ``again``: whether a probe of this process has proven them."""
+        """Add members that are proven.
+
+        Args:
+            claims: what their suspects claim.
+            state: the state of all of them.
+            again: whether a probe of this process has proven them.
+        """
         self.members.add(claims, state, self.round, again=again)
         self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
-        """Return how many counted members no probe of this process has proven yet, and why; None if there are none.
+        """Return how many counted members no probe of this process has proven again yet, and why, in words.
 
-        Empty while they are being asked about.
+        None if there are none. Empty while they are being asked about.
 
         Args:
-            number: how many it counts and knows by name.
+            number: how many members the incident counts that are known by name.
         """
         if self.busy or self.is_unread():
             return ""
@@ -370,19 +402,27 @@ class Proven(Held):
         return ", ".join(said)
 
     def end(self) -> None:
-        """Take in that the incident is over: no member is wrong any more."""
+        """Mark all members as over, because the incident is over."""
         self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
         self.ended.clear()
         self.unnamed = self.undecided = 0
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Take in that the table holds a later event of the incident: the members may be outdated."""
+        """Mark all members as not known to be counted.
+
+        Another process may have written the incident's last event, so that it may count others.
+        """
         self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
         self._tally = None
 
     def restore(self, named: Sequence[Claim], state: State) -> None:
-        """Take in the members that the incident's last event names, with their states."""
+        """Add the members that the incident's last event names.
+
+        Args:
+            named: their claims.
+            state: the state of all of them.
+        """
         at = [self.members.find(claim.suspect_id) for claim in named]
         known = np.array([row for row in at if row >= 0], np.int64)
         states = self.members.rows["state"]
@@ -392,13 +432,16 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many members may not be counted by the last event: nobody knows since a restart."""
+        """How many members of a restored incident were not asked about since.
+
+        Its last event may count them or not.
+        """
         return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
 
     def unread_about(self, claim: Claim) -> list[Claim]:
-        """Return the members that may explain a claim on a value: transactions, or accusations about its key.
+        """Return those of the members in `unread` that may explain a claim on a key's value.
 
-        Whether the last event counts them is not known yet.
+        They are wrongly ended transactions, and accusations about the claim's key.
         """
         found = self.may_explain(claim, State.UNREAD)
         if self.group.place == claim.place and self.group.broker != NOBODY and claim.key is not None:
@@ -407,24 +450,30 @@ class Proven(Held):
         return found
 
     def forget(self) -> None:
-        """Drop the members that are over; keep those that the incident counts, or may count again."""
+        """Drop the members that are over. Those that the incident counts, or may count again, stay."""
         self.members.drop(np.flatnonzero(self.members.are(State.OVER, State.SHOWN)))
         self._tally = None
         if not self.members.are(*OPEN, State.IN_PART).any():
             self.event = None
 
     def is_unread(self) -> bool:
-        """Whether a round over all proven members is under way."""
+        """Whether a round is under way that asks about every proven member."""
         return bool(len(self.behind(_LOOKED_AT)))
 
     def when(self, now: float) -> float:
-        """Return when the next page is due, by the monotonic clock; infinite where none is."""
+        """Return when the next page is due, in seconds of the monotonic clock; infinite if none will be."""
         if self.is_unread():
             return now
         return self.due if self.event is not None and self.members.are(*_LOOKED_AT).any() else _NEVER
 
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
-        """Return the next page, if one is due: a part of a round, else a sample."""
+        """Return the next page, or None if none is due. It is part of a round, or else a sample.
+
+        Args:
+            number: the number of the new page.
+            now: seconds of the monotonic clock.
+            interval: returns how many seconds after a sample the next one follows, given the incident's last event.
+        """
         at, is_sample = self.alike(self.behind(_LOOKED_AT)), False
         if not len(at) and self.event is not None and now >= self.due and self.members.are(*_LOOKED_AT).any():
             self.due, is_sample = now + interval(self.event), True
@@ -452,11 +501,16 @@ class Proven(Held):
         return taken
 
     def claim(self, at: int) -> Claim:
-        """Return what a finding about the member in a row would claim (`parallax.findings.finding.claim_of`)."""
+        """Return the claim that a finding about the member in a row would make."""
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return a suspect's claim in the form that it has as a member of this incident."""
+        """Return the claim that a finding would make of a suspect, if the suspect is a member of this incident.
+
+        Args:
+            claim: the suspect's claim.
+            state: the member's state.
+        """
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:
@@ -474,11 +528,15 @@ class Proven(Held):
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether the event from which the incident was restored may count more members than are known by now."""
+        """Whether the incident was restored from an event that may count members not yet known by name."""
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:
-        """Return a suspect's claim as the incident may have counted it, unnamed, before a restart."""
+        """Return the claim that a finding would make of a suspect, if this incident counted it before a restart.
+
+        The incident's event does not name that member. If the incident accuses nobody, the claim says below which
+        offset the replicas had differed.
+        """
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
             claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))
@@ -497,12 +555,15 @@ class Proven(Held):
         return outcome
 
     def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int) -> Left:
-        """Take in the outcomes of a page; returns the members that the incident no longer counts.
+        """Record what a probe has shown of a page's members.
 
         Args:
             page: what was asked about.
-            outcomes: of each.
-            waiting: how many suspects the last event may count as well, after a restart.
+            outcomes: for each member of the page what the probe has shown.
+            waiting: how many suspects without a verdict the last event may count too.
+
+        Returns:
+            What to do about members that the incident no longer counts.
         """
         rows, located = self.members.rows, self.located(page).tolist()
         left, anew = Left([], [], []), []
@@ -566,7 +627,12 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs as examples, the last one included, and note which other brokers show the same."""
+        """Keep a few proofs as examples, and remember which other brokers show the same as the accused.
+
+        Args:
+            proofs: the newest ones; the last of them is kept in any case.
+            afresh: whether to drop the examples that were kept until now.
+        """
         if proofs:
             self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
@@ -601,10 +667,14 @@ def _is_other(claim: Claim, proof: Proof) -> bool:
 
 
 def remembering(claim: Claim, proof: Proof) -> Claim:
-    """Return a member's claim with what must be known of the replicas when the member is asked about again.
+    """Return a member's claim with what must be remembered until the member is asked about again.
 
-    It is what a finding would remember. Where nobody is accused, it is who shows what. For a transaction, it is its end
-    marker, and the record that is wrong.
+    A finding remembers the same in its evidence. For a transaction it is the end marker, and the record that is wrong.
+    If nobody is accused, it is which replica shows what.
+
+    Args:
+        claim: the claim of the member's suspect.
+        proof: what a probe has proven.
     """
     if claim.kind in TRANSACTION_KINDS:
         shown, recorded = proof.claim, remembered(claim, proof.answers)

@@ -1,7 +1,7 @@
-"""Looks up in the recorded tables at which offsets keys are, so that probes read only there.
+"""Looks up in the recorded tables at which offsets keys lie in the logs of replicas, so that probes read only there.
 
-The recorded table says where to look and where not, never what is there. It is read with delta-rs, which prunes by
-broker and file statistics. So it does not wait behind the micro-batches of the streaming queries.
+The tables say where to look, and never what is there now. They are read with delta-rs, which prunes by broker and file
+statistics. So a look-up does not wait for the micro-batches of the streaming queries.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RESTARTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """The range of a replica's log that a view has read without a gap.
+    """A range of a replica's log that a view has read without a gap.
 
     Attributes:
         start: the first offset.
@@ -59,18 +59,19 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class KeyHistory:
-    """The offsets of keys on the replicas of one partition, by the views.
+    """At which offsets keys lie on the replicas of one partition, as far as a view has read.
 
     Attributes:
-        logs: what was read of each replica, by broker id.
-        offsets: by (broker, key), newest first: the records that read_committed showed, aborted ones too.
+        logs: by broker id, the range of its log that was read.
+        offsets: by broker id and key, the offsets of the key's records that read_committed showed, newest first;
+            aborted ones are included.
     """
 
     logs: Mapping[int, ReadLog] = field(default_factory=dict)
     offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
 
     def of(self, broker: int, key: Key) -> Known:
-        """Return where a key is in a replica's log, as far as the view has read it."""
+        """Return at which offsets a key lies in a replica's log, and the range that was read."""
         log = self.logs.get(broker)
         if log is None:
             return Known()
@@ -80,11 +81,11 @@ class KeyHistory:
 
 
 HistoryLookup = Callable[[str, int, Sequence[Key]], KeyHistory]
-"""(topic, partition, keys) -> what was recorded; implemented by `RecordedHistory`."""
+"""Takes topic, partition and keys, and returns what was recorded of them; `RecordedHistory` is one."""
 
 
 class RecordedHistory:
-    """Looks keys up in the table ``read_committed``; one query for all keys of a probe.
+    """Looks keys and transactions up in the recorded tables. One query answers for all keys of a probe.
 
     Args:
         storage: ``storage.path`` of the settings.
@@ -117,10 +118,10 @@ class RecordedHistory:
         return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """Return the transactions' records that any replica was recorded to show; of each key the last one.
+        """Return for each transaction asked about the last record of each key that some replica was recorded to show.
 
-        If there is no table, there are no records. A table that cannot be read gives errors, because then nobody knows.
-        So does one from which retention has dropped what was read of a transaction.
+        Without a table, there are no records. If the table cannot be read, each result says why, because its records
+        are then unknown. So does the result for a transaction of which retention has dropped something that was read.
         """
         of = question.of
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
@@ -150,9 +151,9 @@ class RecordedHistory:
         return [records_of(one, rows, left) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a reader of the replica noticed, since a time, that its log fell back or was gone.
+        """Whether a replica's reader has noticed since a given time that the log fell back or was gone.
 
-        False where the table does not say.
+        False if the table does not say.
         """
         wanted = (
             (pc.field("topic") == question.topic)
@@ -181,13 +182,13 @@ def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
 
 
 def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
-    """Return what a view has read of each replica, by its position rows.
+    """Return the range of each replica's log that a view has read without a gap, by broker id.
 
-    All rows exist from the first position row that is left: retention drops whole dates, with the positions of that
-    time. An event that restarts a reading restarts the range here.
+    The range begins at the first position row that is left: retention drops whole dates, rows and positions together.
+    It begins again after an event that restarts the reading.
 
     Args:
-        positions: (broker, offset, event), in the order of time.
+        positions: broker id, offset and event of each position row, in the order of time.
     """
     found: dict[int, ReadLog] = {}
     for broker, offset, event in positions:

@@ -1,7 +1,7 @@
 """The event of an incident: many keys or transactions that one replica shows wrongly in one way.
 
-It is a finding with an id of its own. Its evidence says how many it counts, at what offsets, some of them by name, and
-what the replicas answered about a few. Its members are derived from the suspects table.
+It is a finding with an id of its own. Its evidence says how many members it counts and at what offsets. It names some
+of them, and holds what the replicas answered about a few. The other members are derived from the suspects table.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, 
 from parallax.sides import as_document
 
 SAMPLES = 16
-"""Members that an incident's evidence names."""
+"""At most so many members are named in an incident's evidence."""
 PROOFS = 4
-"""Members of which its evidence holds what the replicas answered."""
+"""At most so many members are in an incident's evidence with what the replicas answered about them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One member that a probe has proven, with the replicas' answers that prove it."""
+    """The proof of one member: its claim, the decision of a probe, and the answers behind that."""
 
     claim: Claim
     decision: Decision
     answers: Answers
 
     def as_json(self) -> dict[str, Any]:
-        """Return the proof, the answers and the member's claim, in the form of a finding's evidence."""
+        """Return the proof as JSON-able values, in the form that a finding's evidence has."""
         claim = self.claim
         named = {"offset": claim.offset, "key_hash": claim.key_text, "key": key_as_text(self.answers.key)}
         if claim.rule is Rule.OUTCOME:
@@ -60,20 +60,21 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many members of an incident are wrong, waiting, or over, and at which offsets.
+    """What an incident says of its members in numbers.
 
     Attributes:
-        count: keys, or records without a key, or transactions, that were proven and are still wrong.
-        waiting: suspects of its kind that no probe has decided.
-        ended: how many are not wrong any more, by `Resolution`.
-        lowest: the lowest offset of what is wrong; -1 where nothing is.
-        highest: the highest one.
-        status: spread if all of them are shared by all replicas; unsettled if none is seen to differ any more; else
-            confirmed.
-        shown: how many were over when they were found: recorded answers prove them.
-        shown_as: a hash that identifies those; empty where there are none.
-        in_part: how many are explained in part by findings: they are not counted until those findings end.
-        ``beside``: the brokers other than the accused that have shown the same of any of them.
+        count: how many keys, records without a key, or transactions are proven and still wrong.
+        waiting: how many suspects of the same group have no verdict yet.
+        ended: by `Resolution`, how many members are not wrong any more.
+        lowest: the lowest offset at which a member is wrong; -1 where none is.
+        highest: the highest such offset; -1 where none is.
+        status: spread if all counted members have spread; unsettled if the replicas agree again about all of them,
+            without proof of what is right; else confirmed.
+        shown: how many members were over already when they were found, and are proven only by recorded answers.
+        shown_as: a hash over those members, which changes when they do; empty where there are none.
+        in_part: how many members are partly explained by findings. They are not counted until those findings have
+            ended.
+        ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
     """
 
     count: int = 0
@@ -89,7 +90,7 @@ class Tally:
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
-    """Return the id of a group's incident, 32 hexadecimal digits: the same after each restart."""
+    """Return the id of a group's incident, the same after each restart; 32 hexadecimal digits."""
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
     return id_of(cluster_id, place.topic, place.partition, group.broker, what)
@@ -105,17 +106,17 @@ def incident_event(
     at: datetime,
     singles: Sequence[Finding] = (),
 ) -> Finding:
-    """Build an event of an incident, a row of the findings table.
+    """Return a new event of an incident, for the findings table.
 
     Args:
-        finding_id: see `incident_id`.
-        group: what it is about.
-        tally: what it says.
-        members: samples are named from here.
-        proofs: what to show of single members; without any, what the last event showed.
-        known: its last event, if there is one.
+        finding_id: the incident's id (`incident_id`).
+        group: what its members have in common.
+        tally: what it says of them in numbers.
+        members: the group's members, of which some are named in the evidence.
+        proofs: proofs of single members, to be shown as examples; empty keeps those of the last event.
+        known: the incident's last event, if there is one.
         at: when it was decided.
-        singles: single findings that become part of it: it is exposed where any of them is.
+        singles: single findings that become part of the incident. If one of them is exposed, the incident is.
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
@@ -171,21 +172,26 @@ def incident_event(
 
 
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
-    """Whether the leader, when the last proof was made, showed any of the counted keys wrongly.
+    """Whether the leader shows its consumers any of the proven members wrongly.
 
-    Only proofs under that leader count: for a key that was asked about under another, this leader may be right.
+    Only proofs that were made under the same leader as the last one count. A key of another proof may be right on this
+    leader.
+
+    Args:
+        accused: the group's accused; `NOBODY` for differences without direction.
+        proofs: of some members; the last one was made last, so it knows the leader.
     """
     led = [proof for proof in proofs if proof.answers.leader == proofs[-1].answers.leader]
     return any(is_exposed(accused, proof.decision, proof.answers) for proof in led)
 
 
 def group_of(finding: Finding) -> Group:
-    """Return the group to which a finding belongs: its partition, accused, kind and rule."""
+    """Return the group that a finding belongs to: that of its partition, accused, kind and rule."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
 
 
 def tally_of(event: Finding) -> Tally:
-    """Return the counts that the event of an incident holds."""
+    """Return the numbers that the event of an incident says of its members."""
     said = evidence_of(event).get("incident", {})
     return Tally(
         count=int(said.get("count", 0)),
@@ -201,9 +207,9 @@ def tally_of(event: Finding) -> Tally:
 
 
 def examples(event: Finding) -> list[tuple[int, str | None]]:
-    """Return some offsets that an incident counts as wrong, each with its key where that was read.
+    """Return some offsets at which an incident's members are wrong, each with its key if that was read.
 
-    Empty for a single finding.
+    The result is empty for a single finding.
     """
     if not event.is_incident:
         return []
@@ -214,7 +220,11 @@ def examples(event: Finding) -> list[tuple[int, str | None]]:
 
 
 def incident_named(event: Finding) -> str:
-    """Return the id of the incident of which a finding becomes a part by this event; else empty."""
+    """Return the id of the incident of which a finding has become part; empty if the event says no such thing.
+
+    Raises:
+        ValueError: the event says it, and names no incident.
+    """
     if not is_part_of_incident(event):
         return ""
     named = evidence_of(event)["incident"]
@@ -224,9 +234,9 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return the offset below which an incident's replicas differed; -1 if unknown.
+    """Return the offset below which all differences of an incident lay that were known at its event.
 
-    No difference lay at or above that offset when the incident's last event was written.
+    It is -1 if unknown.
     """
     replicas = (
         answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
@@ -237,10 +247,10 @@ def seen_below(event: Finding) -> int:
 
 
 def decided(events: Iterable[Finding]) -> dict[str, int]:
-    """Return by suspect id when the replicas were asked for its last verdict (`asked_ms`).
+    """Return by suspect id when the replicas were asked for its last verdict, in milliseconds since 1970 UTC.
 
-    A start does not ask about those. A suspect that became part of an incident is left out: no event says what became
-    of it, or what it left.
+    A job that starts does not ask about these suspects again. A suspect that became part of an incident is left out,
+    because no event says what became of it afterwards.
     """
     found: dict[str, int] = {}
     for event in events:
@@ -251,10 +261,10 @@ def decided(events: Iterable[Finding]) -> dict[str, int]:
 
 
 def check_evidence(event: Finding) -> None:
-    """Check the form of everything that is ever read of an event's evidence.
+    """Check that an event's evidence can be read by all code that ever reads it.
 
     Raises:
-        ValueError: it is JSON of another form than events have.
+        ValueError: the evidence has another form.
     """
     try:
         if event.is_incident:
@@ -266,7 +276,7 @@ def check_evidence(event: Finding) -> None:
 
 
 def sampled(event: Finding) -> list[Claim]:
-    """Return the members that an incident's event names, as claims."""
+    """Return the members that an incident's event names, as the claims of their suspects."""
     found = []
     for sample in evidence_of(event).get("incident", {}).get("samples", []):
         high, low = hash_halves(sample["key_hash"])
@@ -292,7 +302,13 @@ def sampled(event: Finding) -> list[Claim]:
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:
-    """Return the event by which a finding becomes part of an incident, so that the incident reports it."""
+    """Return the event by which a finding becomes part of an incident, so that only the incident reports it.
+
+    Args:
+        finding: the finding's last event.
+        incident_id: the incident's id.
+        at: when it becomes part.
+    """
     evidence = evidence_of(finding) | {
         "resolution": str(Resolution.PART),
         "incident": incident_id,
@@ -310,7 +326,7 @@ def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Findin
 
 
 def is_part_of_incident(event: Finding) -> bool:
-    """Whether an event says that a finding has become part of an incident."""
+    """Whether a finding became part of an incident by this event."""
     return event.status is FindingStatus.RESOLVED and evidence_of(event).get("resolution") == Resolution.PART
 
 
@@ -321,7 +337,10 @@ def _ended(tally: Tally) -> Mapping[str, int]:
 
 
 def counted(group: Group, members: Members) -> Tally:
-    """Return the counts of a group's members that are wrong, for the event of its incident."""
+    """Return what a group's incident can say of its members in numbers.
+
+    It counts those that are wrong. It also says how many were over when they were found, or are partly explained.
+    """
     shown = np.flatnonzero(members.are(State.SHOWN))
     over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))
     if len(shown):

@@ -1,14 +1,15 @@
-"""Many suspects of one kind about one replica: held as columns, asked about in pages, reported as one finding.
+"""Many suspects of one kind about one replica: kept as columns, probed in pages, and reported as one finding.
 
-While a `Group` has few suspects, each is probed and becomes a finding by itself. With more, they are held back here.
-One probe asks about a page of them, so the same questions and the same decision prove each as a single one. What is
-proven is counted. If the count is more than a few, the group is one incident, and single findings of it become part of
-it. Otherwise they are handed back to be probed one by one.
+Suspects of one kind about one replica form a `Group`. While a group has few suspects, each is probed and becomes a
+finding by itself. If it has more, they are held back here, and one probe asks about a page of them. Each is proven by
+the same questions and the same decision as a single one. If more than a few are proven, the group becomes one incident,
+and single findings of the group become part of it. Otherwise its suspects are handed back to be probed one by one.
 
-Nothing of a member is written: what no event names is suspected again after a restart. The columns bound the memory.
+Members get no events of their own. After a restart, everything that no event names is suspected again. Columns keep the
+memory small.
 
-Only transactions that have ended are put together. A transaction is counted by one incident, or is a finding by itself:
-by whichever says most about it.
+Of transactions, only those that have ended are grouped. Each transaction is counted by one incident, or is a finding by
+itself, whichever says most about it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ from parallax.kinds import KEY_KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACTION_KIN
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
-"""So many suspects, or findings, of a group are looked at one by one."""
+"""Up to so many suspects, or findings, of a group are probed and reported one by one."""
 PAGES = 4
-"""Pages, of all partitions, that are asked about at the same time; only one of those that accuse one broker."""
+"""At most so many pages are asked about at the same time, over all partitions, and only one that accuses a given
+broker.
+"""
 _ABSORBED = 4096
-"""Single findings that at most become part of an incident with one event of it."""
+"""At most so many single findings become part of an incident with one event of it."""
 _FORGET_AFTER = timedelta(hours=24)
-"""How long the members of an incident that is over are looked at, in case they become wrong again."""
+"""For so long the members of an incident that is over are asked about again, in case they become wrong again."""
 _NEVER = float("inf")
 
 
@@ -54,9 +57,9 @@ _UNSETTLED = FindingStatus.UNSETTLED
 
 
 def is_held(claim: Claim) -> bool:
-    """Whether claims of this kind are put together in groups where there are many.
+    """Whether a claim is of a kind that is grouped where there are many.
 
-    These are claims on the value of a key, on a missing record, and on how a transaction has ended.
+    These are claims on a key's value, on a missing record, and on how a transaction has ended.
     """
     if claim.rule is Rule.LATEST_VALUE:
         return claim.kind in KEY_KINDS
@@ -75,7 +78,7 @@ def _state_of(event: Finding) -> State:
 
 
 def group_of_claim(claim: Claim) -> Group:
-    """Return the group to which a claim belongs: its partition, accused, kind and rule."""
+    """Return the group that a claim belongs to: that of its partition, accused, kind and rule."""
     return Group(claim.place, claim.broker, claim.kind, claim.rule)
 
 
@@ -119,13 +122,15 @@ def _may_count(proven: Proven, suspected: Group) -> bool:
 
 
 class Incidents:
-    """All groups with their members: takes suspects and verdicts, says which pages to probe and what to report.
+    """Keeps all groups of suspects and of proven members.
+
+    It says which pages to probe next, and which events of incidents to write.
 
     Args:
-        interval: how long to wait until a finding is looked at again, in seconds.
-        retry_s: how long to wait at first with suspects that nobody could decide, in seconds.
-        draw: source of jitter.
-        alone: see `ALONE`.
+        interval: returns after how many seconds a finding that is not over is asked about again.
+        retry_s: after how many seconds undecided suspects are first asked about again; later the wait grows.
+        draw: source of the random part of waits.
+        alone: up to how many suspects of a group are probed one by one (see `ALONE`).
     """
 
     def __init__(self, interval: Callable[[Finding], float], retry_s: float, draw: Random, alone: int = ALONE) -> None:
@@ -144,11 +149,11 @@ class Incidents:
     # What comes in.
 
     def hold(self, claims: Sequence[Claim], alone: Mapping[Group, int]) -> list[Claim]:
-        """Put claims into their groups if those are too large to probe each claim; returns the other claims.
+        """Hold back the claims of large groups, and return the others, which are to be probed one by one.
 
         Args:
-            claims: new ones.
-            alone: how many of each group are being probed one by one.
+            claims: claims of new suspects.
+            alone: by group, how many of its suspects are being probed one by one.
         """
         left = [claim for claim in claims if not is_held(claim)]
         groups: dict[Group, list[Claim]] = {}
@@ -167,12 +172,13 @@ class Incidents:
         return left
 
     def add(self, event: Finding, now: float, *, at_start: bool = False) -> None:
-        """Take in an event of the findings table: of an incident, of a part of it, or of a single finding.
+        """Record an event of the findings table, of an incident or of a single finding.
 
         Args:
-            event: of the table.
-            now: the monotonic clock.
-            at_start: whether another process may have written it, so that its evidence is not in memory.
+            event: the event.
+            now: seconds of the monotonic clock.
+            at_start: whether another process may have written the event, so that what is known of its members may be
+                outdated.
         """
         group = group_of(event)
         if event.is_incident:
@@ -247,10 +253,10 @@ class Incidents:
             proven.end()
 
     def loaded(self) -> None:
-        """Take in that all events are loaded: all members that incidents name are asked about again.
+        """Have all members that incidents name asked about again, once all events of the table were added.
 
         Findings that had become part of an incident before its last event are asked about again as well. The incident
-        does not say which of them it counts, except for those that it names. The others are as unknown as suspects are.
+        does not say which of them it counts, unless it names them.
         """
         for proven in self._proven.values():
             if (event := proven.event) is None:
@@ -268,13 +274,19 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Take in that none of the events that `reports` returned is in the table."""
+        """Have the events that `reports` returned made again later, because none of them is in the table."""
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Make a partition's suspects wait again that claims in ``over`` may have explained; all if it is None."""
+        """Have suspects of a partition probed again that had been explained.
+
+        Args:
+            place: the partition.
+            over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
+                None means all that had been explained.
+        """
         for group, waiting in self._waiting.items():
             if group.place == place:
                 waiting.free(over)
@@ -282,7 +294,10 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """Return the pages that are to be asked about now, one probe for each."""
+        """Return the pages that are to be probed now.
+
+        Each counts as being probed until `judged` or `failed` is called with it.
+        """
         held: list[Waiting | Proven] = [*self._waiting.values(), *self._proven.values()]
         for one in sorted(held, key=lambda h: h.due):
             if len(self._pages) >= PAGES:
@@ -297,9 +312,9 @@ class Incidents:
                 yield page
 
     def next_due(self, now: float) -> float | None:
-        """Return when the next page is to be asked about, or the next event made; None where nothing waits.
+        """Return when the next page is to be probed, or the next event written, in seconds of the monotonic clock.
 
-        Pages that are being asked about do not count.
+        None where nothing waits. Pages that are being probed do not count.
         """
         times = [self._report_at(proven) for proven in self._proven.values()]
         if len(self._pages) < PAGES:
@@ -311,14 +326,23 @@ class Incidents:
     # What follows from answers.
 
     def failed(self, page: Page, reason: str, now: float) -> None:
-        """Take in that a page's probe failed: its suspects have no verdict, and its proven members stay proven."""
+        """Record that a page's probe failed.
+
+        Its suspects stay without a verdict, and its proven members stay proven.
+        """
         self._done(page)
         if not page.is_proven and (waiting := self._waiting.get(page.group)) is not None:
             waiting.failed(page, reason)
             waiting.end_round(now, self._retry_s, self._draw)
 
     def judged(self, page: Page, outcomes: Sequence[Outcome], now: float) -> None:
-        """Take in a probe's outcomes for the members of a page, in the order of the page."""
+        """Record what a probe has shown of a page's members.
+
+        Args:
+            page: what was asked about.
+            outcomes: for each member of the page what the probe has shown.
+            now: seconds of the monotonic clock.
+        """
         self._done(page)
         if page.is_proven:
             proven = self._proven_of(page.group)
@@ -368,19 +392,27 @@ class Incidents:
         self._over.setdefault(event.finding_id, []).extend(over)
 
     def over(self) -> dict[str, list[Claim]]:
-        """Return by incident the members that it stopped counting since the last call."""
+        """Return by incident id the members that the incident has stopped counting since the last call."""
         over, self._over = self._over, {}
         return over
 
     def on_others(self) -> list[Claim]:
-        """Return new suspects about other replicas that show what members showed that are over since the last call."""
+        """Return new suspects about other replicas, which may be wrong in the same way as members that are over.
+
+        Each call returns those that came up since the last one.
+        """
         left, self._on_others = self._on_others, []
         return left
 
     def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
         """Return the kind of the incident that may have counted a suspect before a restart; None without one.
 
-        Of several kinds, one that says how the transaction ended wrongly comes first: others may show the same.
+        If several incidents may have, a kind that says how the transaction wrongly ended comes first, because another
+        replica may show the same outcome.
+
+        Args:
+            claim: the suspect's claim.
+            group: the group that the suspect belongs to.
         """
         kinds = [one.kind for one in self._alike(group) if claim.raised_at_ms <= self._restored_ms(one)]
         return min(kinds, key=lambda kind: kind not in OUTCOME_KINDS, default=None)
@@ -410,7 +442,7 @@ class Incidents:
         return self._forgotten.get(group, UNKNOWN)
 
     def beside(self, group: Group) -> frozenset[int]:
-        """Return the brokers besides the accused that have shown what this group's incident counts."""
+        """Return the brokers other than the accused that have shown the same for members of this group."""
         known = (self._proven[one] for one in self._alike(group) if one in self._proven)
         return frozenset[int]().union(*(proven.beside for proven in known)) - {group.broker}
 
@@ -444,10 +476,10 @@ class Incidents:
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
-        """Hand back the claims of groups that turned out to be small, so that each is probed by itself.
+        """Hand back the claims of groups that have turned out to be small, to be probed one by one.
 
         Args:
-            alone: how many of each group are being probed one by one.
+            alone: by group, how many of its suspects are being probed one by one.
         """
         back, self._alone_again = self._alone_again, []
         for group, waiting in list(self._waiting.items()):
@@ -470,9 +502,13 @@ class Incidents:
     # What is reported.
 
     def reports(self, now: float, at: datetime) -> list[Finding]:
-        """Return the events of incidents that are due, to be written to the findings table.
+        """Return the events of incidents that are due now, to be written to the findings table.
 
-        Before the next call, report by `add` that they were written, or by `not_committed` that they were not.
+        Before the next call, report with `add` that they were written, or with `not_committed` that they were not.
+
+        Args:
+            now: seconds of the monotonic clock.
+            at: the time of day, for the events.
         """
         events: list[Finding] = []
         for group, singles in self._singles.items():
@@ -614,9 +650,9 @@ class Incidents:
     # What can be asked of it.
 
     def waits(self, suspect_id: str) -> str | None:
-        """Return why a suspect that waits in a group has no verdict yet.
+        """Return why a suspect in a group has no verdict yet.
 
-        None where it is not held back, or has a verdict.
+        None if it has one, or is in no group.
         """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(suspect_id)) >= 0:
@@ -636,9 +672,10 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a suspect is a member of a group: it waits for a page, or is counted as wrong.
+        """Whether a suspect needs no task of its own, because a group takes care of it.
 
-        Also if it was explained or over, and was not raised again since.
+        The group does so while the suspect waits for a page, or counts as wrong. It also does so for one that was
+        explained or over, unless the suspect was raised again since.
         """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(claim.suspect_id)) >= 0:
@@ -652,23 +689,27 @@ class Incidents:
         return False
 
     def counting(self, claim: Claim) -> Finding | None:
-        """Return the incident that counts a claim's transaction and is not over; None if there is none."""
+        """Return the incident that is not over and counts a claim's transaction; None without one."""
         if claim.kind not in TRANSACTION_KINDS:
             return None
         found = self._counted(claim, claim.finding_id(self.cluster_id), *OPEN)
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return by open incident how many of its members no probe since the start has proven, and why.
+        """Return by incident id, in words, how many members no probe has proven since the start, and why.
 
-        Empty text while they are being asked about.
+        The text is empty while they are being asked about. Incidents without such members are left out, and those that
+        are over.
         """
         standing = [(one.event, one) for one in self._proven.values() if one.event is not None and one.event.stands]
         found = {event.finding_id: proven.not_seen_again(self._number(proven)) for event, proven in standing}
         return {name: why for name, why in found.items() if why is not None}
 
     def restored(self) -> list[str]:
-        """Return the ids of incidents whose members have all been asked about since a restart, each once."""
+        """Return the ids of incidents whose members have all been asked about since a restart.
+
+        Each id is returned only once.
+        """
         known = [proven for proven in self._proven.values() if proven.is_restored and self._is_at_rest(proven)]
         known = [proven for proven in known if not self._may_have_counted(proven)]
         for proven in known:
@@ -676,11 +717,14 @@ class Incidents:
         return [proven.event.finding_id for proven in known if proven.event is not None]
 
     def may_explain(self, claim: Claim) -> bool:
-        """Whether a wrongly ended transaction of some group may be why a replica shows the claimed value."""
+        """Whether a wrongly ended transaction in some group may be the cause of a claim on a value."""
         return bool(self.causes_of(claim) or self.awaited_by(claim))
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
-        """Return the transactions that incidents count and that may explain a claim on a value, with the incidents."""
+        """Return the transactions that may explain a claim on a value and that incidents count.
+
+        Each is a pair: the last event of an incident that is not over, and the claim on the transaction.
+        """
         return [
             (proven.event, one)
             for proven in self._proven.values()
@@ -689,9 +733,10 @@ class Incidents:
         ]
 
     def awaited_by(self, claim: Claim) -> list[Claim]:
-        """Return the members not yet decided or reported that are transactions and may explain a claim on a value.
+        """Return the members whose verdict or report a claim on a value must wait for, because they may explain it.
 
-        For a claim that accuses nobody, suspects that accuse somebody about its key are included.
+        They are wrongly ended transactions. If the claim accuses nobody, they are also suspects that accuse somebody
+        about its key.
         """
         found = [one for waiting in self._waiting.values() for one in waiting.accusing(claim)]
         found += [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
@@ -700,13 +745,19 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a member that is wrong, or was, explains a claim, as its transaction or by its key."""
+        """Whether some member explains a claim: a wrongly ended transaction, or an accusation about the same key.
+
+        A transaction counts even if it is not wrong any more.
+        """
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether an incident that was over before a restart had already decided a suspect on a transaction."""
+        """Whether a suspect on a transaction had its verdict before a restart.
+
+        It had if an incident that was over by then had decided it.
+        """
         return any(
             0 < claim.shown_at_ms <= self._over_until(group)
             for group in (*self._forgotten, *self._proven)
@@ -721,7 +772,10 @@ class Incidents:
         return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return a suspected transaction as incidents may have counted it before a restart, in the form of findings."""
+        """Return the claims that findings would make of a suspected transaction, one for each incident.
+
+        Only incidents that are not over, and that may have counted it before a restart, are considered.
+        """
         return [
             proven.as_finding(claim, State.WRONG)
             for group, proven in self._proven.items()
@@ -730,10 +784,11 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return a suspect as findings would claim it, if incidents may have counted it unnamed before a restart.
+        """Return the claims that findings would make of a suspect, if incidents may have counted it before a restart.
 
-        The event knows who differed first, which a suspect does not. For keys it is empty once it is known which are
-        counted.
+        Only incidents that do not name the suspect are considered. The claims say from the incident's event where
+        replicas had differed, which a suspect does not know. For a suspect about a key the result is empty once all
+        that the incident counts is known.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
@@ -760,27 +815,36 @@ class Incidents:
         ]
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of a key's deletions that incidents accuse a replica of having missed."""
+        """Return the offsets at which a key was deleted, if an incident accuses a replica of having missed it.
+
+        Only incidents that are not over count.
+        """
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
         kind = FindingKind.DELETED_RECORD_RESURRECTED
         return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts, as findings would claim them; it makes an object for each."""
+        """Return the claims that findings would make of the members that an incident counts.
+
+        It makes an object for each of them.
+        """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(*OPEN)).tolist()]
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members that were over before the incident reported them, as findings would claim them."""
+        """Return the claims that findings would make of members that were over before their incident was reported."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]
         return []
 
     def pending(self) -> dict[TopicPartition, int]:
-        """Return by partition how many suspects in groups, or members restored after a restart, have no verdict yet."""
+        """Return by partition how many suspects in groups have no verdict yet.
+
+        After a restart, it includes members of which it is not known yet whether their incident counts them.
+        """
         found: dict[TopicPartition, int] = {}
         for group in dict.fromkeys((*self._waiting, *self._proven)):
             unread = self._proven[group].unread if group in self._proven else 0

@@ -1,4 +1,7 @@
-"""Where keys are in the logs of replicas, as probes have found, so that nothing is read twice."""
+"""An index of where probes have found keys in the logs of replicas.
+
+With it nothing is read twice.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,20 @@ from parallax.model import TopicPartition
 from parallax.moments import now_ms
 
 _KEYS = 10_000
-"""How many keys of one replica are remembered: the last ones asked for."""
+"""How many keys of one replica are remembered: those that were asked for last."""
 
 
 @dataclass
 class ReplicaIndex:
-    """Where keys are in the log of one replica. Thread-safe.
+    """At which offsets keys are in the log of one replica. Thread-safe.
 
     Attributes:
-        since_ms: when the oldest of it was read, milliseconds since 1970 UTC.
-        read_to: the offset below which something was read.
-        epoch: leader epoch of the last batch below it; -1 where it is not known.
-        density: bytes per offset, as far as the log was read; 0.0 where it was not.
-        topic_id: of the topic whose log it is.
-        views_void: the log is another one than the views recorded, and their readers did not notice.
+        since_ms: when the oldest entry was read, milliseconds since 1970 UTC.
+        read_to: the highest offset up to which the log was read.
+        epoch: leader epoch of the last batch below ``read_to``; -1 where it is not known.
+        density: bytes per offset in the part that was read; 0.0 if nothing was.
+        topic_id: id of the topic that the log is of.
+        views_void: whether the recorded views are about another log, which this one has replaced unnoticed.
     """
 
     since_ms: int = 0
@@ -39,7 +42,7 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """Return for each key at which offsets of the log it is, as far as that is known."""
+        """Return what is known of the keys' offsets in the log; a key that is unknown is missing."""
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
             for key in found:
@@ -47,12 +50,12 @@ class ReplicaIndex:
             return found
 
     def learn(self, known: Mapping[Key, Known], read_to: int = -1, epoch: int = -1) -> None:
-        """Remember at which offsets of the log keys were found.
+        """Add what a read of the log has shown about keys.
 
         Args:
-            known: of each key.
-            read_to: up to where the log was read for it; -1 where it was not.
-            epoch: leader epoch of the last batch below that; -1 where it is not known.
+            known: by key, its offsets, and the part of the log that was read for it.
+            read_to: the offset up to which the log was read; -1 where it was not.
+            epoch: leader epoch of the last batch below ``read_to``; -1 where it is not known.
         """
         with self._lock:
             if not self._keys:
@@ -65,37 +68,49 @@ class ReplicaIndex:
                 self.read_to, self.epoch = read_to, epoch
 
     def weigh(self, size: int, offsets: int) -> None:
-        """Take in how many bytes a number of offsets took, to estimate the cost of later reads."""
+        """Remember how many bytes a read of the log took, to estimate what later reads cost.
+
+        Args:
+            size: bytes that were read.
+            offsets: how many offsets they covered.
+        """
         if offsets > 0:
             self.density = size / offsets
 
     def forget(self) -> None:
-        """Forget everything, because the log is another one."""
+        """Forget all keys, because the log was replaced by another one."""
         with self._lock:
             self._keys.clear()
             self.read_to, self.epoch, self.density = 0, -1, 0.0
 
     @property
     def is_empty(self) -> bool:
-        """Whether the index knows of no key at all."""
+        """Whether the index holds no key."""
         return not self._keys
 
 
 class Indexes:
-    """The index of each replica's log: where keys are. An index is made when it is first asked for."""
+    """The indexes of all replicas, one for each. An index is made when it is first asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._replicas: dict[tuple[int, TopicPartition], ReplicaIndex] = {}
 
     def of(self, broker: int, place: TopicPartition) -> ReplicaIndex:
-        """Return the index of one replica, always the same object; may be called from any thread."""
+        """Return the index of one replica: the same object at each call. It may be called from any thread."""
         with self._lock:
             return self._replicas.setdefault((broker, place), ReplicaIndex())
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """Return where keys are in a log, from the result of a scan of ``[start, end)``."""
+    """Return by key where it is in a log, from a scan of the offsets from ``start`` to below ``end``.
+
+    Args:
+        scan: what was found.
+        keys: the keys that were looked for.
+        start: the first offset that was read.
+        end: the offset after the last one that was read.
+    """
     return {
         key: Known(max(start, scan.floors.get(key, start)), end, tuple(reversed(scan.offsets.get(key, ()))))
         for key in keys

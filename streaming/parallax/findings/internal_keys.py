@@ -1,4 +1,4 @@
-"""What the keys of Kafka's own topics mean, where keys may be read at all (``read.payload``)."""
+"""What the keys of Kafka's own topics mean, in words. Keys are read only if ``read.payload`` allows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _OFFSET_VERSIONS, _GROUP_VERSION = (0, 1), 2
 
 
 def key_in_words(topic: str, key: bytes | None) -> str | None:
-    """Return what a key of an internal topic means; None for other topics and unknown keys.
+    """Return in words what the key of a record in one of Kafka's own topics means.
+
+    None for other topics, and for keys of an unknown form.
 
     Args:
         topic: the topic's name.
@@ -35,7 +37,10 @@ def key_in_words(topic: str, key: bytes | None) -> str | None:
 
 
 def key_as_text(key: bytes | None) -> str | None:
-    """Return a key as text where it is UTF-8, else hexadecimal; None where it was not read."""
+    """Return a key as text: decoded where it is UTF-8, else in hexadecimal.
+
+    None where the key was not read.
+    """
     return None if key is None else bytes_as_text(key)
 
 

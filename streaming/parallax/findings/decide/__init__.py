@@ -1,4 +1,4 @@
-"""Is the suspect a divergence? A pure function of the replicas' answers and of what was recorded before.
+"""Decides whether a claim is true, from the replicas' answers and from what was recorded. All functions are pure.
 
 There are three verdicts. *Confirmed* needs proof, *dismissed* needs proof of the contrary. Everything else is *pending*
 and asked again. Some proofs need the replicas to be asked in a certain order: parallax.findings.questions keeps that
@@ -48,14 +48,14 @@ _JUDGES: dict[Family, Callable[[Case], Decision]] = {
 
 
 def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decision:
-    """Judge one claim by the answers to a probe.
+    """Return the decision on one claim that follows from the answers to a probe.
 
     Args:
         claim: what is claimed of which replica.
         answers: the replicas' answers to the probe.
-        live_only: judge only by what the accused shows now, as for a finding that is checked again. What was recorded
-            earlier then keeps no finding open. A suspect that a finding had explained (`Claim.freed`) was never proven
-            by itself: if it does not hold now, it is over.
+        live_only: whether only what the accused shows now counts, as for a finding that is checked again. What was
+            recorded earlier then keeps no finding open. A suspect that a finding had explained (`Claim.freed`) was
+            never proven by itself: if it does not hold now, it is over.
     """
     claim = named(claim, answers)
     if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:

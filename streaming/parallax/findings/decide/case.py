@@ -1,4 +1,4 @@
-"""A claim with its answers, and the decision on it: verdict, reason, and how a finding ended."""
+"""A claim with a probe's answers, and the decision on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, sta
 
 
 class Verdict(StrEnum):
-    """The result of a probe for a claim."""
+    """What a probe's answers say of a claim."""
 
     CONFIRMED = "confirmed"
     DISMISSED = "dismissed"
@@ -22,18 +22,22 @@ class Verdict(StrEnum):
 
 
 class Resolution(StrEnum):
-    """Why a finding is over, or has changed, though its claim had been proven."""
+    """Why a claim that had been proven is over, or has changed."""
 
     HEALED = "healed"
     """The accused shows what the others show, or what it showed is superseded."""
     UNPROVEN = "outcome_not_proven"
     """The difference is gone, but no end marker was seen that proves how the transaction ended."""
     AGREED = "agreed"
-    """All show the same again. Nothing ever proved which side was right, and all may be wrong: it stays open."""
+    """All replicas show the same again. Nothing ever proved which side was right, so all may be wrong. It is not over:
+    it stays reported.
+    """
     DIFFERS = "differs_otherwise"
-    """What the accused showed is superseded there, but the replicas still differ in the key: another divergence."""
+    """What the accused showed is superseded there, but the replicas still differ about the key: that is another
+    divergence.
+    """
     COMPACTED = "evidence_compacted"
-    """The accused no longer holds the record, so nothing shows how it treats it. It may still be wrong."""
+    """The accused no longer holds the record, so nothing shows how it treated the record. It may still be wrong."""
     INCOMPARABLE = "nothing_to_compare"
     """The accused still shows the record, and no other replica holds anything that shows whether it is right."""
     DELETED = "evidence_deleted"
@@ -43,9 +47,9 @@ class Resolution(StrEnum):
     SUPERSEDED = "superseded"
     """All replicas were wrong, and all hold what was written since: a newer record of the key, or a later log start."""
     EXPLAINED = "explained"
-    """It is part of a finding on the outcome of a transaction, which was confirmed later."""
+    """The claim is part of a finding on the outcome of a transaction, which was confirmed later."""
     PART = "part_of_incident"
-    """It is still true, and is reported as one of many in an incident (`parallax.findings.incident`)."""
+    """The finding is still true, and an incident reports it as one of many (`parallax.findings.incident`)."""
     GONE = "object_gone"
     """The topic, the partition or the replica is gone."""
 
@@ -56,23 +60,25 @@ class Decision:
 
     Attributes:
         verdict: confirmed, dismissed or pending.
-        kind: what it is. It may say more than the claim: a ``marker_missing`` may have become a wrong outcome.
+        kind: the kind of the divergence. It may say more than the claim's: a ``marker_missing`` may have become a wrong
+            outcome.
         reason: one line for people.
-        lone_witness: the difference is proven, but it rests on a transactional record that only one replica shows. That
-            replica may have the wrong outcome, and the comparison may be about to say so. It is worth a short wait.
-        resolution: for a dismissed claim that had been confirmed: why it no longer holds.
-        was_shown: for a dismissed claim: the recorded answers prove it, but nobody shows it any more. It is reported as
-            ended, and accuses nobody of what is shown now.
-        accused: the replica that is proven wrong; `NOBODY` where nothing says which side is.
-        sides: the brokers by what they show. They have answered, or were recorded where the reason says so. In a
-            difference with a direction, those that show something else than the accused are its witnesses.
+        lone_witness: whether the proof rests on a transactional record that only one replica shows. That replica may
+            show a wrong outcome, and the comparison may be about to raise that. So the claim is confirmed only after a
+            short wait.
+        resolution: for a dismissed claim that had been confirmed: why it is over.
+        was_shown: for a dismissed claim: recorded answers prove it, but no replica shows it any more. It is reported as
+            over, and accuses nobody of what is shown now.
+        accused: the broker that is proven wrong; `NOBODY` where nothing says which side is.
+        sides: the brokers on each side, as they answered or were recorded; the reason says which were only recorded. If
+            a replica is accused, those on other sides are its witnesses.
         lost_epoch: the leader epoch of the records that a truncated log has lost.
-        in_part: for a claim that other findings explain: they explain only a part of what was reported. It is opened
-            again once they have ended, even if no replica shows it then.
-        lacks: offset of the value that the accused lacks because of a transaction's outcome, while it shows no value of
-            the key; -1 in any other difference.
-        proof_truncated: for a claim that accuses nobody: another leader has written where the record lay that proves
-            the claim. So that record is not part of the current log.
+        in_part: for a claim that other findings explain: whether they explain only a part of what was reported. Then it
+            is opened again once they have ended, even if no replica shows it by then.
+        lacks: offset of the key's value that another replica shows, while the accused shows none because of a
+            transaction's outcome; -1 in any other difference.
+        proof_truncated: for a claim that accuses nobody: whether the record that proves it is not part of the current
+            log, because another leader has written there.
     """
 
     verdict: Verdict
@@ -90,15 +96,18 @@ class Decision:
 
     @property
     def witnesses(self) -> tuple[int, ...]:
-        """The brokers that show something other than the accused, now or when they were recorded."""
+        """The brokers on other sides than the accused, in order of their ids.
+
+        They show something else than the accused, or were recorded to.
+        """
         return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
 
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
-        """Whether the leader, too, shows its consumers what the accused shows.
+        """Whether consumers of the leader see what the accused shows.
 
-        If the accused is `NOBODY`, the question is whether the leader is on any side. A frozen leader is on no side.
-        It shares a deleted value if it shows that value. It shares a truncated log, or a lost log head, if it lacks the
-        same records.
+        If the accused is `NOBODY`, it is whether the leader is on any side. It is on none while its last stable offset
+        hides the record. A deleted value is shared by a leader that shows it as well. A truncated log, or a lost log
+        head, is shared by a leader that lacks the same records.
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
             return True
@@ -109,12 +118,15 @@ class Decision:
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
-        """Whether a broker may be the reason for the difference, by this decision."""
+        """Whether a broker may be on a side of this difference.
+
+        True for every broker while the claim is not confirmed.
+        """
         named = {self.accused, *standing(self.sides)}
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether the difference would be gone without some brokers, since all others show the same."""
+        """Whether the difference is all due to some brokers: without them, all replicas show the same."""
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
         rest = [side for side in self.sides.values() if set(side) - set(brokers)]
@@ -133,17 +145,18 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim with its answers, sorted into those of the accused, of other replicas, and of absent ones.
+    """A claim with a probe's answers, sorted into those of the accused, of other replicas, and of absent ones.
 
     Attributes:
         claim: what is claimed of which replica.
-        accused: the answer of the claim's pivot. Where the claim accuses nobody, it is the replica that was asked last.
+        accused: the answer of the claim's accused. If the claim accuses nobody, it is that of the replica asked last.
         others: the answers of the other replicas.
-        absent: the replicas that did not answer.
-        answers: all that the probe got.
-        live_only: whether only what is shown now counts, as for a finding that is checked again.
-        end_read: offset of the end marker that was read, if the claim ignores it because it may not be the right one.
-        end_replaced: whether that marker is not part of the current log. Then nothing that it proved holds.
+        absent: the answers of the replicas that did not answer; each says why.
+        answers: the whole answers to the probe.
+        live_only: whether only what is shown now counts; see `decide`.
+        end_read: offset of the end marker that was read, if the claim ignores it because it may not have ended the
+            transaction; else -1.
+        end_replaced: whether that marker is not part of the current log. Then nothing that it proved holds any more.
     """
 
     claim: Claim
@@ -157,12 +170,12 @@ class Case:
 
     @property
     def logs(self) -> Logs:
-        """The logs of all replicas that answered, for questions about lineage."""
+        """The logs of all replicas that answered, to ask what is part of the current log."""
         return self.answers.logs((self.accused, *self.others), is_whole=not self.absent)
 
     @property
     def is_only_one(self) -> bool:
-        """Whether the partition has no other replica than the accused."""
+        """Whether the accused is the partition's only replica."""
         return not self.others and not self.absent
 
     def confirmed(
@@ -172,9 +185,9 @@ class Case:
 
         Args:
             reason: one line for people.
-            kind: what it is, if that is not what the claim says.
-            accused: the broker that is wrong, if it is not the claim's; `NOBODY` without direction.
-            sides: the brokers by what they show.
+            kind: the kind of the divergence; the claim's own if not given.
+            accused: the broker that is wrong; the claim's own if not given, `NOBODY` without direction.
+            sides: the brokers on each side.
         """
         return Decision(
             Verdict.CONFIRMED,
@@ -185,16 +198,27 @@ class Case:
         )
 
     def differs(self, sides: Sides, reason: str = "", kind: FindingKind | None = None) -> Decision:
-        """Return a decision that the replicas differ, and that nothing says which side is wrong."""
+        """Return a decision that the replicas differ, and that nothing proves which side is wrong.
+
+        Args:
+            sides: the brokers on each side.
+            reason: one line for people; it names the sides if not given.
+            kind: the kind of the divergence; the claim's own if not given.
+        """
         said = reason or "; ".join(f"{side.text}: {broker_list(on)}" for side, on in in_order(sides).items())
         return self.confirmed(said, kind, accused=NOBODY, sides=sides)
 
     def dismissed(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Return a decision that the claim is wrong, or that its proof is gone."""
+        """Return a decision that the claim is not true, or that its proof is gone."""
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """Return a decision for an accused that no longer holds the record, and so shows no outcome."""
+        """Return a decision for an accused that no longer holds the record, so that it shows no outcome of it.
+
+        Args:
+            reason: one line for people.
+            offset: the record's offset. If it lies below the log start, the record was deleted; else it was compacted.
+        """
         if self.accused.log_start_offset > offset:
             return self.dismissed(
                 f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED
@@ -204,18 +228,29 @@ class Case:
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
         """Return a decision that recorded answers prove the claim, though the accused no longer holds the record.
 
-        Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reading
+        Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reader
         noticed. So the decision says what was shown, and nothing about the current log.
+
+        Args:
+            reason: one line for people.
+            kind: the kind of the divergence.
+            offset: offset of the record that the accused no longer holds.
+            sides: the brokers on each side, as they were recorded.
         """
         decision = self.not_held(reason, offset)
         return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
 
     def pending(self, reason: str) -> Decision:
-        """Return a decision that nothing is proven yet, with the reason."""
+        """Return a decision that nothing is proven yet."""
         return Decision(Verdict.PENDING, self.claim.kind, reason)
 
     def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Return a decision that no answer proves the claim: pending while a replica is absent, else dismissed."""
+        """Return a decision that no answer proves the claim: pending while a replica is absent, else dismissed.
+
+        Args:
+            reason: one line for people.
+            resolution: why the claim is over, if it had been proven.
+        """
         if self.absent:
             return self.pending(f"{reason}; not reached: {names(self.absent)} ({self.absent[0].error})")
         return self.dismissed(reason, resolution)
@@ -227,10 +262,17 @@ class Case:
         resolution: Resolution = Resolution.HEALED,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Decision:
-        """Return a decision for a claim whose offset no replica but the accused shows.
+        """Return a decision for a claim on an offset at which no replica but the accused shows anything.
 
-        It waits for replicas whose log reaches beyond the offset but that cannot show it yet: a broker that was
-        restarted begins with the high watermark of its last checkpoint. Without such a replica the claim is unproven.
+        It is pending while a replica's log reaches beyond the offset, but the replica cannot show it to consumers yet.
+        A broker that was restarted begins with the high watermark of its last checkpoint. Otherwise no answer proves
+        the claim (`unproven`).
+
+        Args:
+            offset: where no other replica shows anything.
+            reason: one line for people.
+            resolution: why the claim is over, if it had been proven.
+            isolation: whose view it is about.
         """
         held_back = [a for a in self.others if shown_to(a, isolation) <= offset < a.log_end_offset]
         if held_back:
@@ -239,19 +281,19 @@ class Case:
 
 
 def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
-    """Return the first offset that a replica does not show to its consumers of an isolation level."""
+    """Return the offset up to which a replica shows its log to consumers of an isolation level."""
     is_committed = isolation is IsolationLevel.READ_COMMITTED
     return answer.last_stable_offset if is_committed else answer.high_watermark
 
 
 def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
-    """Whether a replica shows its readers that the key has no value at an offset.
+    """Whether a replica shows its consumers that the key has no value, although the accused shows one.
 
     Args:
-        other: the answer of the replica.
+        other: the replica's answer.
         offset: where the accused shows a value.
-        bound: the accused has seen everything below. If the newest record of the key is there or above, the answer is
-            no.
+        bound: the offset below which the accused has seen everything. If the replica's newest record of the key lies
+            there or above, the answer is no, because the accused may still get to it.
     """
     if other.key is None or other.log_start_offset > offset:
         return False
@@ -263,10 +305,12 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 
 
 def values_shown(case: Case) -> dict[Side, list[int]]:
-    """Return the brokers by what they show of the claim's key, if they could be read past its offset.
+    """Return the brokers sorted into sides by the value of the claim's key that each shows.
 
-    A replica may have been read only from a higher offset on, and show nothing there. It may still show an older value
-    below, and gets a side of its own.
+    Only replicas that were read past the claim's offset are on a side.
+
+    A replica that shows nothing may have been read only from a higher offset on. It may show an older value below, so
+    it has a side of its own.
     """
     shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):
@@ -282,10 +326,12 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """Return the brokers by what they show of the claim's key; None where they cannot be compared.
+    """Return the brokers sorted into sides by the value of the claim's key that each shows.
 
-    A replica that has not come as far as the accused cannot contradict it, and is left out. At least one other must be
-    left, all must have come equally far, and the whole key must be known of each.
+    None where they cannot be compared.
+
+    They can be if the whole key is known on each of them, and all have come equally far. A replica that has not come as
+    far as the accused is left out, because it cannot contradict the accused. At least one other replica must be left.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]
@@ -297,12 +343,17 @@ def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:
-    """Name the brokers that answered, for a sentence."""
+    """Return the brokers that gave some answers, for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return broker_list([a.broker for a in answers])
 
 
 def verb(subjects: Sequence[ReplicaAnswer | int], plural: str) -> str:
-    """Return a verb in the form for its subjects: ``shows`` with one, ``show`` with several."""
+    """Return a verb in the form that fits its subjects: ``shows`` for one, ``show`` for several.
+
+    Args:
+        subjects: the brokers, or their answers.
+        plural: the verb for several.
+    """
     return plural if len(subjects) > 1 else f"{plural}s"
 
 

@@ -1,4 +1,4 @@
-"""Judge what replicas hold at one offset: all must hold the same record or marker (I1)."""
+"""Judges what replicas hold at one offset: whether it is the same record or end marker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one replica holds at an offset; ``text`` differs where the contents do."""
+    """What one replica holds at an offset.
+
+    Attributes:
+        text: the content in words; it differs where the contents do.
+        leader_epoch: the record's leader epoch; -1 where it is not known.
+        key: the hash of the record's key as text; empty without a key.
+    """
 
     broker: int
     text: str
@@ -21,7 +27,7 @@ class Held:
 
 
 def record_at_offset(case: Case) -> Decision:
-    """Judge a claim that replicas hold different records, or end markers, at one offset."""
+    """Decide on a claim that replicas hold different records, or different end markers, at one offset."""
     claim, asked_last = case.claim, case.accused
     held = [h for a in (asked_last, *case.others) if (h := held_at(a, claim.offset)) is not None]
     sides = by_broker({each.broker: Side(Shows.CONTENT, content=each.text) for each in held})
@@ -64,7 +70,10 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """Return the leader epoch whose record replaced older ones at an offset; -1 without one."""
+    """Return the leader epoch of the record that replaced older ones at an offset.
+
+    It is -1 if leader epochs do not show that.
+    """
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""How each replica has ended the claim's transaction: as it shows now, or else as was recorded."""
+"""How the claim's transaction ended on each replica: what the replica shows now, or was recorded to show."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from parallax.sides import Side, by_broker
 
 
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
-    """Return the outcome that a replica gives the record now: by the record, else by its aborted transactions.
+    """Return the outcome of the claim's record that a replica shows now.
 
-    None where the replica has not decided the record yet: its list may belong to a log that it still has to truncate.
-    None as well where its log holds another producer's record there.
+    The record itself says it. If the record is gone, the replica's list of aborted transactions does.
+
+    None where the replica has not decided the record yet: its list may be of a log that it is still to truncate. None
+    as well where its log holds another producer's record at the offset.
     """
     if answer.last_stable_offset <= claim.first_offset:
         return None
@@ -31,20 +33,30 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
 
 
 def live_outcomes(case: Case) -> dict[int, str]:
-    """Return by broker the outcomes that replicas give the record now, except replicas with another log."""
+    """Return by broker the outcome of the claim's record that it shows now.
+
+    Replicas with another log are left out.
+    """
     others = [a for a in case.others if not is_another_log(case.claim, a)]
     found = {a.broker: live_outcome(case.claim, a) for a in (case.accused, *others)}
     return {broker: own for broker, own in found.items() if own is not None}
 
 
 def ended_now(case: Case) -> frozenset[int]:
-    """Return the other brokers that show the record's outcome, or the claim's end marker, now."""
+    """Return the brokers that show now how the transaction ended.
+
+    They show it by the record's outcome, or by the claim's end marker.
+    """
     shown = live_outcomes(case).keys() | {a.broker for a in case.others if end_shown(case.claim, a) is not None}
     return frozenset(shown)
 
 
 def outcomes_of_others(case: Case) -> dict[int, str]:
-    """Return each other broker's outcome: as it shows it now, else by its end marker, else as recorded."""
+    """Return by broker the outcome of the claim's record, for all brokers but the accused.
+
+    It is the outcome that the broker shows now. If it shows none, it follows from the broker's end marker. Else it is
+    the recorded one.
+    """
     claim = case.claim
     truth = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
     truth |= claim.recorded.outcomes
@@ -64,13 +76,16 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def recorded_end(claim: Claim) -> str | None:
-    """Return the outcome that follows from the end marker which others were recorded to show; None if unknown."""
+    """Return the outcome that follows from the end marker that other replicas were recorded to show.
+
+    None if none was recorded, or if they differ.
+    """
     outcomes = {ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
     return outcomes.pop() if len(outcomes) == 1 else None
 
 
 def ended_by(marker: str) -> str:
-    """Return the outcome, committed or aborted, for an end marker's type: ``commit`` or ``abort``."""
+    """Return the outcome that an end marker gives a transaction: committed for ``commit``, aborted for ``abort``."""
     return COMMITTED if marker == "commit" else ABORTED
 
 
@@ -80,12 +95,12 @@ def other_outcome(outcome: str) -> str:
 
 
 def kind_of(accused_outcome: str) -> FindingKind:
-    """Return the kind of finding that accuses a replica of wrongly showing an outcome."""
+    """Return the kind of a finding on a replica that wrongly shows this outcome."""
     if accused_outcome == COMMITTED:
         return FindingKind.ABORTED_RECORD_COMMITTED
     return FindingKind.COMMITTED_RECORD_ABORTED
 
 
 def by_outcome(outcomes: Mapping[int, str]) -> dict[Side, list[int]]:
-    """Return the brokers by the outcome that they show."""
+    """Return the brokers sorted into sides, by the outcome that each of them shows."""
     return by_broker({broker: Side.parse(outcome) for broker, outcome in outcomes.items()})

@@ -1,4 +1,4 @@
-"""Whether readers of two replicas see a key's value differently after a record's transaction has ended."""
+"""Whether consumers of two replicas get different values of a key, because a transaction ended differently on them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FAR = float("inf")
 
 
 class Differing(NamedTuple):
-    """A value of the key, by its offset, that one replica shows and another does not.
+    """A value of the key that one replica shows, while another shows none.
 
     Attributes:
         reason: the difference, for people.
-        offset: where the value lies.
-        sides: the brokers that show a value, and those that show none.
+        offset: the value's offset.
+        sides: the broker that shows a value, and the one that shows none.
     """
 
     reason: str
@@ -29,7 +29,7 @@ class Differing(NamedTuple):
     sides: Sides
 
     def lacked_by(self, broker: int) -> int:
-        """Return the offset of the value, if a replica lacks it; else -1."""
+        """Return the value's offset if this broker shows no value; else -1."""
         return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 
@@ -40,15 +40,15 @@ def latest_differs(
     of_its_own: Callable[[RecordShown], bool] = lambda _: True,
     up_to: float = FAR,
 ) -> Differing | None:
-    """Return a value of the key that readers of the accused, or of another replica, see while the other sees none.
+    """Return a value of the key that only one of two replicas shows its consumers: the accused, or another one.
 
-    A replica that has not decided the record yet is left out: its readers see something older. A replica that is behind
-    another may still show what it will soon see deleted (`behind`).
+    A replica that has not decided the claim's record yet is left out, because it shows something older. A value does
+    not count where its replica may not have come yet to what deleted it on the other (`behind`).
 
     Args:
         case: the claim about the record.
-        of_others: whether a value counts that another replica shows and the accused does not.
-        of_its_own: whether a value counts that the accused shows and another replica does not.
+        of_others: returns whether a value counts that another replica shows and the accused lacks.
+        of_its_own: returns whether a value counts that the accused shows and another replica lacks.
         up_to: values above this offset do not count.
 
     Returns:
@@ -80,17 +80,19 @@ def latest_differs(
 
 
 def gone_everywhere(case: Case, now: str) -> Decision | None:
-    """Judge a finding whose accused lacked a value that nobody shows any more, without a newer record of the key.
+    """Decide on a finding whose accused lacked a value of the key, if no replica shows that value any more.
 
-    Such a finding is not over. The replicas that showed the value may have been copied from one that had lost it. Or a
-    tombstone came, and was cleaned on all, before anybody looked.
+    If no replica shows a newer record of the key either, the finding is not over. The replicas that showed the value
+    may have been replaced by copies of one that had lost it. Or a tombstone came, and was cleaned on all replicas
+    before anybody looked.
 
     Args:
-        case: the claim about the record; it was compared with all that showed a value.
-        now: what the accused does, for people.
+        case: the claim about the record.
+        now: what the accused shows now, for people.
 
     Returns:
-        None where the finding is not of that sort.
+        The decision. None for another finding, or if some replica shows a value of the key or a newer record, or if
+        that is not known.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks
@@ -113,7 +115,10 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Return a pending decision if a replica may not have seen yet what deleted the value it shows."""
+    """Return a pending decision if a replica may still come to what deleted the value that it shows.
+
+    None if there is no such replica.
+    """
     accused = case.accused
     if accused.key is None:
         return None

@@ -1,7 +1,7 @@
-"""Whether the evidence of a claim is part of the current log, by leader epochs and other records.
+"""Whether the evidence of a claim is part of the current log.
 
-An unclean election truncates logs, and what was read before says nothing about the log that took over. Nothing else in
-`parallax.findings.decide` uses leader epochs for that.
+An unclean election truncates logs. What was read before that says nothing about the log that took over. Leader epochs
+show it, and other records in the same place. Nothing else in `parallax.findings.decide` uses leader epochs for that.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from parallax.model import UNKNOWN
 
 
 def rests_on(case: Case) -> Belongs:
-    """Return whether all recorded proof of a claim is of the current log: yes, no or perhaps.
+    """Return whether all recorded proof of a claim is part of the current log: yes, no or perhaps.
 
-    *No* also if a replica holds something else in its place, because the tail of a log may be of an older epoch. That
-    is seen only until the cleaner removes the replacement.
+    It is *no* as well if a replica holds something else in a proof's place, since the tail of a log may be of an older
+    epoch. That can be seen only until the cleaner removes what is there.
     """
     another = holds_another_end if case.claim.kind in TRANSACTION_KINDS else holds_another_record
     if is_proof_replaced(case) or any(another(case.claim, answer) for answer in (case.accused, *case.others)):
@@ -28,20 +28,19 @@ def rests_on(case: Case) -> Belongs:
 
 
 def is_proof_replaced(case: Case) -> bool:
-    """Whether a log shows that some recorded proof of the claim is not part of the current log."""
+    """Whether some log shows that a recorded proof of the claim is not part of the current log."""
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether some recorded proof of the claim is gone: no log that answered still holds its place."""
+    """Whether some recorded proof of the claim is in none of the logs that answered."""
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 
 def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
-    """Return the end marker of a claim as a replica shows it.
+    """Return the claim's end marker as a replica shows it now; None if it does not.
 
-    None where it shows none of that producer there. A marker of another leader epoch does not count: it belongs to a
-    log that has replaced the one that was read.
+    A marker of another leader epoch does not count. It belongs to a log that has replaced the one that was read.
     """
     epoch = claim.recorded.leader_epoch if claim.kind in TRANSACTION_KINDS else UNKNOWN
     for marker in answer.markers:
@@ -52,41 +51,51 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
 
 
 def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker by which a replica had ended the transaction was truncated with its log."""
+    """Whether a replica has lost, with a truncated log, the end marker that had ended the transaction there."""
     end = claim.end_on(answer.broker)
     return end is not None and answer.log.has_lost(end)
 
 
 def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a log shows that the claim's end marker was truncated, even if the log is shorter now."""
+    """Whether a replica's log shows that the claim's end marker was truncated.
+
+    It shows that even where the log does not reach so far any more.
+    """
     return holds_another_end(claim, answer) or any(answer.log.of(proof) is Belongs.NO for proof in claim.proofs)
 
 
 def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds a record, or another producer's end marker, where the claim's end marker was read."""
+    """Whether a replica holds something else where the claim's end marker was read.
+
+    That is a record, or another producer's end marker.
+    """
     return _holds_another(answer, claim.marker_offset, MarkerShown, producer_id=claim.producer_id)
 
 
 def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds an end marker, or another key's record, where the claimed record was read."""
+    """Whether a replica holds something else where the claim's record was read.
+
+    That is an end marker, or another key's record.
+    """
     return _holds_another(answer, claim.offset, RecordShown, key_hash=claim.key_text)
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether, in place of a record of the transaction, a replica holds an end marker or another producer's record.
+    """Whether a replica holds something else where a record of the claim's transaction was read.
 
-    What its log says of the producer is then about other transactions.
+    That is an end marker, or another producer's record. What the replica shows of the claim's producer is then about
+    other transactions.
     """
     places = (claim.offset, claim.transaction_start_offset)
     return any(_holds_another(answer, place, RecordShown, producer_id=claim.producer_id) for place in places)
 
 
 def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
-    """Whether a replica lists the claim's producer as having aborted what it wrote at an offset.
+    """Whether a replica's list of aborted transactions covers what the claim's producer wrote at an offset.
 
-    The list of a log that was replaced names other transactions, so it counts as no. A transaction that ended at the
-    very offset is listed as well: ``TransactionIndex.collectAbortedTxns`` returns all whose last offset is not below
-    the fetched one.
+    False where another log has replaced the replica's, because its list is then about other transactions. The list
+    includes a transaction that ended at the very offset: ``TransactionIndex.collectAbortedTxns`` returns all whose last
+    offset is not below the fetched one.
     """
     listed = any(pid == claim.producer_id and first <= offset for pid, first in answer.aborted)
     return listed and not is_another_log(claim, answer)

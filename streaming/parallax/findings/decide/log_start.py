@@ -1,4 +1,4 @@
-"""Judge a log that begins above another replica's, where no policy deletes records."""
+"""Judges a log that begins above another replica's log, although no policy deletes records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 
 
 def head_missing(case: Case) -> Decision:
-    """Judge whether the accused's log begins above that of another replica that is not empty.
+    """Decide on a claim that the accused's log begins above that of another replica.
 
-    The claim itself says that the topic was only compacted: the comparison saw that for as long as the logs differed.
-    The policy may have changed since. If it deletes records now, or is unknown, nothing is confirmed and nothing counts
-    as lost on all. Retention and DeleteRecords move log starts, on each replica at another time.
+    An empty log of another replica does not count. The comparison raised the claim because the topic was only compacted
+    for as long as the logs differed. If the policy deletes records by now, or is unknown, nothing is confirmed, and
+    nothing counts as lost on all replicas: retention and DeleteRecords move each replica's log start at another time.
     """
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]

@@ -1,4 +1,4 @@
-"""Judge the outcome of a transaction that has ended (I2): by its records and by end markers."""
+"""Judges the outcome of a transaction that has ended, from its records and from end markers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from parallax.sides import Shows, Side, Sides, by_broker
 
 
 def ended(case: Case) -> Decision:
-    """Judge the replicas' outcomes of a record: as they show it now, else as was recorded."""
+    """Decide on a claim about a record's outcome.
+
+    The outcomes that replicas show now are compared, or else the recorded ones.
+    """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.first_offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
@@ -234,7 +237,10 @@ def _was_shown(case: Case, now: str) -> Decision | None:
 
 
 def unlike_outcomes(case: Case) -> Decision:
-    """Judge outcomes that differ, where no end marker says which is right: the finding accuses nobody."""
+    """Decide on a claim that replicas show different outcomes, where no end marker says which is right.
+
+    If they do, nobody is accused.
+    """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")

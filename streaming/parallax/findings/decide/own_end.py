@@ -1,4 +1,4 @@
-"""Judge a replica that contradicts its own end marker: its index of aborted transactions is wrong."""
+"""Judges a replica that contradicts its own end marker, because its index of aborted transactions is wrong."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from parallax.sides import Shows, Side, Sides
 
 
 def contradiction(case: Case) -> Decision:
-    """Judge a claim that a replica contradicts its own first end marker behind the record.
+    """Decide on a claim that a replica contradicts the first end marker behind a record in its own log.
 
     A marker stays as long as a record of its transaction. So while the replica holds the record, no other end marker of
-    the producer lay between the two, and its index of aborted transactions is wrong. Once the record is gone, the
-    marker that ended it may have been cleaned with it, unread.
+    the producer lay between the two. The replica's index of aborted transactions is wrong then. Once the record is
+    gone, the marker that ended it may have been cleaned with it before anybody read that marker.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused) if claim.first_offset in accused.committed else None
@@ -55,9 +55,9 @@ def contradiction(case: Case) -> Decision:
 
 
 def contradicted_before(case: Case) -> Decision:
-    """Judge a claim that a replica contradicted an end marker that was truncated since.
+    """Decide on a claim that a replica contradicted an end marker, if that marker was truncated since.
 
-    In the current log the record may have ended otherwise. So nobody is accused by what the accused shows or lacks. If
+    In the current log the record may have ended otherwise. So nothing that the accused shows or lacks accuses it. If
     the replicas show different outcomes, or different values of the key, it is a difference without direction.
     """
     claim, accused = case.claim, case.accused
@@ -96,16 +96,18 @@ def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
 
 
 def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether a probe must also read keys to say what became of a finding.
+    """Whether a probe must also read the key of a finding's record, to say what became of the finding.
 
-    They are needed in two cases:
+    It must in two cases:
 
-    - A replica contradicted its end marker, and its record is gone, is shown as the marker says, or the marker was cut.
-    - The accused shows the right outcome again. But another replica may be a copy of its wrong log: its record may be
-      cleaned, or it may still show the transaction's other records wrongly.
+    - A replica had contradicted its end marker, and does not now: the record is gone, it is shown as the marker says,
+      or the marker was truncated.
+    - The accused shows the right outcome again. Another replica may be a copy of its wrong log, in which the record is
+      cleaned, or other records of the transaction still show wrongly.
 
-    The cleaner uses the index of aborted transactions. While that was wrong, it may have removed older values in favor
-    of an aborted record, or it may have removed committed records. Repairing the index does not bring them back.
+    The cleaner uses the index of aborted transactions. While the index was wrong, the cleaner may have removed older
+    values in favor of an aborted record, or it may have removed committed records. Repairing the index does not bring
+    them back.
     """
     if claim.confirmed_at_ms == 0 or accused.error is not None:
         return False
@@ -121,7 +123,7 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:
-    """Whether a decision proves that the accused contradicts an end marker that it still holds."""
+    """Whether a decision proves that the accused contradicts an end marker that its log still holds."""
     marker = end_shown(claim, accused)
     return marker is not None and accused.broker in decision.sides.get(
         Side(Shows(other_outcome(ended_by(marker.type)))), ()
@@ -165,10 +167,10 @@ def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
 
 
 def has_cleaned_its_end(case: Case) -> bool:
-    """Whether a replica still shows a record against its end marker, and has cleaned the marker.
+    """Whether the accused still shows a record otherwise than its end marker said, although the marker was cleaned.
 
-    The cleaner uses the index of aborted transactions: if that is wrong, it may remove the marker and leave the record.
-    A marker that lay directly behind the record ended it all the same.
+    The cleaner uses the index of aborted transactions. If the index is wrong, the cleaner may remove the marker and
+    leave the record. The marker counts all the same if it lay directly behind the record.
     """
     claim, accused = case.claim, case.accused
     was_read = accused.broker in claim.recorded.markers and accused.broker in claim.recorded.outcomes

@@ -4,9 +4,9 @@ Compaction may remove a record from a replica that nobody repaired. A repair (a 
 disk) replaces the whole log by a copy of a right one. Two observations prove a repair:
 
 - The replica shows the end marker that it lacked. Markers are never invented, so another log brought it.
-- Its readers saw that its log fell back, or that it held no replica: position rows of the views.
+- Position rows of the views say that the log fell back, or that the broker held no replica for a time.
 
-A record that is gone, without a newer one of its key, proves nothing. A tombstone may have come and been cleaned with
+If a record is gone without a newer one of its key, that proves nothing. A tombstone may have come and been cleaned with
 it between two looks.
 """
 
@@ -19,10 +19,10 @@ from parallax.model import UNKNOWN
 
 
 def repaired(case: Case) -> str | None:
-    """Return why a finding about a transaction has healed; None where that is not proven.
+    """Return why a finding about a transaction has healed, in words; None where that is not proven.
 
-    It is for an accused that no longer holds the record. Ask only where the transaction explains no difference in the
-    key any more.
+    It is for an accused that no longer holds the record. The caller must have seen that the transaction explains no
+    difference in the key's value any more.
     """
     claim, accused = case.claim, case.accused
     if not case.live_only or case.absent or not case.others:

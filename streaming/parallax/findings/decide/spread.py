@@ -1,7 +1,7 @@
-"""Judge a complete loss: all replicas show something wrong, as the accused does.
+"""Judges a complete loss: all replicas show the same wrong thing as the accused.
 
-The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. Their
-agreement heals nothing. What a finding, or recorded answers of others, proved of the accused is true of all of them.
+The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. That
+all agree does not heal them. What was proven of the accused is now true of every replica.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
 
 WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
-"""The wrong outcome that an accused shows, by the kind of the finding."""
+"""By kind of finding, the wrong outcome that the accused shows."""
 
 _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
 """The kinds of a record that is shown and should not be; all others are of a record that should be shown."""
@@ -31,20 +31,20 @@ _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 def open_everywhere(
     case: Case, held: OpenTransaction, open_on: Collection[int], past: Collection[int], *, has_ended: bool
 ) -> Decision | None:
-    """Judge a transaction that the accused and all other replicas hold open.
+    """Decide on a claim whose transaction the accused and all other replicas hold open.
 
     Args:
         case: the claim with its answers.
         held: the transaction as the accused lists it.
-        open_on: the replicas that list it as open.
-        past: those of them that are past its end.
-        has_ended: whether it is known to have ended, by a recorded end marker or by the coordinator. Otherwise only a
-            finding that proved it in the current log counts: the transaction may merely be long.
+        open_on: the brokers that list it as open.
+        past: those of them whose log reaches beyond its end.
+        has_ended: whether a recorded end marker or the coordinator says that it has ended. If neither does, only a
+            finding that proved it in the current log shows that: the transaction may just take long.
 
     Returns:
-        None where another replica does not hold it open, where none answers, or where nothing says that it has ended. A
-        finding that has spread does not accuse somebody again only because a replica does not answer. It is not over if
-        the producer writes again: the ended transaction is then part of the one that is ongoing.
+        None if another replica does not hold it open, if no other replica answers, or if nothing says that it has
+        ended. A finding that has spread stays spread even if a replica does not answer. It stays so too if the
+        producer writes again, because the ended transaction is then part of the ongoing one.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
@@ -80,17 +80,25 @@ def _goes_on(case: Case) -> bool:
 
 
 def hanging(where: str) -> Decision:
-    """Judge an ended transaction that the leader's log holds open, while no current log has its end marker.
+    """Return the decision on an ended transaction that the leader holds open, if no current log has its end marker.
 
-    The marker was lost with a log that was truncated or deleted. Followers of the leader come to hold the transaction
-    open as well. No replica is to blame.
+    The marker was lost with a log that was truncated or deleted. Followers copy the leader's log, so they come to hold
+    the transaction open as well. No replica is to blame.
+
+    Args:
+        where: where the transaction begins and which replicas hold it open; the reason begins with that.
     """
     reason = f"{where}, by whose log all go, and no replica shows its end marker"
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 
 def agreed(case: Case, own: str) -> Decision:
-    """Judge an outcome that all replicas which show one share with the accused."""
+    """Decide on a claim about a record's outcome, if all replicas that show an outcome show the same.
+
+    Args:
+        case: the claim with its answers.
+        own: the outcome that they show.
+    """
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
     if case.end_replaced:
@@ -109,10 +117,11 @@ def agreed(case: Case, own: str) -> Decision:
 
 
 def rightly_shown(case: Case, reason: str) -> Decision:
-    """Judge an accused that now shows the right outcome: healed if it shows the end marker that it lacked.
+    """Decide on an accused that shows the right outcome now: healed if it shows the end marker that it lacked.
 
-    Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and a
-    later transaction wrongly. A replica that has lost its index of aborted transactions shows all as committed.
+    Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and
+    will then have ended a later transaction wrongly. And a replica without its index of aborted transactions shows all
+    records as committed.
     """
     is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
@@ -132,10 +141,15 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Judge whether a finding may end as a decision says: it may not while every replica is wrong.
+    """Return the decision on a finding that another decision would end.
 
-    A finding that has spread ends only when no replica is wrong any more. Each replica then holds what was written
-    since: a newer record of the key, or a later log start. Or the record should not be shown, and no replica shows it.
+    The finding stays while every replica is wrong. One that has spread ends only when no replica is wrong any more.
+    Then each replica holds what was written since: a newer record of the key, or a later log start. If the finding is
+    about a record that should not be shown, it also ends when no replica shows that record.
+
+    Args:
+        case: the claim with its answers.
+        decision: the decision that would end the finding.
     """
     claim = replace(case.claim, kind=decision.kind)
     if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:
@@ -232,7 +246,10 @@ def _value(key: KeyShown) -> str:
 
 
 def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
-    """Whether what the claim says of a replica misleads its consumers; None where the replica did not say."""
+    """Whether a replica misleads its consumers in the way that the claim says of its accused.
+
+    None where the replica did not say.
+    """
     offset = claim.first_offset
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
         return answer.is_empty or answer.log_start_offset >= offset
@@ -257,10 +274,10 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 
 
 def true_outcome(claim: Claim) -> str | None:
-    """Return how the claim's transaction truly ended; None where that is not known.
+    """Return how the claim's transaction truly ended: ``committed`` or ``aborted``; None where that is not known.
 
-    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise the end marker that other replicas
-    were recorded to show says it.
+    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise it follows from the end marker that
+    other replicas were recorded to show.
     """
     if claim.kind in WRONG:
         return other_outcome(WRONG[claim.kind])

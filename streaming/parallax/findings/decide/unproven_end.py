@@ -1,6 +1,6 @@
-"""Judge outcomes where the known end marker may not be the one that ended the transaction.
+"""Judges outcomes where the known end marker may not be the one that ended the transaction.
 
-A lower marker may have been cleaned everywhere.
+A lower marker may have been cleaned on every replica before anybody read it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 def is_end_proven(case: Case) -> bool:
     """Whether the claim's end marker is the one that ended its transaction.
 
-    It did if readers passed the end markers in time. It did also if something else is held at each offset before it:
-    then there was no room for another marker. What a finding has proven stays so.
+    It is if all offsets below it were read before a lower marker could be cleaned there. It is as well if something
+    else is held at each offset before it, which leaves no room for a lower marker. What a finding has proven stays
+    proven.
     """
     claim = case.claim
     was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
@@ -33,9 +34,10 @@ def is_end_proven(case: Case) -> bool:
 
 
 def ended_somewhere(case: Case) -> Decision:
-    """Compare outcomes where the known end marker may not be the one that ended the transaction.
+    """Decide on outcomes if the known end marker may not be the one that ended the transaction.
 
-    It accuses nobody: a replica that ended the transaction higher up may be right, though it lacks the marker.
+    Nobody is accused. A replica on which a higher marker ended the transaction may be right, though it lacks the known
+    one.
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
     decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))

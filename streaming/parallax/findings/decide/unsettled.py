@@ -1,6 +1,6 @@
-"""Judge replicas that differed and now show the same, where nothing had proven which was right.
+"""Judges replicas that differed and now show the same, if nothing had proven which was right.
 
-All may be right or all wrong. One may have been copied from another that was wrong (a new disk, a reassignment), so
+All may be right, or all wrong: one may have been copied from another that was wrong (a new disk, a reassignment). So
 their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written since.
 """
 
@@ -17,17 +17,17 @@ from parallax.kinds import KEY_KINDS, KINDS, Family
 from parallax.model import UNKNOWN, FindingKind
 
 _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
-"""Ends that say by themselves what has become of the difference."""
+"""Reasons why a finding is over that say by themselves what became of the difference."""
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return how replicas differ in a key or content, so that later probes can compare with it.
+    """Return what is known of a difference in a key or content, for later probes to compare with.
 
-    For claims of other kinds, what was remembered before stays.
+    For claims of other kinds it is what was remembered before.
 
     Args:
-        claim: with what was remembered before.
-        answers: of the replicas; without any, what was remembered stays.
+        claim: the claim; ``recorded.differed`` holds what was remembered before.
+        answers: the replicas' answers; if no replica answered, what was remembered stays.
     """
     family, before = KINDS[claim.kind].family, claim.recorded.differed
     read = [a for a in answers.replicas.values() if a.error is None]
@@ -45,9 +45,11 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
 
 
 def differs_anew(before: Differed | None, answers: Answers) -> bool:
-    """Whether replicas, none proven right, differ in what was written since they last differed.
+    """Whether replicas that still differ do so in something that was written since they last differed.
 
-    Ask it only where they still differ.
+    Args:
+        before: what was known when they last differed.
+        answers: the replicas' answers now.
     """
     return before is not None and any(
         a.key is not None and a.key.newest_offset >= before.below for a in answers.replicas.values()
@@ -55,11 +57,11 @@ def differs_anew(before: Differed | None, answers: Answers) -> bool:
 
 
 def agreed(case: Case, decision: Decision) -> Decision:
-    """Judge a finding whose difference is gone, where nothing had proven which side was right.
+    """Return the decision on a finding whose difference is gone, if nothing had proven which side was right.
 
     Args:
         case: the claim with its answers.
-        decision: the one that would end the finding if it were taken as it is.
+        decision: the decision that would end the finding; it is returned only if the finding may end.
     """
     claim = case.claim
     if decision.resolution in _SAID:

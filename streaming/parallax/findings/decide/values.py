@@ -1,4 +1,4 @@
-"""Judge the latest value of a key (I3), and missing records without a key."""
+"""Judges claims on the latest value of a key, and on missing records without a key."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from parallax.sides import Shows, Side, standing
 
 
 def latest_value(case: Case) -> Decision:
-    """Judge a claim on the latest value of a key, or on a record without a key.
+    """Decide on a claim about the latest value of a key, or about a record without a key.
 
-    A replica is accused only if it still shows an older value than a surely committed record that another shows. That
-    older value is not the latest, whatever happened to the key since. A tombstone is proof enough. Another value is
-    proof only if every replica shows one of those two. Everything else is without direction.
+    A replica is accused only if another shows a surely committed record of the key that is newer than the accused's
+    value. The older value is then not the latest, whatever happened to the key since. If the newer record is a
+    tombstone, that is proof enough. If it is a value, every replica must show one of the two. Otherwise the difference
+    is without direction.
     """
     claim, accused = case.claim, case.accused
     if claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH:
