@@ -69,7 +69,7 @@ class KeyScan:
         visible: by key, the newest record that is not aborted.
         newest: by key, the offset of the newest record, aborted ones too.
         offsets: by key, the offsets of its newest records, in the order of the log.
-        floors: by key of which older offsets were left out, the lowest that was kept.
+        floors: by key with more records than are kept, the lowest offset that was kept.
         key_bytes: the keys themselves, where they are read at all.
 
     Args:
@@ -86,7 +86,7 @@ class KeyScan:
         self.key_bytes: dict[Key, bytes] = {}
 
     def add(self, chunk: Any) -> None:
-        """Take in the next chunk of the log."""
+        """Collect the records of the wanted keys from the next chunk of the log."""
         columns = chunk.columns
         hits = np.isin(columns.key_hash_lo, self._lows) & (columns.kind == RowKind.RECORD)
         for row in np.flatnonzero(hits).tolist():

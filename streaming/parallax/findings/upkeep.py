@@ -1,10 +1,10 @@
 """Upkeep of the suspects table: drop suspects that had their verdict long ago, and merge small files.
 
-A suspect stays as long as it is the only record of what is still to be done. That is until an event of the findings
-table gives it a verdict, however old it is. A suspect that was raised again since that verdict was asked for stays too.
+However old a suspect is, it stays until an event of the findings table gives it a verdict: until then it is the only
+record that it has to be probed. It stays too if it was raised again after the replicas were asked for the verdict.
 
-A member of an incident has no event of its own, or one that only says that it is a member. So it stays as well. What is
-dropped is what a start no longer asks about (`parallax.findings.incident.decided`).
+A member of an incident has no event of its own, or one that only says that it is a member. So it stays as well. Only
+suspects that the job no longer asks about at a start are dropped (`parallax.findings.incident.decided`).
 """
 
 from __future__ import annotations
