@@ -113,7 +113,7 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """Return the offset up to which the scan has to read, so that no key is left to look for."""
+        """Return the offset up to which the scan still has to read for some key."""
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)

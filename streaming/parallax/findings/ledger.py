@@ -137,7 +137,7 @@ class Ledger:
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
     def standing(self, finding_id: str) -> Finding | None:
-        """Return the last event of a finding, even if it is resolved; None once it is no longer checked."""
+        """Return the last event of a finding that is still checked, even a resolved one; else None."""
         return self._standing.get(finding_id)
 
     def __iter__(self) -> Iterator[Finding]:

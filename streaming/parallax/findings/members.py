@@ -227,7 +227,7 @@ class Members:
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of a key's records that are proven wrong on the accused, and not on all replicas."""
+        """Return the offsets at which a key is proven wrong on the accused, but not on all replicas."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
 
@@ -394,7 +394,9 @@ _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset"
 
 
 def divergence(group: Group, one: About) -> tuple[int, ...]:
-    """Return numbers that identify the key or transaction of a claim or finding: equal ones are about the same one.
+    """Return numbers for the key or transaction of a claim or finding.
+
+    In one group, claims with equal numbers are about the same key or transaction.
 
     Args:
         group: the group that it is, or would be, a member of.

@@ -1,8 +1,8 @@
-"""Is the suspect a divergence? A pure function of the replicas' answers and of what was recorded before.
+"""Decides whether a suspect is a divergence: a pure function of the replicas' answers and of what was recorded.
 
-There are three verdicts. *Confirmed* needs proof, *dismissed* needs proof of the contrary. Everything else is *pending*
-and asked again. Some proofs need the replicas to be asked in a certain order: parallax.findings.questions keeps that
-order and explains it.
+There are three verdicts. *Confirmed* needs proof, *dismissed* needs proof of the contrary. Everything else is
+*pending*, and the replicas are asked again. Some proofs need the replicas to be asked in a certain order:
+`parallax.findings.questions` keeps that order and explains it.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     Args:
         claim: what is claimed of which replica.
         answers: the replicas' answers to the probe.
-        live_only: judge only by what the accused shows now, as for a finding that is checked again. What was recorded
-            earlier then keeps no finding open. A suspect that a finding had explained (`Claim.freed`) was never proven
-            by itself: if it does not hold now, it is over.
+        live_only: whether only what the accused shows now counts, and not what was recorded earlier. This is so for a
+            finding that is checked again. It is so too for a suspect that another finding had explained
+            (`Claim.freed`): nothing had proven it, so it is over if it is not proven now.
     """
     claim = named(claim, answers)
     if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:

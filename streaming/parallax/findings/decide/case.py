@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 class Resolution(StrEnum):
-    """Why a finding is over, or has changed, though its claim had been proven."""
+    """Why a claim that had been proven no longer holds: how its finding ended, or what it became."""
 
     HEALED = "healed"
     """The accused shows what the others show, or what it showed is superseded."""
@@ -56,23 +56,23 @@ class Decision:
 
     Attributes:
         verdict: confirmed, dismissed or pending.
-        kind: what it is. It may say more than the claim: a ``marker_missing`` may have become a wrong outcome.
+        kind: what is wrong. It may say more than the claim: a ``marker_missing`` may have become a wrong outcome.
         reason: one line for people.
-        lone_witness: the difference is proven, but it rests on a transactional record that only one replica shows. That
-            replica may have the wrong outcome, and the comparison may be about to say so. It is worth a short wait.
+        lone_witness: whether the proof rests on a transactional record that only one replica shows. That replica may
+            show the wrong outcome, and the comparison may be about to say so. So it is better to wait a little.
         resolution: for a dismissed claim that had been confirmed: why it no longer holds.
-        was_shown: for a dismissed claim: the recorded answers prove it, but nobody shows it any more. It is reported as
-            ended, and accuses nobody of what is shown now.
-        accused: the replica that is proven wrong; `NOBODY` where nothing says which side is.
-        sides: the brokers by what they show. They have answered, or were recorded where the reason says so. In a
-            difference with a direction, those that show something else than the accused are its witnesses.
-        lost_epoch: the leader epoch of the records that a truncated log has lost.
+        was_shown: for a dismissed claim: whether recorded answers prove it, though nobody shows it any more. It is then
+            reported as a finding that is over already, and accuses nobody of what is shown now.
+        accused: the replica that is proven wrong; `NOBODY` where nothing says which side is wrong.
+        sides: the brokers by what they show, as they answered, or as was recorded where the reason says so. If a
+            replica is accused, those that show something else are the witnesses.
+        lost_epoch: for a truncated log: the leader epoch of the records that it has lost; -1 for other kinds.
         in_part: for a claim that other findings explain: they explain only a part of what was reported. It is opened
             again once they have ended, even if no replica shows it then.
         lacks: offset of the value that the accused lacks because of a transaction's outcome, while it shows no value of
             the key; -1 in any other difference.
-        proof_truncated: for a claim that accuses nobody: another leader has written where the record lay that proves
-            the claim. So that record is not part of the current log.
+        proof_truncated: for a decision that accuses nobody: whether the record that had proven the direction is no
+            longer part of the current log, because another leader has written at its offset.
     """
 
     verdict: Verdict
@@ -90,15 +90,16 @@ class Decision:
 
     @property
     def witnesses(self) -> tuple[int, ...]:
-        """The brokers that show something other than the accused, now or when they were recorded."""
+        """The brokers that show something other than the accused, now or when the views last recorded them."""
         return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
 
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
         """Whether the leader, too, shows its consumers what the accused shows.
 
-        If the accused is `NOBODY`, the question is whether the leader is on any side. A frozen leader is on no side.
-        It shares a deleted value if it shows that value. It shares a truncated log, or a lost log head, if it lacks the
-        same records.
+        - Of a deleted record: whether the leader shows the deleted value.
+        - Of a truncated log, or a lost log head: whether the leader lacks the same records.
+        - Otherwise: whether the leader is on the side of the accused. If the accused is `NOBODY`: whether it is on any
+          side. A frozen leader is on no side.
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
             return True
@@ -109,12 +110,18 @@ class Decision:
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
-        """Whether a broker may be the reason for the difference, by this decision."""
+        """Whether a broker may be wrong by this decision.
+
+        It may if it is accused or on a side, and if nothing is confirmed.
+        """
         named = {self.accused, *standing(self.sides)}
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether the difference would be gone without some brokers, since all others show the same."""
+        """Whether all replicas show the same, apart from some brokers.
+
+        It is True as well if one of these brokers is the accused, or if nothing is confirmed.
+        """
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
         rest = [side for side in self.sides.values() if set(side) - set(brokers)]
@@ -122,7 +129,7 @@ class Decision:
 
     @property
     def has_spread(self) -> bool:
-        """Whether the claim is proven and true of all replicas, so that no right replica is left."""
+        """Whether the claim is proven and holds of all replicas, so that no right replica is left."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD
 
     @property
@@ -137,13 +144,14 @@ class Case:
 
     Attributes:
         claim: what is claimed of which replica.
-        accused: the answer of the claim's pivot. Where the claim accuses nobody, it is the replica that was asked last.
+        accused: the answer of the replica that the claim accuses. If it accuses nobody: of the one asked last.
         others: the answers of the other replicas.
         absent: the replicas that did not answer.
         answers: all that the probe got.
         live_only: whether only what is shown now counts, as for a finding that is checked again.
-        end_read: offset of the end marker that was read, if the claim ignores it because it may not be the right one.
-        end_replaced: whether that marker is not part of the current log. Then nothing that it proved holds.
+        end_read: offset of an end marker that was recorded and is left out of the claim, because it may not be the one
+            that ended the transaction; -1: none is left out.
+        end_replaced: whether the current log does not hold that marker. Then nothing that it proved holds.
     """
 
     claim: Claim
@@ -172,8 +180,8 @@ class Case:
 
         Args:
             reason: one line for people.
-            kind: what it is, if that is not what the claim says.
-            accused: the broker that is wrong, if it is not the claim's; `NOBODY` without direction.
+            kind: what is wrong, if that is another kind than the claim's.
+            accused: the broker that is wrong, if not the claim's; `NOBODY` for a difference without direction.
             sides: the brokers by what they show.
         """
         return Decision(
@@ -194,7 +202,10 @@ class Case:
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """Return a decision for an accused that no longer holds the record, and so shows no outcome."""
+        """Return a decision to dismiss a claim because the accused no longer holds its record.
+
+        The resolution says whether the record lies below the log start, or compaction took it.
+        """
         if self.accused.log_start_offset > offset:
             return self.dismissed(
                 f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED
@@ -204,8 +215,8 @@ class Case:
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
         """Return a decision that recorded answers prove the claim, though the accused no longer holds the record.
 
-        Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reading
-        noticed. So the decision says what was shown, and nothing about the current log.
+        Compaction may have taken the record. Or a right log may have replaced the accused's log, and no reader has
+        noticed it yet. So the decision says what was shown, and nothing about what is shown now.
         """
         decision = self.not_held(reason, offset)
         return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
@@ -229,8 +240,8 @@ class Case:
     ) -> Decision:
         """Return a decision for a claim whose offset no replica but the accused shows.
 
-        It waits for replicas whose log reaches beyond the offset but that cannot show it yet: a broker that was
-        restarted begins with the high watermark of its last checkpoint. Without such a replica the claim is unproven.
+        It is pending while another replica's log reaches beyond the offset, but does not show it to consumers yet. (A
+        broker that was restarted begins with the high watermark of its last checkpoint.) Otherwise see `unproven`.
         """
         held_back = [a for a in self.others if shown_to(a, isolation) <= offset < a.log_end_offset]
         if held_back:
@@ -245,13 +256,13 @@ def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
 
 
 def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
-    """Whether a replica shows its readers that the key has no value at an offset.
+    """Whether a replica shows its consumers no value of a key, while the accused shows one.
 
     Args:
         other: the answer of the replica.
-        offset: where the accused shows a value.
-        bound: the accused has seen everything below. If the newest record of the key is there or above, the answer is
-            no.
+        offset: offset of the value that the accused shows.
+        bound: the offset up to which the accused shows its log. If ``other`` holds a record of the key there or above,
+            the result is False: the accused may still get to it.
     """
     if other.key is None or other.log_start_offset > offset:
         return False
@@ -263,10 +274,10 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 
 
 def values_shown(case: Case) -> dict[Side, list[int]]:
-    """Return the brokers by what they show of the claim's key, if they could be read past its offset.
+    """Return the brokers by what they show of the claim's key.
 
-    A replica may have been read only from a higher offset on, and show nothing there. It may still show an older value
-    below, and gets a side of its own.
+    Those that cannot show the claim's offset yet are left out. A replica may have been read only from some higher
+    offset on, and show nothing of the key there. It may have an older value below, so it is on a side of its own.
     """
     shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):
@@ -284,8 +295,8 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
     """Return the brokers by what they show of the claim's key; None where they cannot be compared.
 
-    A replica that has not come as far as the accused cannot contradict it, and is left out. At least one other must be
-    left, all must have come equally far, and the whole key must be known of each.
+    A replica whose last stable offset is below that of the accused cannot contradict it, and is left out. At least one
+    other must be left. All must have the same last stable offset, and the key must be read whole on each.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]
@@ -297,12 +308,17 @@ def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:
-    """Name the brokers that answered, for a sentence."""
+    """Return the brokers of some answers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return broker_list([a.broker for a in answers])
 
 
 def verb(subjects: Sequence[ReplicaAnswer | int], plural: str) -> str:
-    """Return a verb in the form for its subjects: ``shows`` with one, ``show`` with several."""
+    """Return a verb in the form that fits its subjects: ``shows`` for one, ``show`` for several.
+
+    Args:
+        subjects: the brokers that the sentence is about.
+        plural: the form for several.
+    """
     return plural if len(subjects) > 1 else f"{plural}s"
 
 

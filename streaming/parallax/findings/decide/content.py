@@ -12,7 +12,7 @@ from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one replica holds at an offset; ``text`` differs where the contents do."""
+    """What one replica holds at an offset. Two replicas hold the same there if their ``text`` is equal."""
 
     broker: int
     text: str
@@ -64,7 +64,11 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """Return the leader epoch whose record replaced older ones at an offset; -1 without one."""
+    """Return the leader epoch of the record that has replaced older ones at an offset; -1 if epochs show no such one.
+
+    Args:
+        held: what each replica holds at that offset.
+    """
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 
 

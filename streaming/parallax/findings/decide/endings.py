@@ -13,10 +13,11 @@ from parallax.sides import Side, by_broker
 
 
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
-    """Return the outcome that a replica gives the record now: by the record, else by its aborted transactions.
+    """Return the outcome that a replica gives the claim's record now: committed or aborted.
 
-    None where the replica has not decided the record yet: its list may belong to a log that it still has to truncate.
-    None as well where its log holds another producer's record there.
+    The record itself shows it. If the replica no longer holds the record, its list of aborted transactions does. The
+    result is None while the record is above the replica's last stable offset, and if another producer's record is at
+    its offset.
     """
     if answer.last_stable_offset <= claim.first_offset:
         return None
@@ -31,20 +32,26 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
 
 
 def live_outcomes(case: Case) -> dict[int, str]:
-    """Return by broker the outcomes that replicas give the record now, except replicas with another log."""
+    """Return by broker the outcome that it gives the claim's record now; brokers without one are left out.
+
+    Replicas whose log holds something else there are left out as well.
+    """
     others = [a for a in case.others if not is_another_log(case.claim, a)]
     found = {a.broker: live_outcome(case.claim, a) for a in (case.accused, *others)}
     return {broker: own for broker, own in found.items() if own is not None}
 
 
 def ended_now(case: Case) -> frozenset[int]:
-    """Return the other brokers that show the record's outcome, or the claim's end marker, now."""
+    """Return the brokers that now show an outcome of the claim's record, or hold the claim's end marker."""
     shown = live_outcomes(case).keys() | {a.broker for a in case.others if end_shown(case.claim, a) is not None}
     return frozenset(shown)
 
 
 def outcomes_of_others(case: Case) -> dict[int, str]:
-    """Return each other broker's outcome: as it shows it now, else by its end marker, else as recorded."""
+    """Return by broker, without the accused, the outcome that it gives the claim's record.
+
+    It is the outcome that the broker shows now. If it shows none, its end marker says it, or else what was recorded.
+    """
     claim = case.claim
     truth = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
     truth |= claim.recorded.outcomes
@@ -64,7 +71,7 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def recorded_end(claim: Claim) -> str | None:
-    """Return the outcome that follows from the end marker which others were recorded to show; None if unknown."""
+    """Return the outcome by the end marker that was recorded of other replicas; None if none was."""
     outcomes = {ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
     return outcomes.pop() if len(outcomes) == 1 else None
 
@@ -80,7 +87,11 @@ def other_outcome(outcome: str) -> str:
 
 
 def kind_of(accused_outcome: str) -> FindingKind:
-    """Return the kind of finding that accuses a replica of wrongly showing an outcome."""
+    """Return the kind of a finding that accuses a replica of showing a record with a wrong outcome.
+
+    Args:
+        accused_outcome: that outcome, committed or aborted.
+    """
     if accused_outcome == COMMITTED:
         return FindingKind.ABORTED_RECORD_COMMITTED
     return FindingKind.COMMITTED_RECORD_ABORTED

@@ -1,4 +1,4 @@
-"""Whether readers of two replicas see a key's value differently after a record's transaction has ended."""
+"""Whether consumers of two replicas see different values of a key, after a transaction on it has ended."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FAR = float("inf")
 
 
 class Differing(NamedTuple):
-    """A value of the key, by its offset, that one replica shows and another does not.
+    """A value of a key that one replica shows, while another shows none.
 
     Attributes:
         reason: the difference, for people.
-        offset: where the value lies.
+        offset: offset of the value.
         sides: the brokers that show a value, and those that show none.
     """
 
@@ -29,7 +29,7 @@ class Differing(NamedTuple):
     sides: Sides
 
     def lacked_by(self, broker: int) -> int:
-        """Return the offset of the value, if a replica lacks it; else -1."""
+        """Return the offset of the value if a broker is on the side that shows none; else -1."""
         return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 
@@ -40,19 +40,20 @@ def latest_differs(
     of_its_own: Callable[[RecordShown], bool] = lambda _: True,
     up_to: float = FAR,
 ) -> Differing | None:
-    """Return a value of the key that readers of the accused, or of another replica, see while the other sees none.
+    """Return a value of the key that the accused shows and another replica lacks, or the other way round.
 
-    A replica that has not decided the record yet is left out: its readers see something older. A replica that is behind
-    another may still show what it will soon see deleted (`behind`).
+    A replica whose last stable offset is not above the claim's record is left out: its consumers still see something
+    older. So is a replica that shows a value, and is behind the one that lacks it: it may soon get to the deletion
+    (`behind`).
 
     Args:
         case: the claim about the record.
-        of_others: whether a value counts that another replica shows and the accused does not.
-        of_its_own: whether a value counts that the accused shows and another replica does not.
+        of_others: whether a value counts that another replica shows and the accused lacks.
+        of_its_own: whether a value counts that the accused shows and another replica lacks.
         up_to: values above this offset do not count.
 
     Returns:
-        The first such difference, or None.
+        The first such value, with who shows it; None: there is none.
     """
     accused = case.accused
     own = accused.live
@@ -80,17 +81,18 @@ def latest_differs(
 
 
 def gone_everywhere(case: Case, now: str) -> Decision | None:
-    """Judge a finding whose accused lacked a value that nobody shows any more, without a newer record of the key.
+    """Judge a finding whose accused lacked a value, now that no replica shows the value nor a newer record of its key.
 
-    Such a finding is not over. The replicas that showed the value may have been copied from one that had lost it. Or a
-    tombstone came, and was cleaned on all, before anybody looked.
+    Such a finding becomes unsettled: nothing proves that the replicas agree on the truth. Those that showed the value
+    may have been copied from one that had lost it. Or a tombstone came, and was cleaned everywhere unread.
 
     Args:
-        case: the claim about the record; it was compared with all that showed a value.
-        now: what the accused does, for people.
+        case: the claim about the record.
+        now: what the accused shows now, for the reason.
 
     Returns:
-        None where the finding is not of that sort.
+        The decision: unsettled, or pending while a replica is absent. None if some replica still shows the value, or a
+        newer record.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks
@@ -113,7 +115,10 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Return a pending decision if a replica may not have seen yet what deleted the value it shows."""
+    """Return a pending decision if a replica that shows a value may soon show its deletion; else None.
+
+    It may if it is behind another replica that shows no value.
+    """
     accused = case.accused
     if accused.key is None:
         return None

@@ -1,7 +1,7 @@
 """Whether the evidence of a claim is part of the current log, by leader epochs and other records.
 
-An unclean election truncates logs, and what was read before says nothing about the log that took over. Nothing else in
-`parallax.findings.decide` uses leader epochs for that.
+An unclean election truncates logs. What was read of a truncated part says nothing about the log that replaced it. All
+of `parallax.findings.decide` asks this module about that.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from parallax.model import UNKNOWN
 def rests_on(case: Case) -> Belongs:
     """Return whether all recorded proof of a claim is of the current log: yes, no or perhaps.
 
-    *No* also if a replica holds something else in its place, because the tail of a log may be of an older epoch. That
-    is seen only until the cleaner removes the replacement.
+    It is *no* if leader epochs show that the proof was truncated. It is *no* as well if a replica holds something else
+    at the offset of the proof. That shows only until the cleaner removes what is there instead.
     """
     another = holds_another_end if case.claim.kind in TRANSACTION_KINDS else holds_another_record
     if is_proof_replaced(case) or any(another(case.claim, answer) for answer in (case.accused, *case.others)):
@@ -28,20 +28,20 @@ def rests_on(case: Case) -> Belongs:
 
 
 def is_proof_replaced(case: Case) -> bool:
-    """Whether a log shows that some recorded proof of the claim is not part of the current log."""
+    """Whether leader epochs show that some recorded proof of the claim is not part of the current log."""
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether some recorded proof of the claim is gone: no log that answered still holds its place."""
+    """Whether some recorded proof of the claim was truncated on every replica that answered."""
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 
 def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
-    """Return the end marker of a claim as a replica shows it.
+    """Return the claim's end marker as a replica shows it; None where the replica does not show it.
 
-    None where it shows none of that producer there. A marker of another leader epoch does not count: it belongs to a
-    log that has replaced the one that was read.
+    A marker of another leader epoch at the same offset does not count. It is of a log that has replaced the one that
+    was read.
     """
     epoch = claim.recorded.leader_epoch if claim.kind in TRANSACTION_KINDS else UNKNOWN
     for marker in answer.markers:
@@ -52,13 +52,16 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
 
 
 def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker by which a replica had ended the transaction was truncated with its log."""
+    """Whether a replica's log was truncated below the end marker by which it had ended the claim's transaction."""
     end = claim.end_on(answer.broker)
     return end is not None and answer.log.has_lost(end)
 
 
 def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a log shows that the claim's end marker was truncated, even if the log is shorter now."""
+    """Whether a replica shows that its log was truncated below the claim's end marker.
+
+    It does if it holds something else at the marker's offset, or ends the marker's leader epoch below.
+    """
     return holds_another_end(claim, answer) or any(answer.log.of(proof) is Belongs.NO for proof in claim.proofs)
 
 
@@ -73,20 +76,21 @@ def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether, in place of a record of the transaction, a replica holds an end marker or another producer's record.
+    """Whether a replica's log is another one than that where a record of the transaction was read.
 
-    What its log says of the producer is then about other transactions.
+    It is if it holds something else at that offset: an end marker, or another producer's record. Then its end markers
+    are of other transactions.
     """
     places = (claim.offset, claim.transaction_start_offset)
     return any(_holds_another(answer, place, RecordShown, producer_id=claim.producer_id) for place in places)
 
 
 def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
-    """Whether a replica lists the claim's producer as having aborted what it wrote at an offset.
+    """Whether a replica lists what the claim's producer wrote at an offset as aborted.
 
-    The list of a log that was replaced names other transactions, so it counts as no. A transaction that ended at the
-    very offset is listed as well: ``TransactionIndex.collectAbortedTxns`` returns all whose last offset is not below
-    the fetched one.
+    If another log has replaced the one that was read (`is_another_log`), its list is of other transactions, and the
+    result is False. A transaction that ends at ``offset`` is listed as well. ``TransactionIndex.collectAbortedTxns``
+    returns all whose last offset is not below the offset fetched from.
     """
     listed = any(pid == claim.producer_id and first <= offset for pid, first in answer.aborted)
     return listed and not is_another_log(claim, answer)

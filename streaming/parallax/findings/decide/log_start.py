@@ -8,9 +8,9 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 def head_missing(case: Case) -> Decision:
     """Judge whether the accused's log begins above that of another replica that is not empty.
 
-    The claim itself says that the topic was only compacted: the comparison saw that for as long as the logs differed.
-    The policy may have changed since. If it deletes records now, or is unknown, nothing is confirmed and nothing counts
-    as lost on all. Retention and DeleteRecords move log starts, on each replica at another time.
+    The comparison raises such a claim only if the policy deleted nothing for as long as the logs differed. The policy
+    may have changed since. If it deletes records now, or is unknown, the claim is pending: retention and DeleteRecords
+    move log starts, on each replica at another time.
     """
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]

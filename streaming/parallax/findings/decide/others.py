@@ -1,7 +1,7 @@
-"""Which other replicas show what a finding is about, once its accused is right again or gone.
+"""Which other replicas show what a finding proved wrong, once its accused is right again or gone.
 
-Another replica may have been copied from the accused before that was repaired. Its readers never read an offset twice,
-so nothing else would raise a suspect about it.
+Another replica may have been copied from the accused before the accused was repaired. Readers never read an offset
+twice, so nothing else would raise a suspect about that copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.REC
 
 
 def unread(claim: Claim, answers: Answers) -> frozenset[int]:
-    """Return the other replicas whose answers do not say whether they show what a finding is about."""
+    """Return the other replicas that did not say whether they show what a finding proved wrong."""
     said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
     return frozenset(b for b, a in said.items() if a.error is not None or not _says(claim, a))
 
@@ -34,10 +34,10 @@ def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
-    """Return the brokers by the value that they show of the key of a finding that is over; empty where none differ.
+    """Return the brokers by the value that they show of a finding's key, once the finding is over.
 
-    A difference then is another divergence. Or it is the finding's own, on a replica that no longer holds the record. A
-    replica that is behind or frozen is left out if its position is what would prevent a comparison.
+    It is empty if all show the same. If they differ, that is another divergence, or what the finding left on a replica
+    that no longer holds its record. A replica that is behind or frozen is left out if only the others can be compared.
     """
     if claim.key is None or claim.spread:
         return {}
@@ -56,9 +56,9 @@ def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
-    """Return the other replicas that show the same value of the key as the accused.
+    """Return the other replicas that show the same value of the key as the accused, or none as it does.
 
-    They may be copies of it, where its record is gone.
+    Where the accused no longer holds its record, they may be copies of it.
     """
     read = {b: a for b, a in answers.replicas.items() if a.error is None and a.key is not None and a.key.complete}
     if accused not in read:
@@ -72,11 +72,11 @@ def _offset(shown: RecordShown | None) -> int:
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
-    """Return the other replicas that show what a finding is about; each is to be judged by itself.
+    """Return the other replicas that still show what a finding accused its replica of; each must be judged by itself.
 
     Args:
         claim: what the finding claims.
-        answers: the answers by which the finding is over for its accused.
+        answers: the answers that show that the accused is right again.
     """
     if claim.broker == NOBODY or claim.spread:
         return ()

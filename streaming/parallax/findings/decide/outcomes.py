@@ -28,7 +28,10 @@ from parallax.sides import Shows, Side, Sides, by_broker
 
 
 def ended(case: Case) -> Decision:
-    """Judge the replicas' outcomes of a record: as they show it now, else as was recorded."""
+    """Judge whether the accused shows a record with a wrong outcome, compared with the other replicas.
+
+    Each replica counts with the outcome that it shows now, or else with the one that was recorded of it.
+    """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.first_offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
@@ -234,7 +237,10 @@ def _was_shown(case: Case, now: str) -> Decision | None:
 
 
 def unlike_outcomes(case: Case) -> Decision:
-    """Judge outcomes that differ, where no end marker says which is right: the finding accuses nobody."""
+    """Judge whether replicas show different outcomes of a record, where no end marker says which of them is right.
+
+    If they do, the finding accuses nobody.
+    """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")

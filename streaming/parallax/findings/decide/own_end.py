@@ -23,11 +23,11 @@ from parallax.sides import Shows, Side, Sides
 
 
 def contradiction(case: Case) -> Decision:
-    """Judge a claim that a replica contradicts its own first end marker behind the record.
+    """Judge a claim that a replica contradicts the first end marker that it holds behind a record.
 
-    A marker stays as long as a record of its transaction. So while the replica holds the record, no other end marker of
-    the producer lay between the two, and its index of aborted transactions is wrong. Once the record is gone, the
-    marker that ended it may have been cleaned with it, unread.
+    A cleaner keeps an end marker as long as a record of its transaction. So while the replica holds the record, this
+    marker ended it. If the replica shows another outcome, its index of aborted transactions is wrong. Once the record
+    is gone, this is no proof: the marker that ended it may have been cleaned with it, unread.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused) if claim.first_offset in accused.committed else None
@@ -55,10 +55,10 @@ def contradiction(case: Case) -> Decision:
 
 
 def contradicted_before(case: Case) -> Decision:
-    """Judge a claim that a replica contradicted an end marker that was truncated since.
+    """Judge a claim that a replica contradicted its end marker, after the marker was truncated.
 
-    In the current log the record may have ended otherwise. So nobody is accused by what the accused shows or lacks. If
-    the replicas show different outcomes, or different values of the key, it is a difference without direction.
+    In the current log the record may have ended otherwise, so nobody is accused. If the replicas show different
+    outcomes, or different values of the key, it is a difference without direction.
     """
     claim, accused = case.claim, case.accused
     mark = claim.marker_offset
@@ -96,16 +96,16 @@ def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
 
 
 def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether a probe must also read keys to say what became of a finding.
+    """Whether a probe that checks a finding on an outcome again must also ask for the value of its key.
 
-    They are needed in two cases:
+    The value is needed in two cases:
 
-    - A replica contradicted its end marker, and its record is gone, is shown as the marker says, or the marker was cut.
-    - The accused shows the right outcome again. But another replica may be a copy of its wrong log: its record may be
-      cleaned, or it may still show the transaction's other records wrongly.
-
-    The cleaner uses the index of aborted transactions. While that was wrong, it may have removed older values in favor
-    of an aborted record, or it may have removed committed records. Repairing the index does not bring them back.
+    - The finding says that a replica contradicts its end marker. Now the record is gone, or is shown as the marker
+      says, or the marker was truncated. A cleaner goes by the index of aborted transactions. While that was wrong, it
+      may have removed an older value because of an aborted record, or a committed record. A repair of the index does
+      not bring these back.
+    - The accused shows the right outcome again. Another replica may be a copy of its wrong log, in which the record has
+      been cleaned, or other records of the transaction are still shown wrongly.
     """
     if claim.confirmed_at_ms == 0 or accused.error is not None:
         return False
@@ -165,10 +165,10 @@ def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
 
 
 def has_cleaned_its_end(case: Case) -> bool:
-    """Whether a replica still shows a record against its end marker, and has cleaned the marker.
+    """Whether a replica still shows a record otherwise than its end marker said, and has cleaned that marker.
 
-    The cleaner uses the index of aborted transactions: if that is wrong, it may remove the marker and leave the record.
-    A marker that lay directly behind the record ended it all the same.
+    A cleaner that goes by a wrong index of aborted transactions may do that. The result is True only for a marker
+    directly behind the record. Such a marker surely ended the record, even if it is gone.
     """
     claim, accused = case.claim, case.accused
     was_read = accused.broker in claim.recorded.markers and accused.broker in claim.recorded.outcomes

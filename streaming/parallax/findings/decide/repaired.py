@@ -3,11 +3,11 @@
 Compaction may remove a record from a replica that nobody repaired. A repair (a reassignment away and back, or a wiped
 disk) replaces the whole log by a copy of a right one. Two observations prove a repair:
 
-- The replica shows the end marker that it lacked. Markers are never invented, so another log brought it.
-- Its readers saw that its log fell back, or that it held no replica: position rows of the views.
+- The replica shows the end marker that it lacked. Markers are never invented, so a copy of another log brought it.
+- The views recorded that the log became shorter, or that the broker held no replica for a while.
 
-A record that is gone, without a newer one of its key, proves nothing. A tombstone may have come and been cleaned with
-it between two looks.
+If the record is gone and there is no newer one of its key, that proves nothing. A tombstone may have come between two
+probes, and may have been cleaned with the record.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from parallax.model import UNKNOWN
 
 
 def repaired(case: Case) -> str | None:
-    """Return why a finding about a transaction has healed; None where that is not proven.
+    """Return why a finding about a transaction has healed, for people; None where that is not proven.
 
-    It is for an accused that no longer holds the record. Ask only where the transaction explains no difference in the
-    key any more.
+    Call it for an accused that no longer holds the record. The transaction must no longer make values of its key
+    differ.
     """
     claim, accused = case.claim, case.accused
     if not case.live_only or case.absent or not case.others:

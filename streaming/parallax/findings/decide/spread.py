@@ -1,7 +1,7 @@
-"""Judge a complete loss: all replicas show something wrong, as the accused does.
+"""Judges a complete loss: all replicas show what is wrong, as the accused does.
 
 The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. Their
-agreement heals nothing. What a finding, or recorded answers of others, proved of the accused is true of all of them.
+agreement heals nothing. If a finding, or what was recorded of others, has proven the accused wrong, all are wrong.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def open_everywhere(
         case: the claim with its answers.
         held: the transaction as the accused lists it.
         open_on: the replicas that list it as open.
-        past: those of them that are past its end.
-        has_ended: whether it is known to have ended, by a recorded end marker or by the coordinator. Otherwise only a
-            finding that proved it in the current log counts: the transaction may merely be long.
+        past: those of them whose log is past the transaction's end.
+        has_ended: whether an end marker was recorded, or the coordinator says that the transaction has ended. If not,
+            it may merely be long: it counts as ended only if a finding has proven that in the current log.
 
     Returns:
-        None where another replica does not hold it open, where none answers, or where nothing says that it has ended. A
-        finding that has spread does not accuse somebody again only because a replica does not answer. It is not over if
-        the producer writes again: the ended transaction is then part of the one that is ongoing.
+        The decision. A finding that has spread stays spread if a replica does not answer, and if the producer writes
+        again: the ended transaction is then part of the one that is ongoing. None if another replica does not hold the
+        transaction open, if no other answers, or if nothing says that it has ended.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
@@ -80,17 +80,25 @@ def _goes_on(case: Case) -> bool:
 
 
 def hanging(where: str) -> Decision:
-    """Judge an ended transaction that the leader's log holds open, while no current log has its end marker.
+    """Return the decision on an ended transaction that the leader holds open, and whose end marker no replica has.
 
-    The marker was lost with a log that was truncated or deleted. Followers of the leader come to hold the transaction
-    open as well. No replica is to blame.
+    The marker was lost with a log that was truncated or deleted. Followers copy the leader, so they will hold the
+    transaction open as well. So it counts as spread, and accuses no replica.
+
+    Args:
+        where: which transaction is open where, for people.
     """
     reason = f"{where}, by whose log all go, and no replica shows its end marker"
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 
 def agreed(case: Case, own: str) -> Decision:
-    """Judge an outcome that all replicas which show one share with the accused."""
+    """Judge a claim about an outcome, where no other replica shows another outcome than the accused.
+
+    Args:
+        case: the claim with its answers.
+        own: the outcome that the accused shows.
+    """
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
     if case.end_replaced:
@@ -111,8 +119,8 @@ def agreed(case: Case, own: str) -> Decision:
 def rightly_shown(case: Case, reason: str) -> Decision:
     """Judge an accused that now shows the right outcome: healed if it shows the end marker that it lacked.
 
-    Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and a
-    later transaction wrongly. A replica that has lost its index of aborted transactions shows all as committed.
+    Without that marker, the outcome may be right by chance, so it stays unproven. The producer's next marker may be of
+    the same type. Or the replica has lost its index of aborted transactions, and shows every record as committed.
     """
     is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
@@ -134,8 +142,8 @@ def _was_proven(case: Case) -> bool:
 def of_a_finding(case: Case, decision: Decision) -> Decision:
     """Judge whether a finding may end as a decision says: it may not while every replica is wrong.
 
-    A finding that has spread ends only when no replica is wrong any more. Each replica then holds what was written
-    since: a newer record of the key, or a later log start. Or the record should not be shown, and no replica shows it.
+    A finding that has spread ends only when no replica is wrong any more. That is so once each replica has a newer
+    record of the key, or a log start above the record, or no longer shows a record that it should not show.
     """
     claim = replace(case.claim, kind=decision.kind)
     if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:
@@ -232,7 +240,7 @@ def _value(key: KeyShown) -> str:
 
 
 def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
-    """Whether what the claim says of a replica misleads its consumers; None where the replica did not say."""
+    """Whether a replica shows its consumers what the claim calls wrong; None where its answer does not say."""
     offset = claim.first_offset
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
         return answer.is_empty or answer.log_start_offset >= offset

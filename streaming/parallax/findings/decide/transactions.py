@@ -1,4 +1,4 @@
-"""Judge transactions (I2, I4) that are open on the accused and ended elsewhere, or ended on all."""
+"""Judges transactions (I2, I4) that the accused holds open, or has ended as no other replica has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parallax.sides import Shows, Side
 
 
 def transaction(case: Case) -> Decision:
-    """Judge a claim about a transaction that is open on the accused, or that all replicas have ended."""
+    """Judge a claim about a transaction: whether the accused has missed its end, or has ended it wrongly."""
     claim, accused = case.claim, case.accused
     if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         if _has_truncated_its_end(case):
@@ -114,10 +114,11 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Return the claim with the transaction that holds back the accused, even if it named another.
+    """Return the claim about the open transaction that holds the accused's last stable offset back.
 
-    The right one is the transaction that holds the accused's last stable offset. A confirmed finding keeps the
-    transaction that was proven: if another one holds the accused back later, that gets a suspect of its own.
+    A suspect about a frozen replica may name one that the replica no longer holds open, or none. It is changed to the
+    present one. A finding keeps the transaction that was proven. If another one holds the accused back later, that is
+    another suspect.
     """
     accused = answers.replicas.get(claim.broker)
     frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms

@@ -12,9 +12,9 @@ from parallax.findings.decide.case import Case, Decision, broker_list
 def truncated(case: Case) -> Decision:
     """Judge whether the accused's log was truncated below an offset that it had shown.
 
-    A log that was only copied again shows the same in the end. Leader epochs only grow along a log, and neither
-    cleaning nor copying changes them. Say a replica was read to offset X in epoch 3. If a newer epoch begins below X in
-    its log, the log has lost what was read from there on.
+    Leader epochs only grow along a log, and neither cleaning nor copying changes them. Say a replica was read to offset
+    X in epoch 3. If a newer epoch now begins below X in its log, the log has lost what was read from there on. A log
+    that is only being copied again has lost nothing: in the end it has the same epochs, and the claim is dismissed.
     """
     return replace(_truncated(case), lost_epoch=case.claim.lost_epoch)
 

@@ -1,6 +1,6 @@
-"""Judge outcomes where the known end marker may not be the one that ended the transaction.
+"""Judges outcomes where the known end marker may not have ended the transaction.
 
-A lower marker may have been cleaned everywhere.
+A lower end marker of the same producer may have ended it, and may have been cleaned before anybody read it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def is_end_proven(case: Case) -> bool:
-    """Whether the claim's end marker is the one that ended its transaction.
+    """Whether the claim's end marker is surely the one that ended its transaction.
 
-    It did if readers passed the end markers in time. It did also if something else is held at each offset before it:
-    then there was no room for another marker. What a finding has proven stays so.
+    It is in any of three cases. A reader passed the offsets before it while a lower marker would still have been there.
+    Or replicas hold something else at each of these offsets, so there was no room for a lower one. Or a finding has
+    proven it already.
     """
     claim = case.claim
     was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
@@ -33,9 +34,10 @@ def is_end_proven(case: Case) -> bool:
 
 
 def ended_somewhere(case: Case) -> Decision:
-    """Compare outcomes where the known end marker may not be the one that ended the transaction.
+    """Judge whether replicas show different outcomes, where the known end marker may not have ended the transaction.
 
-    It accuses nobody: a replica that ended the transaction higher up may be right, though it lacks the marker.
+    If they do, the finding accuses nobody. The marker may be of a later transaction, so a replica that contradicts it
+    may be right.
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
     decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))

@@ -1,7 +1,7 @@
-"""Judge replicas that differed and now show the same, where nothing had proven which was right.
+"""Judges replicas that differed and now show the same, although nothing has proven any of them right.
 
-All may be right or all wrong. One may have been copied from another that was wrong (a new disk, a reassignment), so
-their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written since.
+They may agree on what is wrong: one may be a copy of another (a new disk, a reassignment). Such a finding ends if all
+are proven right, or if all show what was written later.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return how replicas differ in a key or content, so that later probes can compare with it.
+    """Return how far replicas that differ in a key or content have been read, so that later probes can use it.
 
-    For claims of other kinds, what was remembered before stays.
+    A later probe then knows what was written since: what lies above. For claims of other kinds, and without answers,
+    the result is what the claim remembers already.
 
     Args:
-        claim: with what was remembered before.
-        answers: of the replicas; without any, what was remembered stays.
+        claim: the claim, with what it remembers of earlier probes.
+        answers: the replicas' answers.
     """
     family, before = KINDS[claim.kind].family, claim.recorded.differed
     read = [a for a in answers.replicas.values() if a.error is None]
@@ -45,9 +46,13 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
 
 
 def differs_anew(before: Differed | None, answers: Answers) -> bool:
-    """Whether replicas, none proven right, differ in what was written since they last differed.
+    """Whether some replica shows a record of the key that was written after the replicas were last found to differ.
 
-    Ask it only where they still differ.
+    Call it only where they still differ: then they differ in something new, and the finding is reported again.
+
+    Args:
+        before: what was remembered when they were last found to differ; None: nothing.
+        answers: the replicas' answers.
     """
     return before is not None and any(
         a.key is not None and a.key.newest_offset >= before.below for a in answers.replicas.values()
@@ -55,11 +60,11 @@ def differs_anew(before: Differed | None, answers: Answers) -> bool:
 
 
 def agreed(case: Case, decision: Decision) -> Decision:
-    """Judge a finding whose difference is gone, where nothing had proven which side was right.
+    """Judge whether a finding without direction is over or unsettled, once its difference is gone.
 
     Args:
         case: the claim with its answers.
-        decision: the one that would end the finding if it were taken as it is.
+        decision: the decision that would end the finding.
     """
     claim = case.claim
     if decision.resolution in _SAID:

@@ -1,4 +1,4 @@
-"""Judge the latest value of a key (I3), and missing records without a key."""
+"""Judges whether replicas show the latest value of a key (I3), or lack a record without a key."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from parallax.sides import Shows, Side, standing
 def latest_value(case: Case) -> Decision:
     """Judge a claim on the latest value of a key, or on a record without a key.
 
-    A replica is accused only if it still shows an older value than a surely committed record that another shows. That
-    older value is not the latest, whatever happened to the key since. A tombstone is proof enough. Another value is
-    proof only if every replica shows one of those two. Everything else is without direction.
+    A replica is accused only if its value of the key is older than a surely committed record that another replica
+    shows. Such a value is not the latest, whatever happened to the key since. If that record is a tombstone, it is
+    proof enough. If it is a value, it is proof only if every replica shows one of these two values. Every other
+    difference has no direction.
     """
     claim, accused = case.claim, case.accused
     if claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH:
