@@ -394,9 +394,9 @@ _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset"
 
 
 def divergence(group: Group, one: About) -> tuple[int, ...]:
-    """Return numbers for the key or transaction of a claim or finding.
+    """Return numbers that say which key or transaction a claim or finding is about.
 
-    In one group, claims with equal numbers are about the same key or transaction.
+    In one group, equal numbers mean the same key or transaction.
 
     Args:
         group: the group that it is, or would be, a member of.

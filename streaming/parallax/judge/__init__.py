@@ -9,8 +9,8 @@ producer between two end markers, or a key with the transactions that wrote it. 
 
 A *world* is one choice for each of these: a possible truth. In each world, a replica that shows consumers something
 else than this truth is wrong. A replica *is wrong* if it is wrong in every world, and it *is right* if it is wrong in
-none. Replicas *differ* if in every world at least one of them is wrong. All else is unknown, and the judge names the offsets
-whose reading would decide.
+none. Replicas *differ* if in every world at least one of them is wrong. All else is unknown, and the judge names the
+offsets whose reading would decide.
 
 Example: brokers 1 and 3 show nothing of K, and 2 shows the value of offset 4. The tombstone at 7 was read and is of the
 current log: there is one world, and 2 is wrong in it. Counter-example: nobody read a tombstone, and nobody read offsets

@@ -132,7 +132,7 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """The place of a producer's next end marker above an offset in a broker's log; None: none was read."""
+        """The place of a producer's next end marker above an offset in a broker's log; None if none was read."""
         if self._ends is None:
             self._ends = defaultdict(list)
             for place, holders in self.ledger.holders.items():
