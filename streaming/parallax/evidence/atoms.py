@@ -24,7 +24,8 @@ class End(StrEnum):
 class Place(NamedTuple):
     """Where a record or an end marker lies: its offset, and the leader epoch in which it was written.
 
-    Two logs that hold the same place hold the same there. Below it they were the same when they were written (KIP-101).
+    Two logs that hold the same place hold the same there. Below it they hold the same as well, except for what cleaners
+    have removed (KIP-101).
     """
 
     offset: int
@@ -97,7 +98,7 @@ def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
     One answer does not show it. A log that begins with a newer epoch also answers about each older one, as if that
     epoch ended where the log begins (`LeaderEpochFileCache`). It may be a copy of a log whose first epochs had been
     cleaned. A log that does have the entry names a lower end for the epoch before. If nobody asked about the epoch
-    before, the answer about the epoch itself has to do.
+    before, the answer about the epoch itself counts.
 
     Args:
         ends: the log's answers, by the epoch asked about; None: the log has not reached that epoch.
@@ -124,10 +125,10 @@ class Reading(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An atom: how, by what one replica showed, the transaction of a record had ended.
+    """An atom: the outcome that one replica showed of a transactional record.
 
     Attributes:
-        end: the outcome that the replica showed.
+        end: the outcome.
         upto: the offset up to which the replica had been read then.
         epoch: the leader epoch of the last batch below that offset.
     """
@@ -173,7 +174,7 @@ class Look:
             included. In a look at a part, they say only that the log holds that epoch at that offset or beyond.
         ends: its answers to where epochs end, by the epoch asked about; None: its log has not reached that epoch.
         latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` for an empty log. In a look at
-            a part of a replica that does not lead, it may be newer.
+            a part of a replica that does not lead, the log's newest epoch may be a later one.
         asked: the offsets that were asked for; None: all from the log start to the high watermark.
         keys: keys whose newest record for read_committed consumers was asked for; None: all keys, and for
             read_uncommitted consumers as well.

@@ -166,8 +166,8 @@ class Ledger:
     def part(self, keys: Collection[Hashable], producers: Collection[int], offsets: Collection[int]) -> Ledger:
         """A smaller ledger: only the evidence about some keys, producers and offsets.
 
-        The facts elsewhere are left out, so they are room unless somebody read there in time (`timely`). The lowest and
-        the highest fact of each epoch stay as well: they show whether anything of the epoch was truncated.
+        Facts elsewhere are left out, so there is room in their place unless somebody read there in time (`timely`). The
+        lowest and the highest fact of each epoch stay as well: they show whether anything of the epoch was truncated.
 
         Args:
             keys: keys whose records are kept, with everything that the writers of these records wrote in transactions.
@@ -252,7 +252,8 @@ class Ledger:
         Args:
             broker: the broker whose log was replaced.
             start: the offset from which on the log is another one; 0: all of it.
-            epoch: the leader epoch of the old log. What was seen in a newer epoch is of the present log, and stays.
+            epoch: the newest leader epoch that was read of the old log. What was seen in a newer one is of the present
+                log, and stays.
         """
         self.outcomes[broker] = {
             place: kept

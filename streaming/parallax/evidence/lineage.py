@@ -1,6 +1,6 @@
 """Decides which places are of the current log, by all evidence about a partition.
 
-`Lineage` is the only definition of that for the judge. `parallax.evidence.log` is the one for answers of a probe.
+The judge asks `Lineage` and nothing else about that. `parallax.evidence.log` decides by the answers to one probe alone.
 """
 
 from __future__ import annotations

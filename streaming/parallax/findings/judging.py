@@ -86,7 +86,7 @@ class Unchanged:
 
 
 class Cause(NamedTuple):
-    """A finding that may be the cause of what another claim is about: what it says, and of which replica.
+    """A finding that may explain another claim: the part of it that this depends on.
 
     Attributes:
         broker: the replica that the finding accuses.
@@ -104,7 +104,9 @@ Repaired = Callable[[Finding], str]
 
 
 class Judging:
-    """Turns the answers to probes into verdicts and events, as other suspects and findings allow.
+    """Turns the answers to probes into verdicts and events.
+
+    It takes other suspects and findings into account, since several may have one cause.
 
     Args:
         tasks: the claims that are probed one by one.

@@ -1,4 +1,4 @@
-"""Keeps the last state of each finding and suspect, in bounded memory. The events of the findings table say it."""
+"""Keeps the last state of each finding and suspect, by the events of the findings table. Memory is bounded."""
 
 from __future__ import annotations
 
@@ -171,12 +171,18 @@ class Ledger:
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return, by finding id, the claims of a partition's findings about transactions. Those over are left out."""
+        """Return, by finding id, the claims of a partition's findings about transactions.
+
+        Findings that are over are left out.
+        """
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return, by finding id, the claims of a partition's findings about truncated logs. Those over are left out."""
+        """Return, by finding id, the claims of a partition's findings about truncated logs.
+
+        Findings that are over are left out.
+        """
         there = self._cuts.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
@@ -198,13 +204,16 @@ class Ledger:
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding that is still checked, even a resolved one, explains the difference of a key's value."""
+        """Whether a finding explains a claim about the value of a key.
+
+        Findings count as long as they are still checked, even if they are resolved.
+        """
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
-        """Drop a resolved finding from the ones that are still checked."""
+        """Drop a resolved finding: it is no longer checked."""
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)

@@ -95,9 +95,9 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a suspect is over that nobody knows to be proven.
+    """Return the suspects about other replicas that remain when a suspect turns out to be over after a restart.
 
-    An incident may have counted the suspect before a restart, and no event says so. So the true outcome of its
+    An incident may have counted the suspect before the restart, but no event says so. So the true outcome of its
     transaction does not count as proven. What was recorded has to prove it again for each of the other replicas.
 
     Args:

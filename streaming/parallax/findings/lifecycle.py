@@ -157,7 +157,7 @@ class Lifecycle:
     def is_new(self, claim: Claim) -> bool:
         """Whether a suspect is new: it does not wait for a verdict, and no verdict still holds for it.
 
-        A verdict holds until the suspect is raised again, later than the replicas were asked.
+        A verdict holds until the suspect is raised again after the replicas were asked for it.
         """
         return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
 

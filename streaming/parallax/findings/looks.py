@@ -3,7 +3,8 @@
 A probe asks for a part of each replica: some offsets, some leader epochs, and the value of one key as read_committed
 consumers get it. So each look says what was asked for. What nobody asked for does not count as absent.
 
-A probe may not ask for open transactions. Then a replica whose last stable offset is its high watermark holds none.
+Some probes do not ask for open transactions. In their looks, a replica whose last stable offset is its high watermark
+holds none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Carry out what the life of findings calls for: run probes, append events to the table, wait.
+"""Runs probes and appends events to the findings table, as `parallax.findings.lifecycle` decides.
 
-One thread decides and writes, by `parallax.findings.lifecycle`. The probes run in a few threads for each broker that
-claims are about, so that probes that hang delay no claim about another broker.
+One thread decides and writes. Probes run in other threads, a few for each broker that claims are about. So a probe that
+hangs delays no claim about another broker.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Store(Protocol):
         """The number of events that were not read because a newer version of Parallax wrote them."""
 
     def load(self) -> list[Finding]:
-        """Return all events, oldest first."""
+        """Return all events of the table, oldest first."""
 
     def news(self) -> list[Finding]:
         """Return the events of other processes that this store has not returned yet, oldest first."""
@@ -113,7 +113,7 @@ class FindingsManager:
         client: asks the broker that it is given; its cluster id is part of every finding's id.
         hasher: hashes keys and contents as the views do.
         on_change: called from the manager's thread after each commit and each round of probes; must not block.
-        prober: what asks the replicas; by default one over ``client`` and the recorded history.
+        prober: asks the replicas; by default a `Prober` that uses ``client`` and what the views recorded.
         table: where events go; by default the findings table below ``storage.path``, created when it is not there.
         ``told``: called from the manager's thread with events once they are in the table, also those of other
             processes; by default they are logged.
@@ -202,7 +202,7 @@ class FindingsManager:
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
         """Return those of some suspects that still have to be offered; may be called from any thread.
 
-        They wait for no verdict, and they were raised later than the replicas were asked for their last one.
+        They are new to the manager, or were raised again after the replicas were asked for their last verdict.
         """
         with self._lock:
             return [

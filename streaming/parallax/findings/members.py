@@ -223,7 +223,7 @@ class Members:
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
-        """Whether it is proven that the accused shows a key wrongly, and not that all replicas do."""
+        """Whether a key is proven wrong on the accused, but not on all replicas."""
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
@@ -289,7 +289,7 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a hash of the suspect ids in the given rows: two equal hashes are of the same members."""
+        """Return a hash that identifies the members in the given rows, by their suspect ids."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
@@ -304,7 +304,7 @@ class Members:
         self._by_key = None
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of the member in a row, as it was taken in."""
+        """Return the claim of the member in a row."""
         row = self.rows[at]
         return Claim(
             suspect_id=row["suspect"].decode(),

@@ -1,4 +1,4 @@
-"""The reassignments, in order, by which wrong replicas take a new copy of a right one. Pure.
+"""The reassignments, in order, by which wrong replicas are replaced by new copies of a right one. No IO.
 
 A new copy is taken from the leader, so a right replica has to lead first. An election of the preferred leader makes the
 first replica of the assignment the leader. So a right one must be first until the others are right. Otherwise the
@@ -36,7 +36,7 @@ class Move:
 
     Attributes:
         purpose: why the partition is reassigned.
-        replicas: who holds it afterwards, the preferred leader first.
+        replicas: the brokers that hold the partition afterwards, the preferred leader first.
         is_new: whether ``replicas`` differs from the assignment before.
         elects: whether the preferred leader is elected afterwards.
         gone: the brokers whose copy is deleted.

@@ -24,7 +24,7 @@ def matching(ids: Iterable[str], wanted: str) -> list[str]:
     """Return the finding ids that equal a text, or begin with it if it is long enough.
 
     Args:
-        ids: all that there are.
+        ids: all finding ids.
         wanted: what the user wrote.
     """
     prefix = wanted.strip().lower()

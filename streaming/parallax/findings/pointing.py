@@ -111,7 +111,7 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Says that what was known of some keys is of a log that was replaced, and must be forgotten. No answer: None."""
+    """Says that what was known of some keys is of a replaced log, and must be forgotten. The answer is None."""
 
     keys: frozenset[Key]
 
@@ -171,9 +171,10 @@ class _Search:
 
 
 def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, KeysShown]:
-    """Find the newest visible record of each key on one replica, as a generator that asks and takes the answers.
+    """Find the newest visible record of each key on one replica.
 
-    It yields `Held`, `Stretch`, `Replaced` and `Points`. The answer to `Points` may be text: why no more is read.
+    It is a generator: it yields its questions (`Held`, `Stretch`, `Replaced`, `Points`), and the caller sends it the
+    answers. The answer to `Points` may be text: why no more is read.
 
     Args:
         keys: the keys to look for.

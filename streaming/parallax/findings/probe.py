@@ -77,7 +77,7 @@ class Prober:
     """Asks the brokers all that a probe of some claims has to know.
 
     Args:
-        client: asks the broker that it is given; safe for threads.
+        client: sends each request to the broker that it is given; many threads use it.
         hasher: hashes keys as the views do, because keys are looked for by their hash.
         settings: deadlines and bounds of probes.
         payload: ``read.payload``; the key's bytes are read only where it is not ``hash``.

@@ -23,8 +23,8 @@ because a replica goes on replicating between two requests:
   requests would be convicted.
 - Another replica has ended the transaction. Its list shows that only if it had passed the transaction's first record
   *before* it was asked. The marker lies below the end of its log *after* the list was asked for, since it may have come
-  after the first look. It is the end of the log, not the high watermark: a replica applies a marker when it appends it.
-  If no replica was read to show the marker, this is the place that the accused must have passed.
+  after the first answer. It is the end of the log, not the high watermark: a replica applies a marker when it appends
+  it. If no replica was read to show the marker, the accused must have passed that end of the log.
 
 *A replica that is asked for keys: its last stable offset before and after.* Its cleaner goes on meanwhile. It may
 remove a value because of a record between the two offsets. Another replica is proven wrong about that value only if it
@@ -95,7 +95,7 @@ class Reading:
     A page has up to some thousand claims, so the answers are kept by offset and key: each claim's part is found fast.
 
     Attributes:
-        answer: the answers without the two parts below.
+        answer: all answers that are not in one of the other attributes.
         aborted: by the offset fetched from, (producer id, first offset) of each aborted transaction listed.
         keys: by key, the newest record of it that the replica shows.
         key_bytes: the keys themselves, where they are read.

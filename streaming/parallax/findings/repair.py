@@ -99,8 +99,8 @@ def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -
     """Return the commands that show a transaction on each broker: its first record, its end marker, and its producer.
 
     Args:
-        finding: about a transaction.
-        brokers: whose lists of producers are asked for.
+        finding: a finding about a transaction.
+        brokers: the brokers whose lists of producers are shown.
         shell: how printed commands name the cluster and the job.
     """
     ends = sorted({finding.transaction_start_offset, finding.marker_offset} - {UNKNOWN})

@@ -84,7 +84,7 @@ def chunks(
         start: the first offset to read.
         end: the offset to read up to.
         pace: the limit.
-        isolation: what the consumer is shown.
+        isolation: the isolation level to read at.
         max_bytes: size of one Fetch.
         after_epoch: leader epoch of the last batch that was read before ``start``; -1: unknown.
     """

@@ -34,8 +34,8 @@ class Facts:
     """What is on record about a finding outside the findings table, in sentences.
 
     Attributes:
-        absences: of the replicas of its partition.
-        repairs: what repairs did about it.
+        absences: what is on record about absences of the partition's replicas.
+        repairs: what repairs did about the finding.
     """
 
     absences: tuple[str, ...] = ()

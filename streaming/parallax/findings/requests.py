@@ -34,7 +34,7 @@ class Whereabouts:
     error: str | None = None
 
     def gone_for(self, claim: Claim) -> str | None:
-        """Return why a claim's topic, partition or replica no longer exists; None where all of them do."""
+        """Return why a claim's topic, partition or replica no longer exists; None where all three do."""
         if self.gone is None and not claim.is_of(self.topic_id):
             return f"the topic {claim.topic} was deleted and re-created"
         if self.gone is None and claim.pivot not in self.replicas and not claim.is_about_all:
@@ -138,9 +138,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Asks which records of transactions the views recorded of any replica. The answer is a `TransactionRecords` each.
+    """Asks which records of transactions the views recorded of any replica.
 
-    One question covers all transactions of a probe, because each question costs a pass over the rows of the views.
+    The answer is a list with a `TransactionRecords` for each transaction. One question covers all transactions of a
+    probe, because each question costs a pass over the rows of the views.
     """
 
     topic: str

@@ -55,8 +55,8 @@ class Opinion:
     """The judge's answer to a claim.
 
     Attributes:
-        verdicts: the verdicts on what the claim is about, as far as they are on what replicas show now.
-        right: brokers that are right about what the claim is about.
+        verdicts: the judge's verdicts on what the claim is about. Those on what is no longer shown are left out.
+        right: the brokers that are proven right about it.
         is_over: whether all replicas have answered and are right, so that nothing of the claim is left.
     """
 

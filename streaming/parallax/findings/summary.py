@@ -287,7 +287,10 @@ def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str =
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
-    """Say in a sentence what cleared a suspect, and when. A duplicate names the finding that says the same."""
+    """Say in a sentence why a suspect was dismissed, and when.
+
+    If it is a duplicate, the sentence names the finding that says the same.
+    """
     reason = _past(decision, answers)
     return f"{reason[:1].upper()}{reason[1:]}."
 

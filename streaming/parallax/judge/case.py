@@ -1,6 +1,6 @@
-"""A look at a partition with its evidence, shared by all parts of the judge.
+"""What all parts of the judge share: the looks at a partition's replicas, with the evidence about it.
 
-It holds the current log, how transactions ended, and how far cleaners may have come.
+From these follows what the current log is, how transactions ended, and how far cleaners may have come.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Partition:
 
 @dataclass
 class Case:
-    """Looks at all replicas of a partition, with all evidence about it, to be judged together.
+    """The looks at all replicas of a partition, with all evidence about it, to be judged together.
 
     The replicas are asked one after another, while one broker leads. If the leader changes meanwhile, the looks are of
     no use.
@@ -132,7 +132,7 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """The place of a producer's next end marker above an offset in a broker's log; None if none was read."""
+        """The place of a producer's next end marker above an offset in one log; None: none was read."""
         if self._ends is None:
             self._ends = defaultdict(list)
             for place, holders in self.ledger.holders.items():
@@ -142,7 +142,7 @@ class Case:
         return min((end for end in self._ends.get((broker, producer), ()) if end.offset > offset), default=None)
 
     def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
-        """Whether the part of the current log up to an offset is what a replica shows consumers.
+        """Whether what a replica shows consumers up to an offset is the current log.
 
         From its high watermark on it is not: consumers are shown nothing there, and the replica may still hold the tail
         of a log that the other replicas have truncated.

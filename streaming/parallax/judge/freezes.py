@@ -28,12 +28,12 @@ def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
     - Another replica in sync does not hold the transaction open, and its log ends at its high watermark. The accused's
       log must reach as far.
 
+    Example: broker 2 holds the transaction of offset 4 open, its high watermark is 9, and a COMMIT was read at 7:
+    broker 2 is wrong. Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
+
     Args:
         case: the looks, with the evidence.
         outcomes: the verdicts about outcomes, which say who is right.
-
-    Example: broker 2 holds the transaction of offset 4 open, its high watermark is 9, and a COMMIT was read at 7:
-    broker 2 is wrong. Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
     """
     told = [
         stable

@@ -11,7 +11,7 @@ from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 
 
 def records(case: Case) -> Iterator[Verdict | Undecided]:
-    """Judge what replicas hold at single offsets; yields the verdicts, and the offsets about which none is possible.
+    """Judge what replicas hold at single offsets; yields verdicts, or what evidence is missing for one.
 
     - A replica that shows a record which is not of the current log is wrong, unless the current log's record there is
       the same to consumers. If nobody was shown the current log's record, such a record may have come and gone: then

@@ -104,7 +104,7 @@ class Outcomes:
 
         Args:
             group: the records.
-            offset: an offset below the group from which on the producer's records count as well.
+            offset: the producer's records from this offset on count as well, if it lies below the group.
         """
         if group.end is None or group.end_marker < 0:
             return NOBODY_ELSE

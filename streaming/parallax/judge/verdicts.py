@@ -42,7 +42,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """All worlds that the evidence about something leaves open, which prove a verdict.
+    """The proof of a verdict: all worlds that the evidence leaves open.
 
     Attributes:
         worlds: the possible truths, without repetition; at least one.
@@ -94,7 +94,7 @@ class Proof:
     def differing(self) -> frozenset[int]:
         """Brokers that differ: in every world at least one of them is wrong, but none of them is in all worlds.
 
-        They do not include brokers that are wrong in every world. If nobody else is wrong in some world, it is empty.
+        Brokers that are wrong in every world are left out. If nobody else is wrong in some world, there are none.
         """
         rest = [world.wrong - self.wrong for world in self.worlds]
         return frozenset().union(*rest) if all(rest) else frozenset()

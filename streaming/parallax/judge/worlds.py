@@ -138,7 +138,7 @@ class Worlds(NamedTuple):
 
 @lru_cache(maxsize=REMEMBERED)
 def worlds_of(component: Component) -> Worlds | None:
-    """Enumerate all worlds of a key; None where there are too many."""
+    """Enumerate all worlds of a key; None where there are more choices than `MOST_WORLDS`."""
     c = component
     doubted = [one.choices for one in c.doubted]
     choices: list[tuple[object, ...]] = [*c.options, *doubted, *([(False, True)] * len(c.gaps))]

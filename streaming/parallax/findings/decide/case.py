@@ -14,7 +14,7 @@ from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, sta
 
 
 class Verdict(StrEnum):
-    """The result of a probe for a claim."""
+    """The result of a probe for a claim: confirmed, dismissed or pending."""
 
     CONFIRMED = "confirmed"
     DISMISSED = "dismissed"
@@ -67,8 +67,8 @@ class Decision:
         sides: the brokers by what they show, as they answered, or as was recorded where the reason says so. If a
             replica is accused, those that show something else are the witnesses.
         lost_epoch: for a truncated log: the leader epoch of the records that it has lost; -1 for other kinds.
-        in_part: for a claim that other findings explain: they explain only a part of what was reported. It is opened
-            again once they have ended, even if no replica shows it then.
+        in_part: for a claim that other findings explain: whether they explain only a part of what was reported. Such a
+            finding is opened again once they have ended, even if no replica shows it then.
         lacks: offset of the value that the accused lacks because of a transaction's outcome, while it shows no value of
             the key; -1 in any other difference.
         proof_truncated: for a decision that accuses nobody: whether the record that had proven the direction is no

@@ -1,4 +1,4 @@
-"""Judge what replicas hold at one offset: all must hold the same record or marker (I1)."""
+"""Judges whether all replicas that hold something at an offset hold the same record or end marker."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """Return the leader epoch of the record that has replaced older ones at an offset; -1 if epochs show no such one.
+    """Return the leader epoch of the record that has replaced older ones at an offset; -1 if none surely has.
 
     Args:
         held: what each replica holds at that offset.

@@ -71,7 +71,10 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def recorded_end(claim: Claim) -> str | None:
-    """Return the outcome by the end marker that was recorded of other replicas; None if none was."""
+    """Return the outcome by the end markers that were recorded of other replicas.
+
+    None if none was recorded, or if they say different outcomes.
+    """
     outcomes = {ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
     return outcomes.pop() if len(outcomes) == 1 else None
 

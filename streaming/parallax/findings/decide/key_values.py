@@ -81,7 +81,7 @@ def latest_differs(
 
 
 def gone_everywhere(case: Case, now: str) -> Decision | None:
-    """Judge a finding whose accused lacked a value, now that no replica shows the value nor a newer record of its key.
+    """Judge a finding whose accused lacked a value, once no replica shows that value or a newer record of its key.
 
     Such a finding becomes unsettled: nothing proves that the replicas agree on the truth. Those that showed the value
     may have been copied from one that had lost it. Or a tombstone came, and was cleaned everywhere unread.
@@ -91,8 +91,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
         now: what the accused shows now, for the reason.
 
     Returns:
-        The decision: unsettled, or pending while a replica is absent. None if some replica still shows the value, or a
-        newer record.
+        The decision: unsettled, or pending while a replica is absent. None in every other case.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks

@@ -60,7 +60,8 @@ def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica shows that its log was truncated below the claim's end marker.
 
-    It does if it holds something else at the marker's offset, or ends the marker's leader epoch below.
+    It does if it holds something else at the marker's offset. It does too if the marker's leader epoch ends there or
+    below in its log.
     """
     return holds_another_end(claim, answer) or any(answer.log.of(proof) is Belongs.NO for proof in claim.proofs)
 
@@ -71,7 +72,7 @@ def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds an end marker, or another key's record, where the claimed record was read."""
+    """Whether a replica holds an end marker, or another key's record, where the claim's record was read."""
     return _holds_another(answer, claim.offset, RecordShown, key_hash=claim.key_text)
 
 

@@ -10,7 +10,7 @@ def head_missing(case: Case) -> Decision:
 
     The comparison raises such a claim only if the policy deleted nothing for as long as the logs differed. The policy
     may have changed since. If it deletes records now, or is unknown, the claim is pending: retention and DeleteRecords
-    move log starts, on each replica at another time.
+    move log starts, on each replica at a different time.
     """
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]

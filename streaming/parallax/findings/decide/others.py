@@ -56,9 +56,10 @@ def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
-    """Return the other replicas that show the same value of the key as the accused, or none as it does.
+    """Return the other replicas that show the same value of the key as the accused.
 
-    Where the accused no longer holds its record, they may be copies of it.
+    If the accused shows no value, these are the replicas that show none. Where the accused no longer holds its record,
+    they may be copies of it.
     """
     read = {b: a for b, a in answers.replicas.items() if a.error is None and a.key is not None and a.key.complete}
     if accused not in read:

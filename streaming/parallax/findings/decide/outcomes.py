@@ -1,4 +1,4 @@
-"""Judge the outcome of a transaction that has ended (I2): by its records and by end markers."""
+"""Judges the outcome of a transaction that has ended: by its records and by end markers."""
 
 from __future__ import annotations
 

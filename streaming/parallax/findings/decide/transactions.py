@@ -1,4 +1,4 @@
-"""Judges transactions (I2, I4) that the accused holds open, or has ended as no other replica has."""
+"""Judges transactions that the accused holds open although they have ended, or has ended wrongly."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def _of_a_truncated_log(case: Case) -> Decision:
 def named(claim: Claim, answers: Answers) -> Claim:
     """Return the claim about the open transaction that holds the accused's last stable offset back.
 
-    A suspect about a frozen replica may name one that the replica no longer holds open, or none. It is changed to the
-    present one. A finding keeps the transaction that was proven. If another one holds the accused back later, that is
-    another suspect.
+    A suspect about a frozen replica may name a transaction that the replica no longer holds open, or none. Then the
+    claim is changed. A finding keeps the transaction that was proven. If another one holds the accused back later, that
+    is another suspect.
     """
     accused = answers.replicas.get(claim.broker)
     frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms

@@ -21,9 +21,9 @@ _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return how far replicas that differ in a key or content have been read, so that later probes can use it.
+    """Return up to where replicas held records when they were found to differ in a key or content.
 
-    A later probe then knows what was written since: what lies above. For claims of other kinds, and without answers,
+    A later probe compares with that: what lies above was written since. For claims of other kinds, and without answers,
     the result is what the claim remembers already.
 
     Args:

@@ -1,4 +1,4 @@
-"""Judges whether replicas show the latest value of a key (I3), or lack a record without a key."""
+"""Judges whether replicas show the latest value of a key, or lack a record without a key."""
 
 from __future__ import annotations
 
