@@ -15,7 +15,7 @@ from parallax.evidence.atoms import Place
 
 
 class Belongs(StrEnum):
-    """The answer to the question whether a place is of a log, or of the current log."""
+    """Whether a place is of a log: yes, no, or perhaps."""
 
     YES = "yes"
     NO = "no"

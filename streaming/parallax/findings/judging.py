@@ -86,7 +86,7 @@ class Unchanged:
 
 
 class Cause(NamedTuple):
-    """A finding that may explain another claim: the part of it that this depends on.
+    """What decides whether a finding explains another claim: whom it accuses, and of what.
 
     Attributes:
         broker: the replica that the finding accuses.

@@ -41,7 +41,7 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 
 
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
-    """Return which other replicas still show what a claim proved wrong of its accused, which is right again.
+    """Return which other replicas are still wrong in the way in which the accused of a claim was.
 
     ``shown_by`` lists the brokers that show the same. It includes those that showed it when they were last asked, and
     cannot be asked now. ``differing`` lists the keys whose values differ between the remaining replicas, because one of

@@ -175,7 +175,7 @@ def is_transactional(record: RecordShown) -> bool:
 
 
 def key_of(record: RecordShown) -> Key | None:
-    """Return the key of a record, by its hash; None where it has none."""
+    """Return the hash of a record's key, as two numbers; None where the record has no key."""
     return hash_halves(record.key_hash) if record.key_hash else None
 
 

@@ -14,9 +14,9 @@ _NAMED = 5
 
 
 class FindingNotNamedError(Exception):
-    """An id names no finding, or several; one line that says what to do.
+    """An id names no finding, or several. The message is one line that says what to do.
 
-    For a dismissed suspect it says why it is no finding.
+    If the id is that of a dismissed suspect, the message says why the suspect is no finding.
     """
 
 

@@ -310,7 +310,12 @@ class ReplicaProbe:
 
 
 def ranges(offsets: Iterable[int], gap: int = _GAP) -> list[tuple[int, int]]:
-    """Return half-open ranges to read that cover some offsets; near offsets share a range."""
+    """Return the ranges to read that cover some offsets: (first offset, offset behind the last) of each.
+
+    Args:
+        offsets: the offsets.
+        gap: offsets that are no farther apart share a range.
+    """
     found: list[tuple[int, int]] = []
     for offset in sorted(offsets):
         if found and offset - found[-1][1] <= gap:

@@ -93,7 +93,7 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class FindingsTableError(Exception):
-    """The findings or suspects table cannot be read or written; one line with place and remedy."""
+    """The findings or suspects table cannot be read or written. The message is one line: where, and what to do."""
 
 
 class NoFindingsTableError(FindingsTableError):

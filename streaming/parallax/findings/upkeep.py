@@ -32,15 +32,15 @@ _KEPT_HOURS = 2
 
 
 def look_after_suspects(storage: str, oldest: date) -> int:
-    """Drop old suspects that had their verdict from the suspects table; returns how many rows were dropped.
+    """Delete rows of old suspects that have a verdict, and merge small files; returns how many rows were deleted.
 
     Args:
         storage: ``storage.path`` of the settings.
         oldest: suspects that were raised on that date (UTC) or later stay.
 
     Raises:
-        deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was dropped.
-        FindingsTableError: an event cannot be read; nothing was dropped.
+        deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was deleted.
+        FindingsTableError: an event cannot be read; nothing was deleted.
     """
     uri = table_uri(storage, SUSPECTS)
     try:

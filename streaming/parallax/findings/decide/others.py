@@ -73,7 +73,9 @@ def _offset(shown: RecordShown | None) -> int:
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
-    """Return the other replicas that still show what a finding accused its replica of; each must be judged by itself.
+    """Return the other replicas that are still wrong in the way in which the accused of a finding was.
+
+    Each of them must be judged by itself.
 
     Args:
         claim: what the finding claims.

@@ -267,8 +267,8 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 def true_outcome(claim: Claim) -> str | None:
     """Return how the claim's transaction truly ended; None where that is not known.
 
-    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise the end marker that other replicas
-    were recorded to show says it.
+    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise the end marker that was recorded of
+    other replicas says it.
     """
     if claim.kind in WRONG:
         return other_outcome(WRONG[claim.kind])
