@@ -87,7 +87,8 @@ class EpochEnd(NamedTuple):
 
         Args:
             upto: the offset up to which the log was read.
-            epoch: the leader epoch of the last batch that was read. The answer must be about this epoch.
+            epoch: the leader epoch of the last batch that was read. If the answer is about another one, the result is
+                False.
         """
         return self.epoch == epoch and self.end >= upto
 

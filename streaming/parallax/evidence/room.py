@@ -63,7 +63,7 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """The spans of offsets that were read in time, of the current log.
+    """The spans of the current log that were read in time, as `Room` explains it.
 
     Args:
         lineage: says how far a log that was read is the current one.

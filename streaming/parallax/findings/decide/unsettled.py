@@ -21,7 +21,7 @@ _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return up to where replicas held records when they were found to differ in a key or content.
+    """Return up to which offsets replicas had records when they were last found to differ in a key or content.
 
     A later probe compares with that: what lies above was written since. For claims of other kinds, and without answers,
     the result is what the claim remembers already.
