@@ -324,8 +324,8 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
 def explains_less(known: Finding, event: Finding) -> bool:
     """Whether a finding explains fewer suspects after a later event than before it.
 
-    It does if it is over by now, or accuses another replica or nobody, or is of another kind. It does too if it is about
-    another end marker, record or key. If it accuses nobody, it also does if other replicas are on its sides.
+    It does if it is over by now, or accuses another replica or nobody, or is of another kind. It does too if it is
+    about another end marker, record or key. If it accuses nobody, it also does if other replicas are on its sides.
 
     Args:
         known: the event before.
