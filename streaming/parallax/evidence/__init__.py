@@ -1,16 +1,18 @@
-"""What replicas were seen to show, which of it is of the current log, and where nobody looked.
+"""What replicas were seen to show, which of it is of the current log, and where nobody has read in time.
 
 | word | what it is |
 |---|---|
 | fact | a record or an end marker at a place |
-| place | an (offset, leader epoch); one leader writes an offset of an epoch once |
-| evidence | facts, who showed them, readings, what each replica says of its log's ends, outcomes, open transactions |
-| reading | a replica was read past some offsets, at a time |
-| lineage | whether a place is of the current log: yes, no, or perhaps; what a truncated log showed is void |
+| place | an (offset, leader epoch); the leader of an epoch writes an offset once |
+| evidence | facts, who showed them, readings, where each replica's epochs end, outcomes, open transactions |
+| reading | a replica was read from one offset to another, at a time |
+| current log | that of the leader, and of the replicas in sync up to their high watermark |
+| lineage | whether a place is of the current log: yes, no, or perhaps; a fact that is not of it proves nothing |
 | room | offsets where a record or an end marker may have come and gone unseen |
+| in time | before a cleaner can have removed a tombstone or an end marker from the offsets that were read |
 
-There is no room where a fact of the current log is. There is none either where somebody read before a cleaner can have
-been there. `parallax.judge` tries each possibility that the evidence leaves open.
+There is no room where a fact of the current log is. There is none either where some replica was read in time.
+`parallax.judge` tries each possibility that the evidence leaves open.
 
 Example: broker 1 showed a tombstone of K at offset 7 of epoch 2. The leader's log holds epoch 2 up to offset 9. So the
 place (7, 2) is of the current log, and K is deleted there. A replica that shows an older value of K does not change

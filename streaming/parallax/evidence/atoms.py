@@ -1,4 +1,4 @@
-"""The atoms of evidence: what was seen, on which broker, and in which log."""
+"""The atoms, of which evidence consists: what was seen, on which broker, and in which leader epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER = 1 << 62
 
 
 class End(StrEnum):
-    """How a transaction ended: COMMIT or ABORT; OPEN where it has not ended."""
+    """How a transaction ended: COMMIT or ABORT. OPEN: it has not ended."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -22,9 +22,10 @@ class End(StrEnum):
 
 
 class Place(NamedTuple):
-    """Where a batch lies: its offset, and the epoch of the leader that wrote it.
+    """Where a record or an end marker lies: its offset, and the leader epoch in which it was written.
 
-    Two logs that hold the same place hold the same record there, and the same below it (KIP-101).
+    Two logs that hold the same place hold the same there. Below it they hold the same as well, except for what cleaners
+    have removed (KIP-101).
     """
 
     offset: int
@@ -37,12 +38,12 @@ class Fact:
 
     Attributes:
         place: where it lies.
-        producer: its producer's id; `UNKNOWN` for a record without one.
+        producer: id of the producer; `UNKNOWN` for a record without one.
         transactional: whether a record is part of a transaction; False for an end marker.
-        end: COMMIT or ABORT for an end marker, None for a record.
-        key: a record's key, in any form that compares.
-        value: a record's value, in any form that compares (a hash); None for a tombstone.
-        producer_epoch: its producer's epoch; `UNKNOWN` for a record without one, or where it was not seen.
+        end: COMMIT or ABORT for an end marker; None for a record.
+        key: the record's key, in any form in which equal keys are equal.
+        value: the record's value, in any such form (a hash); None for a tombstone.
+        producer_epoch: epoch of the producer; `UNKNOWN` for a record without a producer, or where it was not seen.
     """
 
     place: Place
@@ -59,9 +60,10 @@ class Fact:
         return self.place.offset
 
     def joined(self, other: Fact) -> Fact | None:
-        """What two sightings of one place say together; None where they contradict each other.
+        """What two facts that were seen at one place say together; None where they contradict each other.
 
-        A sighting without the producer's epoch does not say either whether the record is part of a transaction.
+        A fact without the producer's epoch does not say whether its record is part of a transaction. Then the other one
+        says it.
         """
         full, part = (self, other) if self.producer_epoch != UNKNOWN else (other, self)
         if part.producer_epoch == UNKNOWN:
@@ -81,29 +83,39 @@ class EpochEnd(NamedTuple):
     end: int
 
     def reaches(self, upto: int, epoch: int) -> bool:
-        """Whether a log with this answer is still the one that was read up to ``upto`` in ``epoch``."""
+        """Whether a log that gives this answer is still the one that was read before.
+
+        Args:
+            upto: the offset up to which the log was read.
+            epoch: the leader epoch of the last batch that was read. If the answer is about another one, the result is
+                False.
+        """
         return self.epoch == epoch and self.end >= upto
 
 
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
-    """Whether a log has an entry for a leader epoch itself, by its answers about epochs.
+    """Whether a log has an entry for a leader epoch itself, by its answers to where epochs end.
 
-    An answer alone does not show it. A log that begins with a newer epoch echoes each older epoch that it is asked
-    about (`LeaderEpochFileCache`). Such a log is a copy of one whose first epochs had been cleaned. A log that does
-    have the entry names a lower end for the epoch before. Where nobody asked about the epoch before, the answer about
-    the epoch itself counts.
+    One answer does not show it. A log that begins with a newer epoch also answers about each older one, as if that
+    epoch ended where the log begins (`LeaderEpochFileCache`). It may be a copy of a log whose first epochs had been
+    cleaned. A log that does have the entry names a lower end for the epoch before. If nobody asked about the epoch
+    before, the answer about the epoch itself counts.
+
+    Args:
+        ends: the log's answers, by the epoch asked about; None: the log has not reached that epoch.
+        epoch: the epoch.
     """
     end, before = ends.get(epoch), ends.get(epoch - 1)
     return end is not None and end.epoch == epoch and (before is None or before.end < end.end)
 
 
 class Reading(NamedTuple):
-    """An atom: a replica was read at a time from one offset to another, without a hole.
+    """An atom: a replica was read from one offset to another, without leaving out any.
 
     Attributes:
-        start: the first offset.
-        end: the offset behind the last.
-        at: when, in ms.
+        start: the first offset that was read.
+        end: the offset behind the last one.
+        at: when it was read, in ms.
         epoch: the leader epoch of the last batch below ``end``; `UNKNOWN` where no batch was there.
     """
 
@@ -114,12 +126,12 @@ class Reading(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An atom: how a replica showed the transaction of a record to have ended.
+    """An atom: the outcome that one replica showed of a transactional record.
 
     Attributes:
-        end: the outcome that it showed.
-        upto: up to which offset the replica had been read.
-        epoch: the leader epoch there.
+        end: the outcome.
+        upto: the offset up to which the replica had been read then.
+        epoch: the leader epoch of the last batch below that offset.
     """
 
     end: End
@@ -144,13 +156,14 @@ class Stable(NamedTuple):
 class Look:
     """A look: what one replica shows, at one moment, to a client that asks for everything or for a part.
 
-    A look at a part says nothing about what nobody asked for. A fact missing there is no absence (see `lacks`).
+    A look at a part says nothing about what was not asked for. If a fact is missing, the replica may hold it all the
+    same; `lacks` says where it does not.
 
     Attributes:
         broker: the broker whose replica it is.
         at: when it was asked, in ms.
         log_start: its log start offset.
-        high_watermark: its own high watermark; no client is shown more.
+        high_watermark: its own high watermark; consumers are shown nothing above it.
         last_stable: its own last stable offset (LSO).
         log_end: its log end offset.
         open: by producer, the first offset of the transaction that it holds open; None: nobody asked, and it may hold
@@ -158,13 +171,12 @@ class Look:
         facts: what it holds from the log start to the high watermark.
         outcomes: for transactional records below the LSO, the outcome that it gives read_committed consumers.
         listed: producer and first offset of each of its aborted transactions.
-        tops: last offset and epoch of each batch below the high watermark, rising; batches without records are
-            included.
+        tops: last offset and epoch of each batch below the high watermark, ascending. Batches without records are
+            included. In a look at a part, they say only that the log holds that epoch at that offset or beyond.
         ends: its answers to where epochs end, by the epoch asked about; None: its log has not reached that epoch.
-        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` for an empty log. A lower
-            bound where a replica that does not lead was asked for a part.
-        asked: the offsets that were asked for; None: all from the log start to the high watermark. In a look at a part,
-            ``tops`` says only that the log holds that epoch at the offset or beyond.
+        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` for an empty log. In a look at
+            a part of a replica that does not lead, the log's newest epoch may be a later one.
+        asked: the offsets that were asked for; None: all from the log start to the high watermark.
         keys: keys whose newest record for read_committed consumers was asked for; None: all keys, and for
             read_uncommitted consumers as well.
         entries: epochs that were asked about and that the log has an entry for, where ``ends`` does not show it.
@@ -199,18 +211,21 @@ class Look:
         return (self.asked is None or place.offset in self.asked) and place not in self.facts
 
     def has_ended(self, producer: int, offset: int) -> bool | None:
-        """Whether the replica has ended the transaction of a record; None if nobody asked.
+        """Whether the replica has ended the transaction of a record that it has held; None if nobody asked.
 
-        The replica holds the record or has held it. It has ended the transaction if it lists none of this producer as
-        open that begins at ``offset`` or below. Where its list was not asked for, an offset below its LSO says the
-        same.
+        It has if it lists no open transaction of the producer that begins at the record or below. If its list was not
+        asked for, it has if the record is below its LSO.
+
+        Args:
+            producer: producer of the record.
+            offset: offset of the record.
         """
         if self.open is None:
             return True if offset < self.last_stable else None
         return self.open.get(producer, offset + 1) > offset
 
     def tells_of(self, key: Hashable) -> bool:
-        """Whether this look says which record of a key read_committed consumers of the replica get."""
+        """Whether this look says what read_committed consumers of the replica get of a key."""
         return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:
@@ -218,19 +233,24 @@ class Look:
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether the replica's log has an entry for a leader epoch itself, and does not only echo it.
+        """Whether the replica's log surely has an entry for a leader epoch itself (see `has_entry`).
 
-        The log's first epoch is known by a batch alone.
+        A batch of the epoch shows it, or else the answer about the epoch before. If the epoch is the log's first one,
+        only a batch shows it.
         """
         if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch or epoch in self.entries:
             return True
         return epoch - 1 in self.ends and has_entry(self.ends, epoch)
 
     def goes_on(self, upto: int, epoch: int) -> bool:
-        """Whether the replica's log is still the log that was read before, up to an offset in an epoch.
+        """Whether the replica's log is still the one that was read before.
 
-        It is if the log has that epoch and holds it up to there. A log that was not asked about the epoch counts as
-        another log.
+        It is if the log has the epoch, and the epoch does not end below ``upto``. A log that was not asked about the
+        epoch counts as another one.
+
+        Args:
+            upto: the offset up to which the log was read.
+            epoch: the leader epoch of the last batch that was read.
         """
         if epoch < 0 or upto > self.log_end:
             return False

@@ -1,6 +1,6 @@
-"""Collects all evidence about one partition, so that all who judge ask the same store.
+"""Collects all evidence about one partition in one place, so that whatever judges it uses the same evidence.
 
-Rows from readers and answers from probes enter by the same methods.
+Rows from readers and answers from probes are recorded by the same methods.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from parallax.model import UNKNOWN
 
 
 class Timely(NamedTuple):
-    """Offsets that were read in time, from ``start`` up to ``end``, which is left out.
+    """Offsets that were read before a cleaner can have removed a tombstone or an end marker there.
 
-    ``epoch`` is the leader epoch of the log there.
+    They go from ``start`` up to ``end``, which is left out. ``epoch`` is the leader epoch of the log at their end.
     """
 
     start: int
@@ -31,25 +31,26 @@ class Timely(NamedTuple):
 class Ledger:
     """All evidence about one partition: who showed what, who was read where and when.
 
-    It only grows, with one exception: when a replica's log is replaced, `replaced` drops what only that log could say.
-    Facts stay, as do the readings that would have shown something. `Lineage` says what they are worth.
+    It only grows, with one exception: when a replica's log is replaced, `replaced` drops what that log said of itself.
+    Facts and readings of any replica stay, and `Lineage` says which of them are of the current log.
 
     Attributes:
-        retention: the topic's ``delete.retention.ms``, in ms; the lowest value that it had.
-        facts: what was shown, by place.
-        at: by offset, the epochs in which something was shown there.
-        holders: by place, the brokers whose present log was read to hold it.
+        retention: the lowest value that the topic's ``delete.retention.ms`` had, in ms.
+        facts: by place, the fact that was shown there.
+        at: by offset, the leader epochs in which something was shown there.
+        holders: by place, the brokers whose present log has shown the fact there.
         unlike: places where two contents were shown.
-        outcomes: by broker and place, how the broker showed the record's transaction to have ended.
-        begun: by broker, the places of transactional records that it was read to show, and when.
-        readings: readings of any replica that `timely` has not taken in yet.
+        outcomes: by broker and place of a record, how its transaction ended by what the broker showed.
+        begun: by broker, the places of the transactional records that it has shown, each with the time of reading.
+        readings: readings of any replica that `timely` still has to judge.
         own: by broker, the readings of its present log.
-        written: rising pairs (time, the leader's high watermark): nothing beyond that had been cleaned by then.
-        stable: what last stable offsets said.
-        epoch_ends: by epoch, where leaders said that it ends in their logs, with the last place of each such log.
-        held_open: by broker and (producer, first offset), up to which (high watermark, epoch) the broker held that
-            transaction open.
-        elsewhere: type of the end markers that were read in other partitions, by their producer and its epoch.
+        written: pairs (time in ms, the leader's high watermark), ascending. By that time, nothing above that high
+            watermark had been cleaned.
+        stable: the reports of last stable offsets.
+        epoch_ends: by epoch, pairs (where it ends in a leader's log, the last place of that log).
+        held_open: by broker and (producer, first offset) of a transaction that it listed as open, the place up to which
+            its log had been replicated then.
+        elsewhere: by producer and its epoch, the type of an end marker that was read in another partition.
         log_starts: by broker, the log start offset that it reported last.
         head: the lowest log start of any log that held anything.
     """
@@ -73,7 +74,13 @@ class Ledger:
     head: int | None = None
 
     def fact(self, fact: Fact, broker: int, at: int) -> None:
-        """Record that a broker's replica was read to show a record or an end marker at a time."""
+        """Record that a broker's replica has shown a record or an end marker.
+
+        Args:
+            fact: the record or end marker.
+            broker: the broker.
+            at: when it was read, in ms.
+        """
         known = self.facts.setdefault(fact.place, fact)
         if (joined := known.joined(fact)) is not None:
             self.facts[fact.place] = joined
@@ -91,7 +98,13 @@ class Ledger:
             self.own[broker].append(reading)
 
     def ended(self, broker: int, place: Place, ended: Ended) -> None:
-        """Record how a broker showed the transaction of a record to have ended to its read_committed consumers."""
+        """Record the outcome that a broker has shown its read_committed consumers of a record.
+
+        Args:
+            broker: the broker.
+            place: place of the record.
+            ended: the outcome, with how far the replica had been read.
+        """
         self.outcomes[broker][place] = ended
 
     def led(self, at: int, high_watermark: int) -> None:
@@ -110,13 +123,17 @@ class Ledger:
             self.begun_below(log_start + 1)
 
     def begun_below(self, offset: int) -> None:
-        """Record that some replica's log began below an offset, and held something."""
+        """Record that some log began below an offset and was not empty."""
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
         """Take in all evidence that a look at one replica gives.
 
-        From a look at a part, only the facts and the beginning of the log are taken.
+        From a look at a part, only the facts and the log start are taken.
+
+        Args:
+            look: the look.
+            leads: whether the replica is the leader.
         """
         for fact in look.facts.values():
             self.fact(fact, look.broker, look.at)
@@ -149,7 +166,7 @@ class Ledger:
     def part(self, keys: Collection[Hashable], producers: Collection[int], offsets: Collection[int]) -> Ledger:
         """A smaller ledger: only the evidence about some keys, producers and offsets.
 
-        It keeps the transactions that wrote those keys. What lies elsewhere becomes room where nobody read in time. The
+        Facts elsewhere are left out, so there is room in their place unless somebody read there in time (`timely`). The
         lowest and the highest fact of each epoch stay as well: they show whether anything of the epoch was truncated.
 
         Args:
@@ -189,17 +206,19 @@ class Ledger:
         return found
 
     def seen_whole(self, span: Timely) -> None:
-        """Record that somebody saw all that was written in a span of offsets, in an epoch's log.
+        """Record that nothing came and went unseen in a span of offsets, because all that was written there was seen.
 
-        Nothing came and went unseen there.
+        Args:
+            span: the offsets, and the leader epoch of the log that was read.
         """
         self._timely[span.epoch].append((span.start, span.end))
 
     def timely(self) -> list[Timely]:
-        """The offsets read of any replica before a cleaner can have removed a tombstone or end marker there.
+        """The offsets that were read in time: before a cleaner can have removed a tombstone or an end marker there.
 
-        A reading's result is final once the leader has reported its high watermark at a later time. It is then kept for
-        good.
+        It is enough that one replica was read then. Whether a reading was in time depends on the leader's high
+        watermark ``retention`` earlier. Once the leader has reported a high watermark later than the reading, the
+        result is final, and is kept.
         """
         told = self.written[-1][0] if self.written else -1
         past = [reading for reading in self.readings if reading.at < told]
@@ -210,7 +229,7 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """The offsets that were read in time (see `timely`) of one broker's present log."""
+        """The offsets that were read in time, as `timely` explains it, in one broker's present log."""
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:
@@ -220,9 +239,9 @@ class Ledger:
                 yield Timely(max(reading.start, low), reading.end, reading.epoch)
 
     def cleaned_to(self, at: int) -> int | None:
-        """The offset up to which cleaners can have removed tombstones and end markers by a time.
+        """The offset up to which cleaners can have removed tombstones and end markers by a given time, in ms.
 
-        None where nothing says how far.
+        None if no high watermark of the leader is known from which that follows.
         """
         first = bisect_left(self.written, at - self.retention, key=itemgetter(0))
         return self.written[first][1] if first < len(self.written) and self.written[first][0] <= at else None
@@ -232,8 +251,9 @@ class Ledger:
 
         Args:
             broker: the broker whose log was replaced.
-            start: what lies below may still be the same; 0: nothing is.
-            epoch: the epoch in which the old log was read; what was seen in a newer one is of the present log.
+            start: the offset from which on the log is another one; 0: all of it.
+            epoch: the newest leader epoch that was read of the old log. What was seen in a newer one is of the present
+                log, and stays.
         """
         self.outcomes[broker] = {
             place: kept
@@ -263,7 +283,7 @@ class Ledger:
         return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None
 
     def ends_behind(self, broker: int, producer: int, offset: int) -> list[Place]:
-        """The places of a producer's end markers above an offset that a broker's log was read to hold."""
+        """The places, above an offset, of a producer's end markers that a broker's present log has shown."""
         return [
             place
             for place, holders in self.holders.items()

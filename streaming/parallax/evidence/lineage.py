@@ -1,6 +1,6 @@
 """Decides which places are of the current log, by all evidence about a partition.
 
-This is the one definition for every question whether a log is still the same.
+The judge asks `Lineage` and nothing else about that. `parallax.evidence.log` decides by the answers to one probe alone.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class Lineage:
 
     The current log is that of the leader, and of the replicas in sync with it up to their high watermark.
 
-    What decides, in this order:
+    The first of these rules that applies decides about a place:
 
-    1. A newer record was shown at the offset, and the leader's log holds its epoch there or beyond: *no*. Another
-       leader wrote there.
+    1. A record of a newer epoch was shown at the offset, and the leader's log holds that epoch there or beyond: *no*.
+       Another leader wrote there.
     2. The leader holds a batch of the place's epoch at its offset or beyond: *yes*. Two logs that hold one place are
        alike below it (KIP-101).
     3. The leader was not asked about the epoch, or leads in an older one: *perhaps*. The leader holds an older epoch at
@@ -32,13 +32,13 @@ class Lineage:
        beginning of an epoch, which is too high. A replica that copied earlier knows better.
     7. Nothing from that epoch on is known to have been truncated: *yes*; otherwise *perhaps*.
 
-    Where it may be mistaken: such a copy names too high a beginning of an epoch, and a log is truncated to it. Below
-    that, the log keeps what an unclean election has removed (KIP-279 presumes logs without holes). If nobody was read
-    in between, 5 and 7 take that for a part of the current log.
+    These rules may be mistaken in one case. A copy as in 6 names too high a beginning of an epoch, and a log is
+    truncated to it. Below that, the log keeps what an unclean election has removed (KIP-279 presumes logs without
+    holes). If no replica was read in between, 5 and 7 take that for a part of the current log.
 
-    Example: broker 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record is void.
-    Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The record at (7, 3)
-    may have been cleaned there. It counts, unless something of epoch 3 is known to be truncated.
+    Example: broker 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record proves
+    nothing any more. Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The
+    record at (7, 3) may have been cleaned there. It counts, unless something of epoch 3 is known to be truncated.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class Lineage:
         return self._known[place]
 
     def stands_below(self, epoch: int) -> int:
-        """The offset below which a log that was read in an epoch is surely the current log.
+        """The offset below which a log that was read is surely the same as the current log.
 
-        Below that offset, the log that was read and the current log are the same.
+        Args:
+            epoch: the leader epoch of the last batch that was read.
         """
         if epoch not in self._trusted:
             steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}

@@ -1,8 +1,8 @@
-"""Whether a log is still the one that was read, by its leader epochs. This is the one definition.
+"""Whether a log is still the one that was read, by its answers about leader epochs.
 
 Leader epochs only grow along a log, and one leader writes all of an epoch. Cleaning or copying a log leaves epochs as
-they are (KIP-101). So a log holds a place if it holds the place's epoch there or beyond. It is another log if a newer
-epoch begins there or below.
+they are (KIP-101). So a log holds a place if it holds the place's epoch there or beyond. It is another log than the one
+that was read if a newer epoch begins there or below.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parallax.evidence.atoms import Place
 
 
 class Belongs(StrEnum):
-    """The answer to the question whether a place is of a log, or of the current log."""
+    """Whether a place is of a log: yes, no, or perhaps."""
 
     YES = "yes"
     NO = "no"
@@ -24,7 +24,7 @@ class Belongs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One replica's log, by what it says of its leader epochs.
+    """One replica's log, by its answers about leader epochs.
 
     Example: epoch 4 ends at 20 in a log that ends at 100. The place (20, 4) is not of this log: another leader wrote
     there. Counter-example: the log ends at 20 as well. It may only be behind.
@@ -33,9 +33,8 @@ class Log:
         end: the log end offset.
         ends: by leader epoch that was asked about, the offset where the next epoch begins in the log; None: the log has
             not reached that epoch.
-        entries: epochs among those asked about that the log has an entry for itself
-            (`parallax.evidence.atoms.has_entry`).
-        held: places that the log was seen to hold, or behind which it was seen to hold a batch of the same epoch.
+        entries: those of these epochs that the log has an entry for itself (`parallax.evidence.atoms.has_entry`).
+        held: places where the log was seen to hold a batch of the place's epoch, there or beyond.
     """
 
     end: int
@@ -48,9 +47,9 @@ class Log:
 
         Args:
             place: where something was seen, in this log or another.
-            at_its_word: trust the log about where the next epoch begins, because nobody can know better. Otherwise only
-                a batch of the place's epoch counts: a copy of a log whose first records of the next epoch had been
-                cleaned names too high an offset.
+            at_its_word: whether the log's answer about where the next epoch begins is enough for *yes*. Otherwise the
+                log must have been seen to hold a batch of the place's epoch, there or beyond. The answer may be too
+                high: the log may be a copy of one whose first records of the next epoch had been cleaned.
         """
         if place.epoch not in self.ends:
             return Belongs.PERHAPS
@@ -64,9 +63,10 @@ class Log:
         return Belongs.YES if is_sure and place.epoch in self.entries else Belongs.PERHAPS
 
     def has_lost(self, place: Place) -> bool:
-        """Whether the log no longer holds a place that it was read to hold; False where it was not asked.
+        """Whether the log was truncated below a place that it has shown; False where it was not asked.
 
-        It had an entry for the epoch then. It still has that entry unless the whole epoch was truncated.
+        A log that has shown the place had an entry for its epoch. It still has that entry, unless all of the epoch was
+        truncated.
         """
         if place.epoch not in self.ends:
             return False
@@ -94,19 +94,19 @@ class Logs:
     is_whole: bool
 
     def of(self, place: Place, against: int, *, before: bool = False) -> Belongs:
-        """Whether a place is of the current log, so that evidence from it may accuse a replica.
+        """Whether a place is of the current log, so that what was shown there may accuse a replica.
 
-        *No*: the log of this replica is another one at that place, or a log that has reached the epoch is. Each log
-        that answers may know better than the others. One may have copied when the first records of its newer epoch had
-        already been cleaned.
+        *No*: the accused replica's log is another one at that place, or any log that has reached the place's epoch is.
+        One such log is enough, since the others may not know it: they may be copies of a log whose first records of a
+        newer epoch had been cleaned.
 
-        *Yes*: the log of this replica, of the leader or of a replica in sync is seen to hold the place.
+        *Yes*: the log of the accused replica, of the leader or of a replica in sync holds the place.
 
         Args:
-            place: where something was seen.
-            against: the broker that lacks it, or shows something else.
-            before: whether it was shown before any of these logs was asked. The leader's log held it then, so a
-                leader's log that ends there or below is another one.
+            place: where something was shown.
+            against: the broker that is accused, because it lacks that or shows something else.
+            before: whether that was shown before any of these logs was asked. The leader's log held it then. So if the
+                leader's log now ends there or below, it is another one.
         """
         known = [log for log in self.logs.values() if log.has_come_to(place.epoch)]
         if any(log.of(place) is Belongs.NO for log in (self.logs[against], *known)):
@@ -118,9 +118,10 @@ class Logs:
         return Belongs.YES if is_held else Belongs.PERHAPS
 
     def counts(self, place: Place, against: int, *, before: bool = False) -> bool:
-        """Whether evidence from a place may be held against a replica.
+        """Whether what was shown at a place may accuse a replica; arguments as for `of`.
 
-        It also counts where no log says anything of that epoch, as with brokers that are too old to say it.
+        It may if the place is of the current log. It may too if no log was asked about the epoch, or no broker is new
+        enough to answer.
         """
         match self.of(place, against, before=before):
             case Belongs.PERHAPS:
@@ -129,15 +130,15 @@ class Logs:
                 return belongs is Belongs.YES
 
     def all_hold(self, place: Place) -> bool:
-        """Whether every replica answered and holds a place, so that their logs are one up to there."""
+        """Whether every replica answered and holds a place, so that their logs are the same up to there."""
         return self.is_whole and all(log.of(place) is Belongs.YES for log in self.logs.values())
 
     def none_holds(self, place: Place) -> bool:
-        """Whether no log holds a place any more: each that answered is another one there."""
+        """Whether no replica that answered holds a place any more: each log is another one there."""
         return all(log.of(place) is Belongs.NO for log in self.logs.values())
 
     def leader_lacks(self, place: Place) -> bool:
-        """Whether the leader's log is another one at a place that was shown before the leader was asked."""
+        """Whether the leader no longer holds a place that was shown before the leader was asked."""
         leading = self.logs.get(self.leader)
         return leading is not None and (leading.of(place) is Belongs.NO or self._leader_ends_below(place))
 

@@ -1,4 +1,4 @@
-"""The room of a partition: where something may have come and gone unseen. This is the one definition."""
+"""The room of a partition: the offsets where something may have come and gone unseen."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ Span = tuple[int, int]
 
 
 class Room:
-    """The offsets at which there may have been a record or an end marker that nobody was shown.
+    """The offsets at which there may have been a record or an end marker that no reader was shown.
 
     There is no room where a fact of the current log is. There is none either where the current log was read *in time*.
     A cleaner removes a tombstone, or the end marker of a transaction without records, ``delete.retention.ms`` after it
     first cleaned it (KIP-534). It cleans below the high watermark only. So a reading is in time for all offsets that
-    the leader's high watermark had not passed ``delete.retention.ms`` earlier. A superseded record may go immediately;
-    what superseded it is then there, further up.
+    the leader's high watermark had not passed ``delete.retention.ms`` earlier. A record that a newer one of its key has
+    superseded may be removed sooner. The newer one is then there, further up.
 
     Example: the leader's high watermark was 5 at 1 s, broker 2 was read from 3 to 9 at 2 s, and the retention is 2 s.
     There is no room from 5 on. Counter-example: with a retention of 0.5 s, nothing says how far the log had been
     cleaned by 1.5 s. There is room wherever no fact is.
 
-    In a topic that is not compacted nothing may go. So readings say nothing, and room is wherever no fact is.
+    In a topic that is not compacted, no cleaner removes anything, and readings do not count: room is wherever no fact
+    is.
     """
 
     def __init__(self, ledger: Ledger, lineage: Lineage, end: int, *, compacted: bool = True) -> None:
@@ -44,13 +45,13 @@ class Room:
         return place not in ledger.unlike and lineage.of(place) is Belongs.YES  # type: ignore[arg-type]
 
     def between(self, low: int, high: int) -> bool:
-        """Whether there is room between two offsets, both left out."""
+        """Whether there is room between two offsets; the two do not count."""
         if high - low <= 1:
             return False
         return high > self.end or bool(self.spans(low, high))
 
     def spans(self, low: int, high: int) -> list[Span]:
-        """The room between two offsets, both left out."""
+        """The spans of room between two offsets, ascending; the two do not count."""
         at = max(0, bisect_right(self._firsts, low + 1) - 1)
         found = []
         for start, end in self.gaps[at:]:
@@ -62,7 +63,12 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """The spans of the current log read before a cleaner can have removed tombstones or end markers."""
+    """The spans of the current log that were read in time, as `Room` explains it.
+
+    Args:
+        lineage: says how far a log that was read is the current one.
+        timely: the offsets that were read in time, of any log.
+    """
     found = []
     for start, end, epoch in timely:
         stands = lineage.stands_below(epoch) if epoch >= 0 else _if_uncut(lineage)

@@ -79,36 +79,38 @@ class Unchanged:
     """The result of a probe: a finding that was checked again has not changed.
 
     Attributes:
-        finding: its last event; None where it is not looked at any more.
+        finding: the finding's last event; None where Parallax no longer checks it.
     """
 
     finding: Finding | None
 
 
 class Cause(NamedTuple):
-    """A finding that may explain a claim: what it says, and of which replica.
+    """What decides whether a finding explains another claim: whom it accuses, and of what.
 
     Attributes:
-        broker: the accused.
-        kind: what the finding says.
-        deleted_at: for a deleted record that all replicas have shown: its offset, below which values are wrong.
+        broker: the replica that the finding accuses.
+        kind: the kind of the finding.
+        deleted_at: for a finding that every replica shows a deleted value: the offset of the deletion; else -1.
     """
 
     broker: int
     kind: FindingKind
     deleted_at: int = UNKNOWN
-    """For a deleted record that all replicas have shown: its older values are wrong on every replica that shows one."""
+    """Values of the key below this offset are wrong on every replica that shows one; -1: nothing says so."""
 
 
 Repaired = Callable[[Finding], str]
 
 
 class Judging:
-    """Judges the answers to probes, with what is known of other suspects and findings.
+    """Turns the answers to probes into verdicts and events.
+
+    It takes other suspects and findings into account, since several may have one cause.
 
     Args:
         tasks: the claims that are probed one by one.
-        ledger: what the events of the table add up to.
+        ledger: the last state of each finding and suspect.
         incidents: the findings that are about many keys, or transactions.
         repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
     """
@@ -122,7 +124,15 @@ class Judging:
         self._repaired = repaired
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
-        """Return the outcome of a probe for one member of a group."""
+        """Return what a probe has shown of one member of a group.
+
+        Args:
+            page: the members that the probe asked about together.
+            at: which of them, from 0.
+            answers: the replicas' answers about this member.
+            before: events that the same probe has caused so far.
+            when: the present time.
+        """
         named = "" if page.is_proven else None
         task = Task(page.claims[at], finding_id=named, gone=page.gone[at], lone=page.lone[at])
         original = page.originals[at]
@@ -284,13 +294,13 @@ class Judging:
     def event(
         self, task: Task, answers: Answers, before: Sequence[Finding], at: datetime
     ) -> Finding | Later | Unchanged:
-        """Return the event to write after a probe; nothing if the probe decides or changes nothing.
+        """Return the event to write after a probe of one claim; `Later` or `Unchanged` if there is none to write.
 
         Args:
             task: the claim that was asked about; its counters are updated.
-            answers: of the replicas.
+            answers: the replicas' answers.
             before: events that the same answers have caused so far.
-            at: the time of day.
+            at: the present time, for the event.
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)

@@ -18,9 +18,9 @@ _KEPT = 4096
 
 
 def records_at(chunk: Any, offsets: Collection[int]) -> list[tuple[RecordShown, Key, bytes | None]]:
-    """Return the records of a chunk at some of its offsets, each with its key.
+    """Return the records at some offsets of a chunk of a log: (record, hash of its key, its key as bytes).
 
-    Use it for a few offsets only: it makes one object for each record.
+    The bytes are None where keys are not read. Use it for a few offsets only: it makes one object for each record.
     """
     wanted = np.isin(chunk.columns.offset, np.fromiter(offsets, np.int64, len(offsets)))
     rows = np.flatnonzero(wanted & (chunk.columns.kind == RowKind.RECORD))
@@ -28,7 +28,7 @@ def records_at(chunk: Any, offsets: Collection[int]) -> list[tuple[RecordShown, 
 
 
 def markers_at(chunk: Any, offsets: Collection[int]) -> list[MarkerShown]:
-    """Return the end markers of a chunk at some of its offsets."""
+    """Return the end markers at some offsets of a chunk of a log."""
     columns = chunk.columns
     wanted = np.isin(columns.offset, np.fromiter(offsets, np.int64, len(offsets)))
     ends = (columns.kind == RowKind.COMMIT) | (columns.kind == RowKind.ABORT)
@@ -63,13 +63,13 @@ def _shown(chunk: Any, row: int) -> tuple[RecordShown, Key, bytes | None]:
 
 
 class KeyScan:
-    """Collects, from chunks of a log in offset order, the records that have one of some keys.
+    """Collects the records of some keys from a log, which is handed in as chunks in offset order.
 
     Attributes:
         visible: by key, the newest record that is not aborted.
         newest: by key, the offset of the newest record, aborted ones too.
         offsets: by key, the offsets of its newest records, in the order of the log.
-        floors: by key of which older offsets were left out, the lowest that was kept.
+        floors: by key with more records than are kept, the lowest offset that was kept.
         key_bytes: the keys themselves, where they are read at all.
 
     Args:
@@ -86,7 +86,7 @@ class KeyScan:
         self.key_bytes: dict[Key, bytes] = {}
 
     def add(self, chunk: Any) -> None:
-        """Take in the next chunk of the log."""
+        """Collect the records of the wanted keys from the next chunk of the log."""
         columns = chunk.columns
         hits = np.isin(columns.key_hash_lo, self._lows) & (columns.kind == RowKind.RECORD)
         for row in np.flatnonzero(hits).tolist():

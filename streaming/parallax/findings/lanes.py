@@ -76,13 +76,13 @@ class Silence:
             return now - since
 
     def heard(self, broker: int) -> None:
-        """Take in that a broker has answered, so that it is silent no more."""
+        """Note that a broker has answered: it no longer counts as silent."""
         with self._lock:
             self._since.pop(broker, None)
             self._until.pop(broker, None)
 
     def timed_out(self, broker: int) -> None:
-        """Take in that a broker has not answered in time: it counts as silent for a while."""
+        """Note that a broker has not answered in time: it counts as silent for a while."""
         with self._lock:
             now = self._clock()
             self._since.setdefault(broker, now)

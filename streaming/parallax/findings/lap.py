@@ -1,7 +1,8 @@
-"""A scan of one replica's log for some keys that begins again at its end, as new keys come. No IO.
+"""A scan of one replica's log for the records of some keys; keys can join while it runs. No IO.
 
-A key joins at the scan's position, and has been looked for everywhere when the scan reaches that place again. So one
-reading serves all keys, whenever they come, and none waits for more than one round.
+A key joins at the scan's present position. At the end of the log the scan begins again at the start. When it reaches
+the offset where a key has joined, it has looked for that key everywhere. So one reading of the log serves all keys, and
+no key waits for longer than the log takes to be read once.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ class Seeker:
     """A key that the scan looks for, and what it has found of it so far.
 
     Attributes:
-        joined: the scan's position when the key came.
-        wrapped: where the range ended when the scan reached its end; -1 where it has not since the key came.
-        floor: the lowest offset of a record that was kept; -1 where none was left out.
-        offsets: of its records, in the order in which they were found.
+        joined: the scan's position when the key joined.
+        wrapped: the end of the scan's range when the scan reached it, after the key had joined; -1: it has not yet.
+        floor: the lowest offset that was kept, if the key has more records than are kept; -1: none was left out.
+        offsets: offsets of the key's records, in the order in which they were found.
     """
 
     joined: int
@@ -39,10 +40,12 @@ class Lap:
     """The state of a scan of offsets ``[start, end)`` of a log; `position` is the next offset to read.
 
     Attributes:
-        topic_id: of the topic whose log it is.
-        since_ms: when it began, milliseconds since 1970 UTC.
-        read_to: the highest offset below which something was read, in the leader epoch `epoch`.
-        found: what is known of keys that have been looked for everywhere; of the last `_FOUND` only.
+        topic_id: id of the topic whose log it is.
+        since_ms: when the scan began, milliseconds since 1970 UTC.
+        read_to: the highest offset that the scan has read up to.
+        epoch: leader epoch of the last batch below ``read_to``; -1 where nothing was read.
+        keys: the keys that the scan still looks for.
+        found: where the records of a key are, for the last `_FOUND` keys that were looked for everywhere.
     """
 
     start: int
@@ -56,7 +59,13 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Add keys to the scan of a log. It covers the log from its present start."""
+        """Let the scan look for more keys, and adapt its range to the log.
+
+        Args:
+            keys: the keys to look for; one that is looked for already does not join again.
+            start: the log start; the scan leaves out what lies below.
+            end: the offset up to which the keys are wanted; the range grows to it, and does not shrink.
+        """
         self.start = max(self.start, start)
         self.position = max(self.position, start)
         self.end = max(self.end, end)
@@ -66,16 +75,16 @@ class Lap:
     def took(
         self, reached: int, offsets: Mapping[Key, Collection[int]], floors: Mapping[Key, int], epoch: int
     ) -> dict[Key, Known]:
-        """Take in the records that were found from the position up to an offset that was reached.
+        """Move the scan on to the offset that a reading has reached, with the records that it found on the way.
 
         Args:
-            reached: above the position, at most ``end``.
-            offsets: of each key that was found there.
-            floors: of each key of which some were left out, the lowest offset that was kept.
+            reached: that offset: above the position, at most ``end``.
+            offsets: by key, the offsets of its records that the reading found.
+            floors: by key of which the reading left out older records, the lowest offset that it kept.
             epoch: leader epoch of the last batch that was read; -1 where there was none.
 
         Returns:
-            What is known now of the keys that have been looked for everywhere; the scan no longer looks for them.
+            Where the records are of each key that has now been looked for everywhere. The scan no longer looks for it.
         """
         self.position = reached
         if reached >= self.read_to and epoch >= 0:
@@ -104,7 +113,7 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """Return the offset up to which the scan must go on for at least one of the keys."""
+        """Return the offset up to which the scan still has to read for some key."""
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)
@@ -135,7 +144,7 @@ class Lap:
 
     @classmethod
     def parse(cls, document: Any) -> Lap:
-        """Make a scan from what `as_json` gave.
+        """Make a scan from the document that `as_json` has returned.
 
         Raises:
             ValueError: it is of another version, or incomplete.

@@ -1,4 +1,4 @@
-"""The state that the events of the findings table add up to, in bounded memory."""
+"""Keeps the last state of each finding and suspect, by the events of the findings table. Memory is bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESOLVED_FOR = timedelta(hours=24)
 ENDED = 1000
 """How many findings that are over are kept with how they ended, for reports."""
 LEANING = 10_000
-"""Dismissed suspects that are judged again once the finding that they lean on ends; beyond that the oldest are not."""
+"""How many dismissals are kept that lean on a finding and are judged again once it ends; the newest ones."""
 
 Key = tuple[int, int]
 """The two halves of a key's hash."""
@@ -36,10 +36,11 @@ class Handled:
     """The last verdict on a suspect.
 
     Attributes:
-        finding_id: under which it was written.
-        decided_ms: when, milliseconds since 1970 UTC.
-        asked_ms: when the replicas were asked for it; it says nothing about what is raised from then on.
-        dismissals: how often it was dismissed so far.
+        finding_id: the id of the event that holds the verdict.
+        decided_ms: when it was decided, milliseconds since 1970 UTC.
+        asked_ms: when the replicas were asked, milliseconds since 1970 UTC. If the suspect is raised again later, it is
+            probed again.
+        dismissals: how often the suspect was dismissed so far.
         incident: the incident that its finding has become part of; empty where it has not.
     """
 
@@ -51,11 +52,11 @@ class Handled:
 
 
 class Ledger:
-    """Takes in every event of the findings table, and knows each finding's and suspect's last state."""
+    """Keeps the last state of each finding and suspect. It must be given every event of the findings table."""
 
     def __init__(self) -> None:
         self.stand = 0
-        """How many findings stand, acknowledged or not."""
+        """How many findings are not over, acknowledged or not."""
         self.confirmed: dict[Label, int] = {}
         self.dismissed = 0
         self.resolved = 0
@@ -73,14 +74,15 @@ class Ledger:
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
-        """Take in an event of the table; returns the claims that must be judged because of it.
+        """Take in an event of the findings table; returns the claims that must be judged because of it.
 
-        Some were dismissed because of this finding, which may not explain them any more. Others are left by this
-        finding, which is over: they are about other replicas that show the same.
+        - Suspects that were dismissed because of this finding, if it may no longer explain them.
+        - Suspects about other replicas that show what this finding proved wrong, if it is over.
+        - The suspect that the event dismisses, if the finding that explains it is over by now.
 
         Args:
-            event: of the table.
-            now: when it is taken in; when it was decided if not given.
+            event: the event.
+            now: the present time; None: the time at which the event was decided.
         """
         if event.is_incident:
             self._count(event)
@@ -113,17 +115,19 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether an event dismisses a suspect again because of the same other findings."""
+        """Whether an event dismisses a suspect because of the same other findings as its last dismissal."""
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
     def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
-        """Whether a difference without direction about a key is a finding, or will be judged again.
+        """Whether a difference without direction about a key needs no new suspect.
+
+        It needs none if a finding about the key is still checked, or if another suspect about the key will be judged.
 
         Args:
-            claim: the one that something which is over has left.
-            at: now.
-            freed: the claims that are judged again because of that.
+            claim: the new suspect, which a finding left when it ended. The answer is no if it accuses a replica.
+            at: the present time.
+            freed: other suspects that will be judged because the same finding ended.
         """
         if claim.broker != NOBODY:
             return False
@@ -133,15 +137,15 @@ class Ledger:
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
     def standing(self, finding_id: str) -> Finding | None:
-        """Return the last event of a finding that is still checked, resolved or not."""
+        """Return the last event of a finding that is still checked, even a resolved one; else None."""
         return self._standing.get(finding_id)
 
     def __iter__(self) -> Iterator[Finding]:
-        """Iterate over all findings that are still looked at."""
+        """Iterate over all findings that are still checked."""
         return iter(list(self._standing.values()))
 
     def handled(self, suspect_id: str) -> Handled | None:
-        """Return the last verdict on a suspect, if there was one and it has not been forgotten."""
+        """Return the last verdict on a suspect; None where there was none, or it is forgotten."""
         return self._handled.get(suspect_id)
 
     def was_part(self, suspect_id: str) -> bool:
@@ -153,9 +157,9 @@ class Ledger:
         """Remember, until the next restart, which value a replica lacks because of a wrong outcome.
 
         Args:
-            name: of the finding; for a member of an incident, the suspect's id.
-            offset: of the record that it was about.
-            lacked: offset of the value.
+            name: id of the finding; for a member of an incident, id of its suspect.
+            offset: offset of the record that has the wrong outcome.
+            lacked: offset of the value that the replica lacks.
         """
         self._lacked[name, offset] = lacked
         self._lacked.move_to_end((name, offset))
@@ -163,41 +167,53 @@ class Ledger:
             self._lacked.popitem(last=False)
 
     def lacked(self, name: str, offset: int) -> int | None:
-        """Return the offset that `note_lack` has remembered; None where there is none."""
+        """Return the offset of the lacked value that `note_lack` has remembered; None where there is none."""
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return the claims of a partition's findings about transactions that are not over, by their id."""
+        """Return, by finding id, the claims of a partition's findings about transactions.
+
+        Findings that are over are left out.
+        """
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return the claims of a partition's findings about truncated logs that are not over, by their id."""
+        """Return, by finding id, the claims of a partition's findings about truncated logs.
+
+        Findings that are over are left out.
+        """
         there = self._cuts.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
-        """Return the findings that accuse a replica about a key's value and are still checked."""
+        """Return the findings, still checked, that accuse a replica of showing a key wrongly."""
         return list(self._keys.get((place, key), {}).values())
 
     def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
-        """Return the findings about an offset that accuse nobody and are still checked."""
+        """Return the findings, still checked, that are about an offset and accuse nobody."""
         return list(self._undirected.get((place, offset), {}).values())
 
     def undirected_about(self, claim: Claim) -> list[Finding]:
-        """Return the findings on a key's latest value that accuse nobody and are still checked."""
+        """Return the findings, still checked, that are about the latest value of a claim's key and accuse nobody.
+
+        There are none if the claim itself is about something else.
+        """
         if claim.key is None or claim.rule is not Rule.LATEST_VALUE:
             return []
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding that is still checked, resolved or not, explains a claim on a value."""
+        """Whether a finding explains a claim about the value of a key.
+
+        Findings count as long as they are still checked, even if they are resolved.
+        """
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
-        """Drop a resolved finding, which is checked no more."""
+        """Drop a resolved finding: it is no longer checked."""
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)
@@ -282,7 +298,12 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Return claims that were dismissed because of a finding, to be judged again; some at a time."""
+        """Return suspects that were dismissed because of a finding, to be judged again.
+
+        Args:
+            finding_id: the finding.
+            which: whether a suspect is wanted; the others stay dismissed.
+        """
         freed = {name: claim for name, claim in self._leaning.get(finding_id, {}).items() if which(claim)}
         for suspect_id in freed:
             self._stand_alone(suspect_id)
@@ -303,9 +324,12 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
 def explains_less(known: Finding, event: Finding) -> bool:
     """Whether a finding explains fewer suspects after a later event than before it.
 
-    It does if the finding is over, accuses another replica or nobody, or is of another kind. It does also if it is
-    about something else: another end marker, record or key. For a finding that accuses nobody, other sides count as
-    well.
+    It does if it is over by now, or accuses another replica or nobody, or is of another kind. It does too if it is
+    about another end marker, record or key. If it accuses nobody, it also does if other replicas are on its sides.
+
+    Args:
+        known: the event before.
+        event: the later event.
     """
     if not known.stands or not event.stands:
         return known.stands

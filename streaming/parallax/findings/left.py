@@ -1,7 +1,8 @@
-"""Suspects that the end of a finding leaves about other replicas, since no reader would raise them again.
+"""Suspects about other replicas that have to be judged when a finding ends.
 
-They are in the evidence of the last event, so that they are there after a restart. A member of an incident has no
-event: after a restart it is suspected again, and leaves the same.
+Another replica may still show what the finding proved wrong. Readers never read an offset twice, so they would not
+raise a suspect about it. The evidence of the finding's last event names these replicas, so a restart loses nothing. A
+member of an incident has no event of its own: after a restart it is suspected again, and leaves the same suspects.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ _VALUES = COVERED + 1
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
-    """Return what the evidence of a finding's last event says of other replicas; see `left_over`.
+    """Return which other replicas still show what a finding proved wrong, for the evidence of its last event.
+
+    It has the form that `left_over` returns. It is empty if the finding accused nobody, or was about all replicas.
 
     Args:
-        known: its last event.
-        claim: what was judged.
-        answers: the answers by which it is over for its accused.
+        known: the finding's event before its last one.
+        claim: the claim that was judged.
+        answers: the answers that show that the accused is right again.
     """
     if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
         return {}
@@ -38,14 +41,14 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 
 
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
-    """Return which other replicas show what a finding proved, once its accused is right again.
+    """Return which other replicas are still wrong in the way in which the accused of a claim was.
 
-    ``shown_by`` names the other replicas that show the same. It includes those that showed it when asked last, and
-    cannot be asked now. ``differing`` names the keys whose values differ between the rest. A replica may be wrong by
-    the value alone.
+    ``shown_by`` lists the brokers that show the same. It includes those that showed it when they were last asked, and
+    cannot be asked now. ``differing`` lists the keys whose values differ between the remaining replicas, because one of
+    these may be wrong about the value alone. A list that would be empty is left out.
 
-    The arguments are the ``claim`` that was judged, the ``answers`` by which it is over, and in ``beside`` the brokers
-    that showed the same when they were asked last.
+    ``claim`` is the claim that was judged, and ``answers`` show that its accused is right again. ``beside`` are the
+    other brokers that showed the same when they were last asked.
     """
     if claim.broker == NOBODY or claim.spread:
         return {}
@@ -64,7 +67,7 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
 def claims_left(finding: Finding) -> list[Claim]:
     """Return the suspects about other replicas that remain when a finding is over.
 
-    Each call gives the same ones.
+    They come from the evidence of the finding's last event, so each call returns the same ones.
     """
     if finding.status is not FindingStatus.RESOLVED or finding.broker == NOBODY:
         return []
@@ -79,10 +82,10 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
     """Return the suspects about other replicas that remain when a proven claim is over.
 
     Args:
-        claim: on what was proven.
-        left: see `left_over`.
+        claim: the claim that had been proven.
+        left: what `left_over` has returned of it.
         at_ms: when it was found to be over, milliseconds since 1970 UTC.
-        has_healed: whether its own replica has been proven right.
+        has_healed: whether its accused has been proven right.
     """
     others, values = left.get("shown_by", []), left.get("differing", [])
     return [
@@ -92,17 +95,15 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a suspect is over.
+    """Return the suspects about other replicas that remain when a suspect turns out to be over after a restart.
 
-    It is for suspects that an incident may have counted before a restart.
-
-    Nothing proves any more that it was counted. A finding on an outcome says by its kind what the true outcome was.
-    Here what was recorded has to prove it once more for each of the other replicas.
+    An incident may have counted the suspect before the restart, but no event says so. So the true outcome of its
+    transaction does not count as proven. What was recorded has to prove it again for each of the other replicas.
 
     Args:
-        claim: as it was suspected.
-        left: see `left_over`.
-        has_healed: whether its replica shows what is right.
+        claim: the suspect.
+        left: what `left_over` has returned of it.
+        has_healed: whether its accused has been proven right.
     """
     made = claims_of(claim, left, claim.raised_at_ms, has_healed=has_healed)
     return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]

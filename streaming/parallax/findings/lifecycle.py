@@ -1,11 +1,13 @@
 """The life of suspects and findings, free of IO: events go in, actions come out.
 
-A suspect is probed until it is proven or cleared. A finding is probed again until it is over, and for a while after it
-was resolved. The two tables are enough to rebuild what is in memory: a suspect that no event names is pending, and the
-last event of an id is its state. Memory is bounded by what is open and by what `parallax.findings.ledger` keeps.
+A suspect is probed until it is proven or dismissed. A finding is probed again until it is over, and for a while after
+it was resolved. The tables ``suspects`` and ``findings`` are enough to rebuild what is in memory. A suspect that no
+event names is pending, and the last event of an id is its state. Memory is bounded by what is open and by what
+`parallax.findings.ledger` keeps.
 
-Its driver carries the actions out. It asks what a `Probe` names, and hands in `Answered`. It appends what an `Append`
-holds, and hands in `Committed` or `NotCommitted` before anything else. It hands in a `Tick` at `Lifecycle.next_due`.
+The caller carries the actions out. It sends the questions of a `Probe`, and hands in `Answered`. It appends the events
+of an `Append`, and hands in `Committed` or `NotCommitted` before anything else. At `Lifecycle.next_due` it hands in a
+`Tick`.
 """
 
 from __future__ import annotations
@@ -69,10 +71,10 @@ class Lifecycle:
     """Decides which claims are probed when, and which events the answers lead to.
 
     Args:
-        settings: intervals.
-        draw: source of jitter.
-        alone: how many of one kind about one replica are looked at one by one; more are an incident.
-        repaired: as `Judging` takes it.
+        settings: the intervals between probes.
+        draw: random numbers that spread probes over time.
+        alone: up to so many claims of one kind about one replica are probed one by one; more are an incident.
+        repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class Lifecycle:
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
-        """Take an event in; returns the actions to carry out, in this order."""
+        """Take in what has happened (see `happenings`); returns the actions to carry out, in this order."""
         actions: list[Action] = []
         events: list[Finding] = []
         self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id
@@ -155,7 +157,7 @@ class Lifecycle:
     def is_new(self, claim: Claim) -> bool:
         """Whether a suspect is new: it does not wait for a verdict, and no verdict still holds for it.
 
-        A verdict holds for what was raised before the replicas were asked for it.
+        A verdict holds until the suspect is raised again after the replicas were asked for it.
         """
         return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
 
@@ -193,7 +195,7 @@ class Lifecycle:
     def look_again(self, now: Moment) -> None:
         """Ask again, now, about every single finding that is not over.
 
-        Incidents are left out: a start asks about what they name.
+        Incidents are left out, because the job asks about their members at each start anyway.
         """
         self._looks_again = True
         for finding in self.standing():
@@ -205,7 +207,8 @@ class Lifecycle:
         """Return the findings that are not over and not fully checked since `look_again`.
 
         Returns:
-            By id: why nobody could decide it, or how much of an incident is not checked. Empty text before any answer.
+            By finding id: why the last probe did not decide whether it is still true, or how much of an incident is
+            not checked yet. The text is empty before the replicas have answered.
         """
         if not self._looks_again:
             return {}
@@ -217,15 +220,15 @@ class Lifecycle:
         return [finding for finding in self._ledger if finding.stands]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts, as single findings would claim them."""
+        """Return the members that an incident counts, each as a claim of its own."""
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members that were over before an incident reported them, as findings would claim them."""
+        """Return the members that were over before their incident reported them, each as a claim of its own."""
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
-        """Return the state of the findings as committed, for metrics."""
+        """Return the state of all suspects and findings, as far as it is in the tables, for metrics."""
         pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():

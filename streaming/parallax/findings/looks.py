@@ -1,9 +1,10 @@
-"""Turns a probe's answers into looks of `parallax.evidence`, which the judge takes.
+"""Turns the answers to a probe into looks (`parallax.evidence.atoms.Look`), the form that the judge takes.
 
-A probe asks for a part: some offsets, some leader epochs, and the value of one key as read_committed consumers get it.
-So each look says what it was asked for. The judge takes nothing else for absent.
+A probe asks for a part of each replica: some offsets, some leader epochs, and the value of one key as read_committed
+consumers get it. So each look says what was asked for. What nobody asked for does not count as absent.
 
-Where a probe does not ask for open transactions, a replica whose last stable offset is its high watermark holds none.
+Some probes do not ask for open transactions. In their looks, a replica whose last stable offset is its high watermark
+holds none.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def case_of(
 
     Args:
         claim: what was asked about.
-        answers: to the probe, given under one leader.
-        ledger: what is known already; what the answers and the claim say is added.
-        asked: see `looks_of`.
+        answers: the answers to the probe, given under one leader.
+        ledger: the evidence that is known already; the evidence of the answers and the claim is added to it.
+        asked: the offsets that were asked for because of this claim.
         compacted: whether the topic's policy compacts.
         deletes: whether records may be deleted from the head of the log.
     """
@@ -85,12 +86,12 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
 def looks_of(claim: Claim, answers: Answers, asked: Collection[int]) -> dict[int, Look]:
     """Return the looks at the replicas that answered about a claim, by broker.
 
-    A key is the two halves of its hash.
+    In a look, a key is a pair of numbers: the two halves of its hash.
 
     Args:
         claim: what was asked about.
-        answers: to the probe.
-        asked: the offsets that were asked for because of this claim; each claim of a page has its own.
+        answers: the answers to the probe.
+        asked: the offsets that were asked for because of this claim. A probe of a page asks for others as well.
     """
     found = {b: _look(claim, answers, answer, asked) for b, answer in sorted(answers.replicas.items())}
     return {broker: look for broker, look in found.items() if look is not None}
@@ -169,12 +170,12 @@ def _record(record: RecordShown) -> Fact:
 
 
 def is_transactional(record: RecordShown) -> bool:
-    """Whether a record is part of a transaction; a read_uncommitted consumer does not see how that ended."""
+    """Whether a record is part of a transaction, even if nothing says how that ended."""
     return record.outcome != _PLAIN
 
 
 def key_of(record: RecordShown) -> Key | None:
-    """Return the key of a record, by its hash; None where it has none."""
+    """Return the hash of a record's key, as two numbers; None where the record has no key."""
     return hash_halves(record.key_hash) if record.key_hash else None
 
 

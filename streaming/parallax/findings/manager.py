@@ -1,7 +1,7 @@
-"""Carry out what the life of findings calls for: run probes, append events to the table, wait.
+"""Runs probes and appends events to the findings table, as `parallax.findings.lifecycle` decides.
 
-One thread decides and writes, by `parallax.findings.lifecycle`. The probes run in a few threads for each broker that
-claims are about, so that probes that hang delay no claim about another broker.
+One thread decides and writes. Probes run in other threads, a few for each broker that claims are about. So a probe that
+hangs delays no claim about another broker.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NEWS_EVERY_S = 5.0
 
 
 class Asks(Protocol):
-    """What the manager needs of `Prober`; tests replace it."""
+    """What the manager needs of `Prober`; tests use another class."""
 
     @property
     def read_bytes(self) -> Mapping[int, int]:
@@ -82,20 +82,24 @@ class Asks(Protocol):
 
 
 class Store(Protocol):
-    """What the manager needs of `FindingsTable`; an audit replaces it."""
+    """What the manager needs of `FindingsTable`; an audit uses another class."""
 
     @property
     def skipped(self) -> int:
         """The number of events that were not read because a newer version of Parallax wrote them."""
 
     def load(self) -> list[Finding]:
-        """Return all events, oldest first."""
+        """Return all events of the table, oldest first."""
 
     def news(self) -> list[Finding]:
-        """Return the events that other processes have appended since, oldest first."""
+        """Return the events of other processes that this store has not returned yet, oldest first."""
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit and return them numbered; raises `AppendedMeanwhile` where there is news."""
+        """Append events in one commit and return them numbered.
+
+        Raises:
+            AppendedMeanwhile: another process has appended events that ``news`` has not returned yet.
+        """
 
 
 _Result = tuple[Probe, list[Answers] | None]
@@ -106,14 +110,14 @@ class FindingsManager:
 
     Args:
         settings: the job's settings.
-        client: pinned client; its cluster id is part of every finding's id.
-        hasher: the views' hasher.
+        client: asks the broker that it is given; its cluster id is part of every finding's id.
+        hasher: hashes keys and contents as the views do.
         on_change: called from the manager's thread after each commit and each round of probes; must not block.
-        prober: what asks the replicas; by default one over ``client`` and the recorded history.
+        prober: asks the replicas; by default a `Prober` that uses ``client`` and what the views recorded.
         table: where events go; by default the findings table below ``storage.path``, created when it is not there.
         ``told``: called from the manager's thread with events once they are in the table, also those of other
             processes; by default they are logged.
-        repaired: as `parallax.findings.judging.Judging` takes it.
+        repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
     """
 
     def __init__(
@@ -167,11 +171,15 @@ class FindingsManager:
         self._thread = threading.Thread(target=self._run, name="findings", daemon=True)
 
     def start(self) -> None:
-        """Load from the tables what is still to be done, and begin."""
+        """Start the threads. They load the suspects and findings of the tables first, and then begin to probe."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop; suspects that are still pending are pending again at the next start."""
+        """Stop probing. Suspects without a verdict are not lost: they are probed after the next start.
+
+        Args:
+            timeout_s: how long to wait for the manager's thread to end, in seconds.
+        """
         self._stop.set()
         self._wake.set()
         self._lanes.close()
@@ -183,7 +191,7 @@ class FindingsManager:
         """Take suspects in, as the comparison raises them or as rows of their table; returns immediately.
 
         Call it after they are committed to the suspects table: only that lets them survive the process. A known suspect
-        is ignored, unless it was dismissed and has been raised again since.
+        is ignored, unless it has been raised again since the replicas were asked for its verdict.
         """
         claims = [claim_from_row(s.as_row() if isinstance(s, Suspect) else s) for s in suspects]
         with self._lock:
@@ -192,7 +200,10 @@ class FindingsManager:
         self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
-        """Return the suspects that were not offered before, or that are newer than their verdict; from any thread."""
+        """Return those of some suspects that still have to be offered; may be called from any thread.
+
+        They are new to the manager, or were raised again after the replicas were asked for their last verdict.
+        """
         with self._lock:
             return [
                 suspect
@@ -201,7 +212,10 @@ class FindingsManager:
             ]
 
     def undecided(self, suspect_ids: Iterable[str]) -> dict[str, str]:
-        """Return the offered suspects that have no verdict yet, each with the reason; from any thread."""
+        """Return, by suspect id, why a suspect has no verdict yet; those that wait for none are left out.
+
+        It may be called from any thread.
+        """
         found = {}
         with self._lock:
             for suspect_id in suspect_ids:
@@ -219,7 +233,7 @@ class FindingsManager:
     def look_again(self) -> None:
         """Ask again, now, about every single finding that is not over; from any thread.
 
-        Incidents are left out: they are asked about at each start.
+        Incidents are left out, because the job asks about their members at each start anyway.
         """
         with self._lock:
             self._lifecycle.look_again(_now())
@@ -229,8 +243,8 @@ class FindingsManager:
         """Return the findings that are not over and not fully checked since `look_again`; from any thread.
 
         Returns:
-            By id: why nobody could decide it, or how much of an incident is not checked. Empty text until the replicas
-            have answered.
+            By finding id: why the last probe did not decide whether it is still true, or how much of an incident is
+            not checked yet. The text is empty before the replicas have answered.
         """
         with self._lock:
             return self._lifecycle.not_seen_again()

@@ -1,7 +1,7 @@
-"""Hold the claims of a group by the hundred thousand as columns, without a Python object for each.
+"""Holds the claims of a group, up to hundreds of thousands, as columns and not as a Python object each.
 
-Suspects of one kind about one replica differ in little but key, transaction and offset. A row becomes a claim when it
-is asked about, a page at a time, and the claim is dropped with its answers.
+Suspects of one kind about one replica differ in little but key, transaction and offset. When a page of members is to be
+probed, its rows are made into claims. These claims are dropped once their answers have been judged.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ Array = np.ndarray[Any, Any]
 
 
 class Group(NamedTuple):
-    """What the members of a group have in common: they accuse one replica of one partition of one kind.
+    """What the members of a group have in common: partition, accused replica, and what is wrong there.
 
     Attributes:
         place: the partition.
         broker: the accused; `parallax.model.NOBODY` for differences without direction.
         kind: what is wrong.
-        rule: the rule that they break; differences without direction are about keys (I3) or transactions (I2).
+        rule: the rule that is broken. For a difference without direction it says what the members are about: keys
+            (`Rule.LATEST_VALUE`) or transactions (`Rule.OUTCOME`).
     """
 
     place: TopicPartition
@@ -46,7 +47,7 @@ class Group(NamedTuple):
 
 
 class State(IntEnum):
-    """How far the proof of a member is."""
+    """What is known of a member of a group: not asked about, undecided, proven, over."""
 
     NEW = 0
     """It has not been asked about."""
@@ -57,7 +58,7 @@ class State(IntEnum):
     WRONG = 3
     """It is proven."""
     SPREAD = 4
-    """It is proven, and all replicas share it."""
+    """It is proven, and all replicas are wrong in the same way."""
     OVER = 5
     """It was proven, and is not wrong any more."""
     UNSETTLED = 6
@@ -73,7 +74,7 @@ class State(IntEnum):
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
-"""The states of what an incident counts."""
+"""The states of the members that an incident counts."""
 
 _KINDS, _RULES = list(FindingKind), list(Rule)
 
@@ -100,10 +101,11 @@ MEMBER = np.dtype(
         ("again", "?"),
     ]
 )
-"""A claim with what is known of it.
+"""The columns of a member: its claim, and what probes have shown of it.
 
-``round`` is when it was last asked about, ``lone`` how many probes found it to rest on a lone witness, ``gone`` how
-many in a row found its partition gone, and ``again`` whether a probe of this process has proven it.
+``round`` is the number of the round that last asked about it. ``lone`` is how many probes found that its proof rests on
+a single witness, and ``gone`` how many in a row found its partition gone. ``again`` says whether a probe of this
+process has proven it.
 """
 
 _FRESH = 4096
@@ -145,7 +147,14 @@ class Members:
         return len(self.rows)
 
     def add(self, claims: Sequence[Claim], state: State = State.NEW, round_: int = 0, *, again: bool = False) -> None:
-        """Take claims in as members; one whose suspect id is known replaces the earlier one."""
+        """Add claims as members. A claim replaces the member with the same suspect id, if there is one.
+
+        Args:
+            claims: the claims.
+            state: the state of all of them.
+            round_: number of the round that last asked about them; 0: none did.
+            again: whether a probe of this process has proven them.
+        """
         self._fresh |= {claim.suspect_id: (claim, state, round_, again) for claim in claims}
         if len(self._fresh) >= _FRESH:
             self._take_in()
@@ -210,15 +219,15 @@ class Members:
         return np.where(self.rows["broker"] == NOBODY, self.rows["pivot"], self.rows["broker"])
 
     def are(self, *states: State) -> Array:
-        """Return a mask of the rows whose member is in one of the given states."""
+        """Return a mask over all rows: True where the member is in one of the given states."""
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
-        """Whether a key is proven to be wrong on the accused, and not on all replicas."""
+        """Whether a key is proven wrong on the accused, but not on all replicas."""
         return bool(len(self.of_key(key, State.WRONG)))
 
     def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """Return the offsets at which a key is wrong on the accused, and not on all replicas."""
+        """Return the offsets at which a key is proven wrong on the accused, but not on all replicas."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
         return offsets
 
@@ -240,7 +249,10 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written a key in a record other than their first."""
+        """Return the rows of transactions that may have written a key in a record other than their first.
+
+        Only the high half of the key's hash is compared, so some may not have written it.
+        """
         if self._fresh:
             self._take_in()
         if self._by_further is None:
@@ -253,7 +265,12 @@ class Members:
         return found
 
     def counts(self, group: Group, one: About) -> bool:
-        """Whether a member that is proven wrong is about the same key or transaction as a claim."""
+        """Whether a claim is about the same key or transaction as a member that an incident counts.
+
+        Args:
+            group: the group of these members.
+            one: the claim, or a finding.
+        """
         rows = self.rows
         if not group.is_of_transactions:
             rows = rows[self._about((one.key_hash_hi, one.key_hash_lo))]
@@ -272,17 +289,22 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a hash that identifies the claims of the members in the given rows."""
+        """Return a hash that identifies the members in the given rows, by their suspect ids."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Make the member in a row be about another record of its transaction, which a probe found wrong."""
+        """Change which record of its transaction a member is about.
+
+        Args:
+            at: the member's row.
+            claim: a claim about another record of the same transaction, which a probe has proven.
+        """
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
             self.rows[name][at] = getattr(claim, name)
         self._by_key = None
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of the member in a row, as it was taken in."""
+        """Return the claim of the member in a row."""
         row = self.rows[at]
         return Claim(
             suspect_id=row["suspect"].decode(),
@@ -372,7 +394,14 @@ _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset"
 
 
 def divergence(group: Group, one: About) -> tuple[int, ...]:
-    """Return which key or transaction a claim or finding of a group is about, to be compared."""
+    """Return numbers that say which key or transaction a claim or finding is about.
+
+    In one group, equal numbers mean the same key or transaction.
+
+    Args:
+        group: the group that it is, or would be, a member of.
+        one: the claim or finding.
+    """
     row = {name: np.array([getattr(one, name)]) for name in _TELLING}
     return tuple(int(column[0]) for column in _divergences(group, row))
 

@@ -1,4 +1,4 @@
-"""The reassignments, in order, by which wrong replicas take a new copy of a right one. Pure.
+"""The reassignments, in order, by which wrong replicas are replaced by new copies of a right one. No IO.
 
 A new copy is taken from the leader, so a right replica has to lead first. An election of the preferred leader makes the
 first replica of the assignment the leader. So a right one must be first until the others are right. Otherwise the
@@ -36,7 +36,7 @@ class Move:
 
     Attributes:
         purpose: why the partition is reassigned.
-        replicas: who holds it afterwards, the preferred leader first.
+        replicas: the brokers that hold the partition afterwards, the preferred leader first.
         is_new: whether ``replicas`` differs from the assignment before.
         elects: whether the preferred leader is elected afterwards.
         gone: the brokers whose copy is deleted.
@@ -82,7 +82,15 @@ FEWEST = 2
 
 
 def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:
-    """Return which right replica is to lead while others copy it: the one that changes least."""
+    """Return the right replica that should lead while the others copy it, so that as little as possible changes.
+
+    The preferred leader comes first, then the present leader, then the order of assignment.
+
+    Args:
+        assigned: the replicas as they are assigned, the preferred leader first.
+        leader: the broker that leads now.
+        sources: the brokers whose replicas are right; at least one is assigned.
+    """
     return next(broker for broker in (assigned[0], leader, *assigned) if broker in sources)
 
 
@@ -93,9 +101,9 @@ def copying(
 
     Args:
         assigned: the replicas as they are assigned, the preferred leader first.
-        leader: who leads; another number where that is not known.
+        leader: the broker that leads now; -1 where that is not known.
         wrong: the replicas that are copied again.
-        first: the broker that is to lead, which is right.
+        first: the broker with a right replica, which leads until all are right.
         spare: a broker that holds no replica, and replaces each wrong one for a while; None where the others are
             enough.
     """

@@ -14,9 +14,9 @@ _NAMED = 5
 
 
 class FindingNotNamedError(Exception):
-    """An id names no finding, or several; one line that says what to do.
+    """An id names no finding, or several. The message is one line that says what to do.
 
-    For a dismissed suspect it says why it is no finding.
+    If the id is that of a dismissed suspect, the message says why the suspect is no finding.
     """
 
 
@@ -24,7 +24,7 @@ def matching(ids: Iterable[str], wanted: str) -> list[str]:
     """Return the finding ids that equal a text, or begin with it if it is long enough.
 
     Args:
-        ids: all that there are.
+        ids: all finding ids.
         wanted: what the user wrote.
     """
     prefix = wanted.strip().lower()

@@ -39,7 +39,7 @@ class BrokerPace:
         return self._read
 
     def wait(self) -> None:
-        """Wait until all bytes that were read are paid for, so that the next Fetch may be sent."""
+        """Wait until the limit allows the next Fetch."""
         with self._lock:
             self._waiting += 1
         try:
@@ -56,7 +56,7 @@ class BrokerPace:
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Take in how many bytes an answer had, to be paid for before the next Fetch."""
+        """Count the bytes of an answer: the more there are, the longer the next Fetch waits."""
         with self._lock:
             self._read += size
             self._bucket.take(size)
@@ -100,8 +100,8 @@ class Counted:
     """Limits the speed of one reading of one broker, and counts its bytes; a `parallax.replica.reader.Pacing`.
 
     Args:
-        pace: the broker's.
-        behind: whether it lets others go first.
+        pace: the limit of the broker, which other readings share.
+        behind: whether this reading lets the others go first.
     """
 
     def __init__(self, pace: BrokerPace, *, behind: bool = False) -> None:
@@ -117,7 +117,7 @@ class Counted:
             self._pace.wait()
 
     def received(self, size: int) -> None:
-        """Take in how many bytes an answer had, to be paid for before the next Fetch."""
+        """Count the bytes of an answer: the more there are, the longer the next Fetch waits."""
         self.read_bytes += size
         self._pace.received(size)
 

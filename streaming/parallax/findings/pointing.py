@@ -1,11 +1,11 @@
-"""Find the newest visible record of keys on one replica, by where their records are known to be. No IO.
+"""Finds the newest visible record of keys on one replica, by where their records are known to be. No IO.
 
-A log only ever loses records below its end, as long as it is the same log. Say all of ``[start, end)`` was read once,
-and a key's records were then at some offsets. Then they are nowhere else in that range now. So it is enough to read
-these offsets again, newest first, and everything beyond ``end``. What is below ``start`` matters only if nothing
-visible is found above: it has to be read once.
+Below its end a log only ever loses records, as long as it is the same log. Say all of ``[start, end)`` was read once,
+and a key's records were then at some offsets. Then there are none of the key elsewhere in that range now. So it is
+enough to read these offsets again, newest first, and everything beyond ``end``. What is below ``start`` has to be read
+only if nothing visible is found above.
 
-So known offsets say where to look, and where a look is not needed. A record that is reported is always read again.
+So known offsets only save reading. Each record that is returned has just been read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Known:
     Attributes:
         start: in ``[start, end)`` the replica holds records of the key at no other offsets than `offsets`.
         end: see ``start``; equal to it where nothing is known.
-        offsets: newest first; those below ``start`` are hints.
+        offsets: the known offsets, newest first. There may be more below ``start`` than are named.
         foreign: newest first: offsets in ``[start, end)`` at which other replicas were recorded to show the key, and
             this one was not.
     """
@@ -45,9 +45,9 @@ class Known:
     foreign: Sequence[int] = ()
 
     def joined(self, other: Known) -> Known:
-        """Return what two such values know together of one key.
+        """Return what this and another reading know together of one key of the replica.
 
-        If the ranges touch, that is one range; else it is the range that ends higher.
+        If their ranges touch, they become one range. Otherwise only the range that ends higher is kept.
         """
         if self.end <= self.start:
             return other
@@ -62,11 +62,11 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Ask where the keys' records are known to be. Answered by a mapping of each key to its `Known`.
+    """Asks where the records of some keys are known to be. The answer is a mapping of each key to its `Known`.
 
     Attributes:
         keys: the keys.
-        end: up to where it is wanted.
+        end: the offset up to which that is wanted.
     """
 
     keys: frozenset[Key]
@@ -75,11 +75,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Ask for all records of the keys in ``[start, end)``, read as read_committed. Answered by `StretchShown`.
+    """Asks for all records of the keys in ``[start, end)``, read as read_committed. The answer is a `StretchShown`.
 
     Attributes:
-        head: nothing is known of the keys here, so a stretch that is too long for one probe is not begun.
-        scan: whether it is then worth a scan in the background.
+        head: whether nothing is known of the keys in this range. If so, and if it is too long for one probe, no part of
+            it is read.
+        scan: whether a range that is not read for that reason is to be scanned in the background.
     """
 
     keys: frozenset[Key]
@@ -110,7 +111,7 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Says that the log is another one than `Held` described, so that it must be forgotten. Answered by None."""
+    """Says that what was known of some keys is of a replaced log, and must be forgotten. The answer is None."""
 
     keys: frozenset[Key]
 
@@ -172,15 +173,16 @@ class _Search:
 def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, KeysShown]:
     """Find the newest visible record of each key on one replica.
 
-    Yields `Held`, `Stretch`, `Replaced` and `Points`. The answer to `Points` may be text: why no more is read.
+    It is a generator: it yields its questions (`Held`, `Stretch`, `Replaced`, `Points`), and the caller sends it the
+    answers. The answer to `Points` may be text: why no more is read.
 
     Args:
-        keys: to look for.
-        asked: where: from the log start up to the last stable offset.
+        keys: the keys to look for.
+        asked: the range to look in: from the log start up to the last stable offset.
 
     Returns:
-        What is known of each key. A key is missing where its newest record cannot be named yet. It is not complete
-        where there may be a record below its ``complete_from``. In both cases ``error`` says why.
+        The newest visible record of each key. A key is missing if its newest record cannot be named yet. It is not
+        complete if there may be a record below its ``complete_from``. In both cases ``error`` says why.
     """
     start, end = asked.start, asked.end
     known: Mapping[Key, Known] = yield Held(frozenset(keys), end)

@@ -1,4 +1,4 @@
-"""Ask the cluster what a probe has to know: the IO of `parallax.findings.questions`."""
+"""Sends the questions of a probe to the brokers: the IO of `parallax.findings.questions`."""
 
 from __future__ import annotations
 
@@ -61,26 +61,29 @@ class _LazyHistory:
 
 
 class LooksUp(Protocol):
-    """The part of `parallax.findings.history.RecordedHistory` about transactions and logs."""
+    """Looks up in the views what a probe asks about transactions and replaced logs.
+
+    `parallax.findings.history.RecordedHistory` does it.
+    """
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """Return the records of transactions, in the question's order."""
+        """Return what the views recorded of each transaction of a question, in the question's order."""
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a replica's log has been replaced since a time."""
+        """Whether the views recorded that the replica's log was replaced, since the time that the question names."""
 
 
 class Prober:
     """Asks the brokers all that a probe of some claims has to know.
 
     Args:
-        client: thread-safe client, pinned to brokers by id.
-        hasher: the same as the views', because keys are looked for by their hash.
-        settings: deadlines and bounds.
+        client: sends each request to the broker that it is given; many threads use it.
+        hasher: hashes keys as the views do, because keys are looked for by their hash.
+        settings: deadlines and bounds of probes.
         payload: ``read.payload``; the key's bytes are read only where it is not ``hash``.
         history: looks up where the views recorded keys; with None the logs are read instead.
-        recorded: looks up what else the views recorded; None does without.
-        scans: folder for what scans of long logs have found, so that it survives the process; None keeps none.
+        recorded: looks up transactions and replaced logs in the views; with None the probe does not know them.
+        scans: folder where scans of long logs keep their results, so that these survive the process; None: nowhere.
         clock: monotonic seconds, for tests.
     """
 
@@ -230,7 +233,17 @@ class Prober:
     # What scans read by.
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
-        """Return chunks of a log as read_committed, read after all probes; see `parallax.findings.scan.Reads`."""
+        """Return chunks of a replica's log as a read_committed consumer gets them; probes that wait are served first.
+
+        Args:
+            replica: the replica.
+            start: the first offset to read.
+            end: the offset to read up to.
+            after_epoch: leader epoch of the last batch that was read before ``start``; -1: unknown.
+
+        Raises:
+            LogTruncated: the log has another epoch there: it is not the one that was read.
+        """
         broker, place = replica
         pace = Counted(self.paces.of(broker), behind=True)
         return chunks(self, broker, place, start, end, pace, after_epoch=after_epoch)

@@ -2,16 +2,17 @@
 
 No IO: `parallax.findings.probe` answers from the cluster, the simulator from its model.
 
-*The coordinator first.* What it calls ended had ended before any replica was asked.
+*The coordinator first.* A transaction that it calls ended had ended before any replica was asked.
 
-*The others, then the accused.* What the others have ended or deleted, they had before the accused showed that it has
-not.
+*The others, then the accused.* The others had ended the transaction, or deleted the key, before the accused showed that
+it has not.
 
 *A claim on a key: the accused, the others, and the accused again where it shows a value.* A value that only the others
 show was not deleted in between, because the accused was asked before them. A value that the accused shows, asked after
-them, had been deleted before. Each replica is asked where the leader epochs end that those before it show.
+them, had been deleted before. Each replica is also asked where leader epochs end: those that the replicas asked before
+it have shown.
 
-*A difference that accuses nobody: again, where another that shows the same has come further.* The replica that is to be
+*A difference that accuses nobody: again, if another replica that shows the same has come further.* The replica that is
 asked last may be frozen or away. Another one that shows the same is as good, and is asked last instead.
 
 *Each replica: where its log ends, then its open transactions, then where its log ends once more.* All three are needed,
@@ -22,14 +23,15 @@ because a replica goes on replicating between two requests:
   requests would be convicted.
 - Another replica has ended the transaction. Its list shows that only if it had passed the transaction's first record
   *before* it was asked. The marker lies below the end of its log *after* the list was asked for, since it may have come
-  after the first look. It is the end of the log, not the high watermark: a replica applies a marker when it appends it.
-  If no replica was read to show the marker, this is the place that the accused must have passed.
+  after the first answer. It is the end of the log, not the high watermark: a replica applies a marker when it appends
+  it. If no replica was read to show the marker, the accused must have passed that end of the log.
 
 *A replica that is asked for keys: its last stable offset before and after.* Its cleaner goes on meanwhile. It may
-remove a value because of a record between the two. A replica that shows that value must have come as far.
+remove a value because of a record between the two offsets. Another replica is proven wrong about that value only if it
+has come as far as the second one.
 
-*The cleanup policy last.* It matters for a log that begins too high. What was deleted when the logs were asked was
-allowed by a policy that was set before.
+*The cleanup policy last.* It matters for a log that begins too high. If a policy has allowed Kafka to delete the head,
+it was set before the logs were asked.
 
 On a partition that is being written to, the accused has seldom passed a place that another reached a moment before. So
 it is asked again, a bounded number of times, until it has.
@@ -90,7 +92,14 @@ T = TypeVar("T")
 class Reading:
     """One replica's answers to the questions about all claims of a probe.
 
-    A page has some thousand claims, so the part of each is looked up, not searched for.
+    A page has up to some thousand claims, so the answers are kept by offset and key: each claim's part is found fast.
+
+    Attributes:
+        answer: all answers that are not in one of the other attributes.
+        aborted: by the offset fetched from, (producer id, first offset) of each aborted transaction listed.
+        keys: by key, the newest record of it that the replica shows.
+        key_bytes: the keys themselves, where they are read.
+        key_error: why a key is missing or not complete; None where all are complete.
     """
 
     answer: ReplicaAnswer
@@ -100,7 +109,7 @@ class Reading:
     key_error: str | None = None
 
     def for_claim(self, claim: Claim) -> ReplicaAnswer:
-        """Return the part of the answers that concerns one claim."""
+        """Return the part of the answers that is about one claim."""
         if self.answer.error is not None:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
@@ -151,8 +160,8 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
     """Yield the questions about claims on one partition with one pivot; return the answers in the claims' order.
 
     Args:
-        claims: at least one; each with a suspect id of its own.
-        asked_at_ms: milliseconds since 1970 UTC, for the evidence.
+        claims: at least one claim; each with a suspect id of its own.
+        asked_at_ms: the present time in milliseconds since 1970 UTC, for the evidence.
     """
     first = claims[0]
     where: Whereabouts = yield Where(first.topic, first.partition)
@@ -401,7 +410,13 @@ def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
-    """Return the questions to each replica about claims on one partition."""
+    """Return what a probe of claims on one partition has to ask each replica.
+
+    Args:
+        claims: at least one claim.
+        replicas: all replicas of the partition.
+        keys: whether the values of the claims' keys are asked for as well.
+    """
     with_producer = [c for c in claims if c.producer_id != UNKNOWN]
     return Wants(
         topic=claims[0].topic,

@@ -1,4 +1,4 @@
-"""Picks the records of many transactions out of what the views recorded, in one reading of the rows."""
+"""Finds the records of many transactions in the rows of the views, in one pass over these rows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow as pa
 from parallax.findings.requests import Transaction, TransactionRecords
 
 COLUMNS = ("broker", "producer_id", "offset", "key_hash_hi", "key_hash_lo")
-"""What is read of each row."""
+"""The columns of the views that are read."""
 
 Array = npt.NDArray[np.int64]
 
 
 class Rows(NamedTuple):
-    """Rows of transactions that any replica was recorded to show, in the order of producers and offsets.
+    """Records of transactions that the views recorded of any replica, as columns, sorted by producer and offset.
 
     Attributes:
-        first_on: by producer id and offset: the brokers that showed the record; only for first records of transactions.
+        first_on: for the first record of each transaction, by producer id and offset: the brokers that showed it.
     """
 
     producer_id: Array
@@ -32,10 +32,10 @@ class Rows(NamedTuple):
 
 
 def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) -> Rows:
-    """Return, of recorded rows, those that belong to one of some transactions.
+    """Return the rows of the views that belong to any of some transactions.
 
     Args:
-        batches: of `COLUMNS`, without nulls, in any order.
+        batches: rows of the views: `COLUMNS`, without nulls, in any order.
         of: the transactions, at least one.
     """
     spans = _spans(of)
@@ -56,12 +56,14 @@ def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) ->
 
 
 def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]) -> TransactionRecords:
-    """Return the records of a transaction, of each key the last one.
+    """Return the last record of each key in a transaction, as far as the views have recorded the transaction.
 
     Args:
         one: the transaction.
-        rows: those within it; others are ignored.
-        read: by broker, the first and the last position of its reader that is left.
+        rows: what `rows_within` has returned of this transaction and others.
+        read: by broker, the lowest and the highest position of its reader that the views still hold. They must show
+            that a broker with the transaction's first record was read over the whole transaction. If not, the result
+            has an ``error``.
     """
     low, high = np.searchsorted(rows.producer_id, [one.producer_id, one.producer_id + 1])
     low, high = low + np.searchsorted(rows.offset[low:high], [one.start, one.end])

@@ -20,10 +20,10 @@ class Repair:
     """The reassignments by which the accused of a finding takes a new copy of a right replica.
 
     Attributes:
-        finding: accuses the replica.
-        first: the broker that is to lead: it is right in the finding.
+        finding: the finding, whose accused is copied again.
+        first: the broker that leads meanwhile: the finding proves it right.
         assigned: the replicas as they are assigned, the preferred leader first.
-        moves: the moves by their purpose.
+        moves: the reassignments, each by its purpose.
     """
 
     finding: Finding
@@ -33,17 +33,22 @@ class Repair:
 
     @classmethod
     def of(cls, shown: Shown, sources: Collection[int]) -> Self:
-        """Return the reassignments that copy from one of ``sources`` and change as little as possible."""
+        """Return the reassignments that copy from a right replica and change as little as possible.
+
+        Args:
+            shown: the evidence of the finding.
+            sources: the brokers whose replicas may be copied.
+        """
         first = first_of(shown.assigned, shown.leader, sources)
         moves = copying(shown.assigned, shown.leader, [shown.finding.broker], first)
         return cls(shown.finding, first, shown.assigned, {move.purpose: move for move in moves})
 
     def run(self, purpose: Purpose, shell: Shell) -> str:
-        """Return the shell lines that carry out one of the reassignments."""
+        """Return the shell lines that carry out the reassignment of one purpose."""
         return self.moves[purpose].command(self.finding.place, shell)
 
     def as_json(self, purpose: Purpose) -> str:
-        """Return one of the reassignments in the JSON form that kafka-reassign-partitions.sh reads."""
+        """Return the reassignment of one purpose in the JSON form that kafka-reassign-partitions.sh reads."""
         return self.moves[purpose].as_json(self.finding.place)
 
     @property
@@ -94,8 +99,8 @@ def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -
     """Return the commands that show a transaction on each broker: its first record, its end marker, and its producer.
 
     Args:
-        finding: about a transaction.
-        brokers: whose lists of producers are asked for.
+        finding: a finding about a transaction.
+        brokers: the brokers whose lists of producers are shown.
         shell: how printed commands name the cluster and the job.
     """
     ends = sorted({finding.transaction_start_offset, finding.marker_offset} - {UNKNOWN})

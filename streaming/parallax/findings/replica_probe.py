@@ -1,4 +1,4 @@
-"""Ask one replica of one partition what a probe has to know: the IO of `parallax.findings.questions.reading`."""
+"""Sends the questions of a probe to one replica of one partition: the IO of `parallax.findings.questions.reading`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,19 @@ def chunks(
     max_bytes: int = STRETCH_BYTES,
     after_epoch: int = -1,
 ) -> Iterator[Any]:
-    """Return chunks of one replica's log, read no faster than a given limit."""
+    """Return chunks of one replica's log, read no faster than a given limit.
+
+    Args:
+        around: what the probes of all replicas share.
+        broker: the broker of the replica.
+        place: the partition.
+        start: the first offset to read.
+        end: the offset to read up to.
+        pace: the limit.
+        isolation: the isolation level to read at.
+        max_bytes: size of one Fetch.
+        after_epoch: leader epoch of the last batch that was read before ``start``; -1: unknown.
+    """
     return read_range(
         around.client,
         broker,
@@ -95,8 +107,8 @@ def chunks(
 def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoch: int) -> bool:
     """Whether a replica's log is still the one that was read up to an offset, in a leader epoch.
 
-    The log's own epochs decide; one that does not know the epoch any more counts as another log. If the broker is too
-    old to say, only what the views' readers notice is known.
+    The log's own epochs decide. A log that no longer knows the epoch counts as another one. If the broker is too old to
+    answer, the result is True: only the views' readers can then notice a new log.
     """
     if epoch < 0:
         return False
@@ -111,10 +123,10 @@ class ReplicaProbe:
     """Answers the requests of a probe about one replica. Each may raise a `ReplicaError`.
 
     Args:
-        around: the prober.
-        wants: what is asked.
-        broker: whose replica it is.
-        history: looks up what the views recorded of the keys, at most once for all replicas.
+        around: what the probes of all replicas share.
+        wants: what the probe wants to know of each replica.
+        broker: the broker of the replica.
+        history: returns where the views recorded the keys; it looks that up at most once for all replicas.
     """
 
     def __init__(self, around: Around, wants: Wants, broker: int, history: Callable[[], KeyHistory]) -> None:
@@ -137,7 +149,7 @@ class ReplicaProbe:
         }
 
     def answer(self, request: Request | Held | Stretch | Replaced) -> Any:
-        """Answer one request, in the form that the request's docstring gives."""
+        """Answer one request, in the form that the docstring of the request's class says."""
         return self._answers[type(request)](request)
 
     @property
@@ -298,7 +310,12 @@ class ReplicaProbe:
 
 
 def ranges(offsets: Iterable[int], gap: int = _GAP) -> list[tuple[int, int]]:
-    """Return half-open ranges to read that cover some offsets; near offsets share a range."""
+    """Return the ranges to read that cover some offsets: (first offset, offset behind the last) of each.
+
+    Args:
+        offsets: the offsets.
+        gap: offsets that are no farther apart share a range.
+    """
     found: list[tuple[int, int]] = []
     for offset in sorted(offsets):
         if found and offset - found[-1][1] <= gap:

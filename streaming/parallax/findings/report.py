@@ -34,8 +34,8 @@ class Facts:
     """What is on record about a finding outside the findings table, in sentences.
 
     Attributes:
-        absences: of the replicas of its partition.
-        repairs: what repairs did about it.
+        absences: what is on record about absences of the partition's replicas.
+        repairs: what repairs did about the finding.
     """
 
     absences: tuple[str, ...] = ()
@@ -54,11 +54,11 @@ class Wanted:
     """Which findings a user asks for; an empty field leaves nothing out.
 
     Attributes:
-        everything: resolved findings and dismissed suspects too.
-        topics: names.
-        kinds: of findings.
-        statuses: if given, they decide instead of ``everything``.
-        since: suspected then or later.
+        everything: whether resolved findings and dismissed suspects are wanted too.
+        topics: names of the wanted topics.
+        kinds: the wanted kinds.
+        statuses: the wanted statuses; if given, they decide instead of ``everything``.
+        since: only findings that were first suspected at this time or later.
     """
 
     everything: bool = False
@@ -68,7 +68,7 @@ class Wanted:
     since: datetime | None = None
 
     def holds(self, finding: Finding) -> bool:
-        """Whether a user asks for this finding."""
+        """Whether a finding is one of those that the user asks for."""
         stands = finding.status in self.statuses if self.statuses else self.everything or finding.stands
         return (
             stands
@@ -95,7 +95,7 @@ def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
 def as_document(finding: Finding) -> dict[str, Any]:
     """Return one finding as a JSON-able document.
 
-    Times are in ISO 8601 UTC, the key is text, and the evidence is a document. It names the runbook's section as well.
+    Times are in ISO 8601 UTC, the key is text, and the evidence is a document. The runbook's section is in it too.
     """
     document: dict[str, Any] = {}
     for name, value in asdict(finding).items():
@@ -136,8 +136,8 @@ def print_findings(
     Args:
         storage: ``storage.path`` of the job.
         output: ``text`` (a paragraph for each) or ``json`` (a list of documents with their evidence).
-        wanted: which ones.
-        to: standard output by default.
+        wanted: which findings to print.
+        to: where to print; standard output by default.
         shell: how printed commands name the job.
 
     Raises:
@@ -219,10 +219,10 @@ def print_explanation(
         storage: ``storage.path`` of the job.
         wanted: the finding's id, or the beginning of it.
         output: ``text`` or ``json``.
-        to: standard output by default.
-        on_record: returns what else is on record about a finding.
+        to: where to print; standard output by default.
+        on_record: returns what is on record about a finding outside the findings table.
         shell: how printed commands name the cluster and the job.
-        runbook: where it is, an address or a path.
+        runbook: address or path of the runbook.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -262,7 +262,7 @@ REPAIRS = "On record about repairs"
 
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
-"""Heads the events of a finding that is over: all but the last were written before it ended."""
+"""Stands above the events of a finding that is over: all but the last were written before it ended."""
 LOOK = "See the record on each broker"
 TO_DO = "What to do"
 
@@ -299,7 +299,7 @@ def print_finding(
         storage: ``storage.path`` of the job.
         wanted: the finding's id, or the beginning of it.
         output: ``text`` or ``json``.
-        to: standard output by default.
+        to: where to print; standard output by default.
         shell: how the printed command names the job.
         repairs: returns what is on record of a finding's repairs, in sentences.
 

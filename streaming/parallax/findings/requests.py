@@ -16,11 +16,11 @@ class Whereabouts:
     """What the cluster's metadata says of a partition's replicas and leader.
 
     Attributes:
-        replicas: the brokers that hold it, in the order of assignment.
+        replicas: the brokers that hold the partition, in the order of assignment.
         isr: those of them that are in sync.
-        leader: node id; -1 where there is none.
-        topic_id: of its topic; empty where it is not known.
-        leader_epoch: the epoch in which it leads; -1 where it is not known.
+        leader: the broker that leads; -1 where there is none.
+        topic_id: id of the topic; empty where it is not known.
+        leader_epoch: the epoch in which ``leader`` leads; -1 where it is not known.
         gone: why the partition does not exist; None where it does.
         error: why the cluster did not say; the other fields then mean nothing.
     """
@@ -34,7 +34,7 @@ class Whereabouts:
     error: str | None = None
 
     def gone_for(self, claim: Claim) -> str | None:
-        """Return why what a claim is about no longer exists; None where it does."""
+        """Return why a claim's topic, partition or replica no longer exists; None where all three do."""
         if self.gone is None and not claim.is_of(self.topic_id):
             return f"the topic {claim.topic} was deleted and re-created"
         if self.gone is None and claim.pivot not in self.replicas and not claim.is_about_all:
@@ -44,9 +44,9 @@ class Whereabouts:
     def pivot_of(self, claim: Claim) -> int:
         """Return the replica that a probe of a claim asks last.
 
-        It is the claim's own pivot, as long as that is a replica, or if no other can be wrong as well. A claim about
-        all replicas does not end with one of them: another takes its place. A replica in sync comes first. Then comes
-        one that was on its side, then one that was on another side, then the rest.
+        It is the claim's own pivot, as long as that broker holds a replica. Otherwise another replica takes its place,
+        if others may be wrong in the same way. A replica in sync is preferred. Among equals, one on the same side as
+        the pivot is preferred, then one on any other side.
         """
         own, sides = claim.pivot, claim.recorded.sides.values()
         is_standing = self.gone is None and claim.is_of(self.topic_id)
@@ -62,13 +62,13 @@ class Wants:
     """What a probe wants to know of each replica of one partition.
 
     Attributes:
-        offsets: where records are asked for, in both isolation levels.
-        markers: where end markers are asked for.
+        offsets: offsets where records are asked for, in both isolation levels.
+        markers: offsets where end markers are asked for.
         aborted_from: offsets to fetch from for the list of aborted transactions.
         producers: whether open transactions are asked for.
-        keys: whose newest visible record is asked for.
+        keys: keys whose newest visible record is asked for.
         epochs: leader epochs whose end is asked for.
-        replicas: all replicas of the partition, whose recorded history may be looked up for the keys.
+        replicas: all replicas of the partition; the views may know where these have shown the keys.
     """
 
     topic: str
@@ -92,7 +92,7 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Ask for the partition's replicas and leader. Answered by `Whereabouts`."""
+    """Asks for the partition's replicas and leader. The answer is a `Whereabouts`."""
 
     topic: str
     partition: int
@@ -100,11 +100,11 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """Ask the transaction coordinators about producer ids. Answered by a mapping of each to a `CoordinatorAnswer`.
+    """Asks the transaction coordinators about producers. The answer is a mapping of each to a `CoordinatorAnswer`.
 
     Attributes:
-        producer_ids: the producers.
-        place: the partition for which their transactions are asked about.
+        producer_ids: the ids of the producers.
+        place: the partition; only their transactions with a part in it matter.
     """
 
     producer_ids: tuple[int, ...]
@@ -113,7 +113,7 @@ class Coordinators:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask several replicas at the same time. Answered by a mapping of each broker to its `Reading`."""
+    """Asks several replicas at the same time. The answer is a mapping of each broker to its `Reading`."""
 
     brokers: tuple[int, ...]
     wants: Wants
@@ -121,11 +121,12 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction whose records are wanted.
+    """A transaction whose records are asked for, as a part of `Transactions`.
 
     Attributes:
-        start: its first offset.
-        end: offset of its end marker.
+        producer_id: the producer of the transaction.
+        start: the transaction's first offset.
+        end: offset of the transaction's end marker.
         limit: how many records are wanted at most.
     """
 
@@ -137,9 +138,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Ask which records of transactions the views recorded, of any replica. Answered by `TransactionRecords` of each.
+    """Asks which records of transactions the views recorded of any replica.
 
-    One question covers all transactions of a probe, because it costs a pass over what was recorded.
+    The answer is a list with a `TransactionRecords` for each transaction. One question covers all transactions of a
+    probe, because each question costs a pass over the rows of the views.
     """
 
     topic: str
@@ -149,12 +151,12 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecords:
-    """The records with a key of one of the `Transactions`, of each key the last one.
+    """The last record of each key in one transaction, as the views recorded it: a part of the answer to `Transactions`.
 
     Attributes:
-        records: offset and key of each, in the order of offsets.
+        records: (offset, key) of each of these records, in the order of offsets.
         left_out: how many more there are.
-        error: why the views did not say, or may no longer know all; None where they said.
+        error: why the records are not known, or perhaps not all of them; None where all are.
     """
 
     records: tuple[tuple[int, Key], ...] = ()
@@ -164,10 +166,10 @@ class TransactionRecords:
 
 @dataclass(frozen=True, slots=True)
 class Recreated:
-    """Ask whether the views recorded, since a time, that a replica's log is another one. Answered by a bool.
+    """Asks whether the views recorded, since a time, that another log replaced a replica's log. The answer is a bool.
 
     Attributes:
-        since_ms: milliseconds since 1970 UTC.
+        since_ms: that time, milliseconds since 1970 UTC.
     """
 
     topic: str
@@ -178,7 +180,7 @@ class Recreated:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Ask for the ``cleanup.policy`` of a topic. Answered by its value; by None where the cluster does not say."""
+    """Asks for the ``cleanup.policy`` of a topic. The answer is its value; None where the cluster does not say."""
 
     topic: str
 
@@ -201,17 +203,17 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Ask where the log begins and ends. Answered by `Marks`."""
+    """Asks where the log begins and ends. The answer is a `Marks`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """Ask for the open transactions (DescribeProducers). Answered by a tuple of them, or by text: why not."""
+    """Asks for the open transactions (DescribeProducers). The answer is a tuple of them, or text: why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Ask for the records and end markers at single offsets. Answered by `PointsShown`."""
+    """Asks for the records and end markers at single offsets. The answer is a `PointsShown`."""
 
     offsets: frozenset[int]
     isolation: IsolationLevel
@@ -219,12 +221,13 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class PointsShown:
-    """The answer to `Points`: by offset, a record or an end marker; an offset with neither is missing.
-
-    ``key_bytes`` is filled where the payload is read.
+    """The answer to `Points`: what the replica holds at the offsets asked for.
 
     Attributes:
-        epochs: by offset asked for: the leader epoch of the first record or batch that is left there or above.
+        records: by offset, the record there; an offset without one is missing.
+        markers: the end markers at these offsets.
+        key_bytes: the keys of the records as bytes, where they are read.
+        epochs: by offset asked for, the leader epoch of the first batch that the log still has there or above.
     """
 
     records: Mapping[int, RecordShown] = field(default_factory=dict)
@@ -235,9 +238,9 @@ class PointsShown:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Ask for the aborted transactions that a read_committed Fetch from an offset lists.
+    """Asks for the aborted transactions that a read_committed Fetch from an offset lists.
 
-    Answered by (producer id, first offset) of each.
+    The answer is (producer id, first offset) of each.
     """
 
     offset: int
@@ -245,10 +248,10 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Ask for the newest visible record of each key of ``wants`` in ``[start, end)``. Answered by `KeysShown`.
+    """Asks for the newest visible record of each key of `Wants` in ``[start, end)``. The answer is a `KeysShown`.
 
     Attributes:
-        held: by a key's hash as text, offsets of records that the replica has just shown.
+        held: by a key's hash as text, offsets of records of the key that the replica has just shown.
     """
 
     start: int
@@ -267,10 +270,10 @@ class KeysShown:
 
 @dataclass(frozen=True, slots=True)
 class EndOfEpoch:
-    """Ask up to which offset the log is of a leader epoch or an older one (OffsetsForLeaderEpoch).
+    """Asks where a leader epoch ends in the log (OffsetsForLeaderEpoch).
 
-    The answer is the largest epoch that the log knows, up to the one asked for, and where it ends. It is None where the
-    log knows neither that epoch nor a newer one. It is text if the replica does not say, and why.
+    The answer is the largest epoch of the log that is not newer than the one asked for, and the offset where it ends.
+    It is None where the log knows neither that epoch nor a newer one. It is text if the replica does not say: why.
     """
 
     epoch: int

@@ -1,7 +1,7 @@
 """Scans of logs that are too long for one probe: in the background, after all probes, and resumable.
 
 Each replica that is scanned has a small file, which is replaced as a whole. It says how far the scan is and what it has
-found. The file is dropped if the log was replaced since.
+found, so a scan goes on after a restart. If the log was replaced since, the file is dropped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class Reads(Protocol):
     """What scans need from the prober: chunks of a log, and whether the log is still the same."""
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
-        """Return chunks of a log as read_committed; raises `LogTruncated` where its epoch differs."""
+        """Return chunks of a replica's log in ``[start, end)``, as a read_committed consumer gets them.
+
+        Raises:
+            LogTruncated: the log does not go on after a batch of ``after_epoch``: it is not the one that was read.
+        """
 
     def is_same_log(self, replica: Replica, lap: Lap) -> bool:
         """Whether the replica's log is still the one that a scan has read."""
@@ -55,9 +59,9 @@ class LogScans:
 
     Args:
         reads: reads the replicas.
-        indexes: where results go.
-        folder: where the files are; None keeps them in memory only.
-        wait: waits some seconds and returns whether to stop.
+        indexes: get what the scans find, for the probes.
+        folder: where the scans' files are; with None no scan survives the process.
+        wait: waits some seconds and returns whether all scans have to stop.
     """
 
     def __init__(
@@ -77,11 +81,19 @@ class LogScans:
         self._draw = Random()  # noqa: S311 - jitter
 
     def close(self) -> None:
-        """Begin no more scans; the running one ends by ``wait``."""
+        """Begin no more scans. Those that are running end once ``wait`` says that they have to stop."""
         self._lanes.close()
 
     def want(self, replica: Replica, keys: Collection[Key], start: int, end: int, topic_id: str) -> str:
-        """Look for keys in the whole log of a replica; returns in words how far the scan is."""
+        """Look for keys in the whole log of a replica, in the background; returns in words how far the scan is.
+
+        Args:
+            replica: the replica.
+            keys: the keys to look for, at least one.
+            start: the log start.
+            end: the offset up to which the keys are wanted.
+            topic_id: id of the topic; a stored scan of another topic with the same name is not continued.
+        """
         broker = replica[0]
         self.recall(replica, topic_id)
         with self._lock:
@@ -102,7 +114,7 @@ class LogScans:
         return text if error is None else f"{text} ({error})"
 
     def recall(self, replica: Replica, topic_id: str) -> None:
-        """Continue the scan of a replica that an earlier process has begun."""
+        """Load the scan of a replica that an earlier process has begun, so that it can be continued."""
         lap = self._stored(replica, topic_id)
         if lap is None:
             return
@@ -124,7 +136,7 @@ class LogScans:
         self.forget(replica)
 
     def forget(self, replica: Replica) -> None:
-        """Drop the scan of a replica, but not what is known of its log."""
+        """Drop the scan of a replica, but not what earlier scans have found in its log."""
         with self._lock:
             self._laps.pop(replica, None)
             self._looked.add(replica)
@@ -268,7 +280,7 @@ def _bytes(chunk: Any) -> int:
 
 
 def folder_of(storage: str) -> str | None:
-    """Return where the files are below ``storage.path``; None where that is no folder of this machine."""
+    """Return the folder of the scans' files below ``storage.path``; None where that is no folder of this machine."""
     return None if is_remote(storage) else str(Path(rust_path(storage)).absolute() / "scans")
 
 

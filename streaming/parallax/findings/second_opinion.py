@@ -1,6 +1,6 @@
-"""What `parallax.judge` says of a claim, from the same answers that `decide` gets.
+"""The second opinion: what `parallax.judge` says of a claim, from the same answers that `decide` gets.
 
-Nothing follows from it but a count, and a line in the log where the two contradict each other.
+It is only counted. Where the judge and `decide` contradict each other, a line of the program's log says so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOGGED = 1_000
 
 
 class Says(StrEnum):
-    """What judge or decision can answer to a claim."""
+    """What the judge, or `decide`, can answer to a claim."""
 
     WRONG = "wrong"
     """A replica is wrong, and is named."""
@@ -55,9 +55,9 @@ class Opinion:
     """The judge's answer to a claim.
 
     Attributes:
-        verdicts: on the object of the claim, about what replicas show now.
-        right: brokers that are right about it.
-        is_over: whether all replicas answered, and are right about it.
+        verdicts: the judge's verdicts on what the claim is about. Those on what is no longer shown are left out.
+        right: the brokers that are proven right about it.
+        is_over: whether all replicas have answered and are right, so that nothing of the claim is left.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -86,8 +86,8 @@ def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, 
 
     Args:
         claim: what is claimed.
-        answers: of the replicas, under one leader.
-        ledger: what else is known.
+        answers: the replicas' answers, given under one leader.
+        ledger: all evidence about the partition that is known besides.
         compacted: whether the topic's policy compacts.
         deletes: whether records may be deleted from the head of the log.
     """
@@ -160,7 +160,7 @@ def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
 
 
 def said_by(decision: Decision) -> Says:
-    """Return a decision in the form of the judge's answers, to compare the two."""
+    """Return what a decision says, in the words of the judge's answer, to compare the two."""
     if decision.verdict is Decided.CONFIRMED:
         return Says.DIFFER if decision.accused == NOBODY else Says.WRONG
     if decision.has_spread:
@@ -183,8 +183,8 @@ class Agreement(StrEnum):
 def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
     """Return how far the judge's answer to a claim and the decision on it agree.
 
-    They contradict each other if one says that a replica is wrong, or that one of some is, and the other that it is
-    right. Naming another replica is no contradiction: both may be wrong.
+    They contradict each other if one says that a replica is wrong, or that one of several is, and the other says that
+    all of these are right. If they name two replicas, that is no contradiction: both may be wrong.
     """
     ours, theirs = judged.says, said_by(decision)
     if theirs is Says.WRONG and ours is Says.WRONG:
@@ -203,7 +203,10 @@ def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
 
 
 class SecondOpinions:
-    """Collects the judge's answers to the claims of probes, by the probes' answers alone; from any thread."""
+    """Asks the judge about the claims of probes, and counts how far it agrees with the decisions; from any thread.
+
+    The judge knows nothing but the answers to the same probe.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -212,7 +215,7 @@ class SecondOpinions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return for how many claims judge and decision agreed, contradicted each other, or left it open."""
+        """Return for how many claims each `Agreement` of judge and decision was found."""
         with self._lock:
             return dict(self._counts)
 

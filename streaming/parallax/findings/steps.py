@@ -1,7 +1,7 @@
 """What to do about a finding, in order: in words, and as lines to run.
 
-A copy is advised only from a replica that is right here. No other finding of the partition may leave open whether the
-source is wrong where the accused is right.
+Parallax advises a copy only from a replica that the finding proves right. It advises none if another finding of the
+partition leaves open whether that replica is wrong where the accused is right.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Step:
     Attributes:
         text: what to do, and why.
         run: the lines that do it, for a shell; empty where there are none.
-        only_where_right: the broker that must first be found right, because no evidence proves it; the text says so
-            too. None where the step may be done anyway.
+        only_where_right: the broker whose replica a person must first find right, because no evidence proves it; the
+            text says so too. None: the step has no such condition.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Step:
 
 
 def steps(known: Grounds) -> tuple[Step, ...]:
-    """Return the steps that a person should take about a finding that is not over."""
+    """Return the steps that a person should take about a finding that is not over, in order."""
     finding = known.finding
     if has_spread(finding):
         return _where_all_share_it(known)

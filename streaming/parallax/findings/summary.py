@@ -18,9 +18,9 @@ from parallax.sides import OUTCOMES, Shows, Side
 
 
 def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
-    """Say who shows what, and what a consumer of the accused, or of either side, sees.
+    """Return a sentence or two: which broker shows what, and what consumers of the accused, or of either side, see.
 
-    Each broker is named with what it showed itself. One that did not answer, and was not read, is not named.
+    A broker that neither answered nor was read is not named.
     """
     kind, accused = decision.kind, decision.accused
     shows, consumers = _words(claim, decision)
@@ -85,10 +85,10 @@ _BLOCKED = (
 
 
 def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
-    """Return the offset where the claim's transaction holds back read_committed consumers of the accused; else None.
+    """Return the offset beyond which the accused of a finding on an outcome shows read_committed consumers nothing.
 
-    That happens in a finding on an outcome: the end marker was truncated after the accused had shown the outcome.
-    Another transaction has a finding of its own.
+    This happens if the end marker was truncated after the accused had shown the outcome: it now holds the same
+    transaction open. In any other case the result is None. A freeze by another transaction is a finding of its own.
     """
     answer = answers.replicas.get(decision.accused)
     if decision.kind not in OUTCOME_KINDS or answer is None or answer.error is not None:
@@ -164,9 +164,9 @@ def incident(
 
     Args:
         group: what is wrong on which replica.
-        count: how many a probe has proven.
-        offsets: the lowest and the highest one.
-        waiting: suspects that no probe has decided.
+        count: how many keys or transactions probes have proven.
+        offsets: the lowest and the highest offset of their records.
+        waiting: how many suspects of the group have no verdict yet.
         status: confirmed, spread where all replicas share it, or unsettled where they agree, perhaps on what is wrong.
         is_exposed: whether the accused leads, or a replica that shows the same.
     """
@@ -204,18 +204,18 @@ _UNSETTLED_MANY = (
 
 
 def counted_in_words(group: Group, number: int | None = None) -> str:
-    """Return what an incident counts, with the number: ``3 keys``. Without a number, ``keys``."""
+    """Return what an incident counts, with the number if there is one: ``3 keys``, ``1 transaction``, ``keys``."""
     what = "transaction" if group.is_of_transactions else "key"
     return f"{what}s" if number is None else counted(number, what)
 
 
 def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
-    """Say that an incident is over and how all have ended; also return the resolution: healed only if all have healed.
+    """Return a sentence that says how an incident ended, and its resolution: healed only if all members have healed.
 
     Args:
         group: what was wrong on which replica.
-        ended: how many ended how.
-        at: when the replicas were asked for the last of them.
+        ended: by resolution, how many members ended with it.
+        at: when the replicas were asked about the last of them.
     """
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
@@ -278,16 +278,19 @@ def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str =
     """Say what a finding was, how and when it ended, and whether the replica is right again.
 
     Args:
-        claim: what the finding was.
-        decision: how it ended.
-        answers: by which that was judged.
+        claim: what the finding claimed.
+        decision: the decision that ended it.
+        answers: the answers that the decision is based on.
         repaired: the record of a completed repair of the finding, in sentences.
     """
     return f"{_was(claim)} {_how(claim, decision, answers, repaired)}"
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
-    """Say in a sentence what cleared a suspect, and when. A duplicate names the finding that says the same."""
+    """Say in a sentence why a suspect was dismissed, and when.
+
+    If it is a duplicate, the sentence names the finding that says the same.
+    """
     reason = _past(decision, answers)
     return f"{reason[:1].upper()}{reason[1:]}."
 

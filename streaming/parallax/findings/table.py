@@ -93,7 +93,7 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class FindingsTableError(Exception):
-    """The findings or suspects table cannot be read or written; one line with place and remedy."""
+    """The findings or suspects table cannot be read or written. The message is one line: where, and what to do."""
 
 
 class NoFindingsTableError(FindingsTableError):
@@ -123,8 +123,8 @@ class FindingsTable:
 
     Args:
         storage: ``storage.path`` of the settings.
-        create: make the table where it is not there.
-        strict: fail on an event that is damaged or of a newer version, instead of leaving it out.
+        create: whether to make the table where it is not there.
+        strict: whether to fail on an event that is damaged or of a newer version, instead of leaving it out.
 
     Raises:
         FindingsTableError: the path cannot be read or written, or there is no table and none is to be made.
@@ -152,10 +152,10 @@ class FindingsTable:
     def news(self) -> list[Finding]:
         """Return the events that were appended since this object last read or wrote, oldest first.
 
-        Where there are none it costs a look for newer commits: less than a millisecond on a local disk.
+        If there are none, only newer commits are looked for: less than a millisecond on a local disk.
 
         Raises:
-            FindingsTableError: the table cannot be read; or, where it is strict, holds an event of a newer version.
+            FindingsTableError: the table cannot be read; or it is strict, and an event is of a newer version.
         """
         self._guard(self._table.update_incremental)
         if self._last_appended() == self._sequence:
@@ -181,7 +181,8 @@ class FindingsTable:
     def append(self, events: Sequence[Finding]) -> list[Finding]:
         """Append events in one commit, and return them with their numbers, which follow the last one.
 
-        The commit is atomic: after a kill either all events are there or none, and what is missing is probed again.
+        The commit is atomic: if the process dies, all events are there or none. In the latter case the next process
+        probes the claims again.
 
         Raises:
             AppendedMeanwhile: another process has appended since; read its events (`news`) and decide again.
@@ -235,7 +236,7 @@ def as_read(event: Finding) -> Finding:
     """Return an event in the form in which readers of the table get it, once it is written.
 
     Raises:
-        FindingsTableError: nobody can read what was written of it.
+        FindingsTableError: readers could not read the event.
     """
     (row,) = _as_rows([event]).to_pylist()
     return _event(FINDINGS, row)
@@ -330,8 +331,8 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
 
     Args:
         storage: ``storage.path`` of the settings.
-        decided: by suspect id: when the replicas were asked for its last verdict, milliseconds since 1970 UTC. A
-            suspect that was raised again since then is read as well.
+        decided: by id of each suspect that has a verdict: when the replicas were asked for it, milliseconds since 1970
+            UTC. Its rows are left out unless it was raised again since then.
 
     Raises:
         FindingsTableError: the table is there and cannot be read.

@@ -1,4 +1,4 @@
-"""The tasks: claims that are probed one by one, of suspects and of findings that are checked again."""
+"""The tasks: suspects, and findings that are checked again, whose claims are probed one by one."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ class Task:
 
     Attributes:
         claim: what to ask about.
-        number: unique among the tasks of the process; 0 where it is probed with a page of others.
-        due: when to probe, by the monotonic clock.
-        finding_id: of the finding that is checked again; None for a suspect, and empty for what an incident counts.
+        number: unique among the tasks of the process; 0 for a member that is probed with a page of others.
+        due: when to probe, in seconds of the monotonic clock.
+        finding_id: id of the finding that is checked again; None for a suspect, and empty for a member that an incident
+            counts.
         attempts: how many probes decided nothing.
         gone: how many probes in a row found that what the claim is about no longer exists.
-        lone: how many probes found the difference to rest on a lone witness.
-        agreed: how many probes in a row confirmed the same thing, `proven`.
-        proven: what the last probe confirmed.
-        reason: why it is undecided.
-        busy: whether a probe is running, or its event is being written.
+        lone: how many probes found that the proof rests on a single witness.
+        agreed: how many probes in a row confirmed the same, ``proven``.
+        proven: what the last probe confirmed, in a form to compare.
+        reason: why the claim is undecided.
+        busy: whether a probe is running, or the event that follows from it is being written.
         asked_ms: when the running or last probe was sent, milliseconds since 1970 UTC.
     """
 
@@ -46,17 +47,17 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The id of the suspect or finding as text, by which a newer task replaces an older one."""
+        """A name, made of the id of the suspect or finding. A newer task replaces one of the same name."""
         return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
 
     @property
     def is_counted(self) -> bool:
-        """Whether an incident counts what the task is about, so that it has no finding of its own."""
+        """Whether an incident counts the task's claim. It then has no finding of its own."""
         return self.finding_id == ""
 
 
 class Tasks:
-    """All tasks of a process, found by their number, by their name, and suspects also by their partition."""
+    """All tasks of a process. They are found by number and by name; those about suspects also by partition."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, Task] = {}
@@ -67,7 +68,13 @@ class Tasks:
         self._last = 0
 
     def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
-        """Add a task; it replaces the task with the same name."""
+        """Add a task; it replaces the task with the same name.
+
+        Args:
+            claim: what to ask about.
+            due: when to probe, in seconds of the monotonic clock.
+            finding_id: id of the finding that is checked again; None for a suspect.
+        """
         self._last += 1
         task = Task(claim, self._last, due, finding_id)
         self.drop(task.name)
@@ -95,7 +102,7 @@ class Tasks:
             self._suspects.pop(place, None)
 
     def numbered(self, number: int) -> Task | None:
-        """Return the task with a number; None if a newer task of its name has replaced it."""
+        """Return the task with a number; None if it was removed, or a newer task has replaced it."""
         return self._by_number.get(number)
 
     def named(self, name: str) -> Task | None:
@@ -113,5 +120,5 @@ class Tasks:
             yield from tasks.values()
 
     def idle(self) -> Iterator[Task]:
-        """Iterate over the tasks that are neither being probed nor being written."""
+        """Iterate over the tasks of which no probe is running and no event is being written."""
         return (task for task in self._by_number.values() if not task.busy)

@@ -1,10 +1,10 @@
 """Upkeep of the suspects table: drop suspects that had their verdict long ago, and merge small files.
 
-A suspect stays as long as it is the only record of what is still to be done. That is until an event of the findings
-table gives it a verdict, however old it is. A suspect that was raised again since that verdict was asked for stays too.
+However old a suspect is, it stays until an event of the findings table gives it a verdict: until then it is the only
+record that it has to be probed. It stays too if it was raised again after the replicas were asked for the verdict.
 
-A member of an incident has no event of its own, or one that only says that it is a member. So it stays as well. What is
-dropped is what a start no longer asks about (`parallax.findings.incident.decided`).
+A member of an incident has no event of its own, or one that only says that it is a member. So it stays as well. Only
+suspects that the job no longer asks about at a start are dropped (`parallax.findings.incident.decided`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _KEPT_HOURS = 2
 
 
 def look_after_suspects(storage: str, oldest: date) -> int:
-    """Drop old suspects that had their verdict from the suspects table; returns how many rows were dropped.
+    """Delete rows of old suspects that have a verdict, and merge small files; returns how many rows were deleted.
 
     Args:
         storage: ``storage.path`` of the settings.
         oldest: suspects that were raised on that date (UTC) or later stay.
 
     Raises:
-        deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was dropped.
-        FindingsTableError: an event cannot be read; nothing was dropped.
+        deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was deleted.
+        FindingsTableError: an event cannot be read; nothing was deleted.
     """
     uri = table_uri(storage, SUSPECTS)
     try:

@@ -1,6 +1,6 @@
-"""A look at a partition with its evidence, shared by all parts of the judge.
+"""What all parts of the judge share: the looks at a partition's replicas, with the evidence about it.
 
-It holds the current log, how transactions ended, and how far cleaners may have come.
+From these follows what the current log is, how transactions ended, and how far cleaners may have come.
 """
 
 from __future__ import annotations
@@ -40,15 +40,19 @@ class Partition:
 
 @dataclass
 class Case:
-    """One look at a partition, with the evidence behind it, to be judged.
+    """The looks at all replicas of a partition, with all evidence about it, to be judged together.
 
-    The replicas are looked at one after another, under one leader. A look during which the leader changed says nothing.
+    The replicas are asked one after another, while one broker leads. If the leader changes meanwhile, the looks are of
+    no use.
 
     Attributes:
-        ledger: all evidence, that of the looks included.
-        partition: what the cluster says.
-        looks: by broker, what it shows; brokers that did not answer are left out.
-        latest_stable: the highest LSO known by the end of the last look.
+        ledger: all evidence about the partition, that of the looks included.
+        partition: what the cluster says of the partition.
+        looks: by broker, what its replica shows; brokers that did not answer are left out.
+        latest_stable: the highest LSO that was known after the last look.
+        lineage: which places are of the current log.
+        room: where something may have come and gone unseen.
+        transactions: how transactions ended.
     """
 
     ledger: Ledger
@@ -116,7 +120,7 @@ class Case:
         return end
 
     def shown(self, broker: int) -> dict[Hashable, list[Fact]]:
-        """By key, the records that a replica shows, the newest first."""
+        """The records that a broker's replica shows, by key, the newest first."""
         if broker not in self._shown:
             found: dict[Hashable, list[Fact]] = defaultdict(list)
             for fact in self.looks[broker].facts.values():
@@ -128,7 +132,7 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """A producer's first end marker above an offset in a broker's log; None if none was read."""
+        """The place of a producer's next end marker above an offset in one log; None: none was read."""
         if self._ends is None:
             self._ends = defaultdict(list)
             for place, holders in self.ledger.holders.items():
@@ -138,9 +142,14 @@ class Case:
         return min((end for end in self._ends.get((broker, producer), ()) if end.offset > offset), default=None)
 
     def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
-        """Whether a replica shows consumers the current log up to an offset; False beyond its high watermark.
+        """Whether what a replica shows consumers up to an offset is the current log.
 
-        What no consumer is shown may be the rest of a log that the other replicas have truncated.
+        From its high watermark on it is not: consumers are shown nothing there, and the replica may still hold the tail
+        of a log that the other replicas have truncated.
+
+        Args:
+            look: what the replica shows.
+            offset: the offset, included.
         """
         if offset >= look.high_watermark:
             return False
@@ -152,7 +161,10 @@ class Case:
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:
-        """The spans that a replica's readers passed too late to see what was removed there."""
+        """The spans of offsets that one replica's readers have passed too late to see everything, or not at all.
+
+        A cleaner may have removed tombstones or end markers there before.
+        """
         ledger = self.ledger
         covered = in_time(self.lineage, ledger.timely_of(broker))
         left, at = list[Span](), 0

@@ -1,6 +1,6 @@
 """Judges transactions that a replica holds open although they have ended.
 
-The replica's read_committed consumers do not get beyond them.
+The replica's read_committed consumers get nothing from the first record of such a transaction on.
 """
 
 from __future__ import annotations
@@ -17,18 +17,23 @@ from parallax.model import UNKNOWN
 
 
 def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
-    """The verdicts about transactions that a replica holds open, and those that nobody can decide.
+    """Judge each transaction that a replica holds open; yields a verdict, or what evidence is missing for one.
 
-    A transaction has ended if an end marker of its producer lies behind its first record. Without an end marker, there
-    are two cases. Both need a compacted topic, in whose log nothing was ever truncated.
+    A replica is wrong if it holds a transaction open that has ended, and its log reaches beyond the end. The
+    transaction has ended if an end marker of its producer lies behind its first record. If no marker is known, it has
+    ended in two cases. Both need a compacted topic, in whose log nothing was ever truncated.
 
-    - A log reported an LSO above the transaction's first record, and the accused's log reaches that log's high
-      watermark. Everything below an LSO has ended below the high watermark.
-    - Another replica in sync, whose log is replicated to its end, does not hold it open. The accused's log reaches as
-      far.
+    - A log reported an LSO above the transaction's first record. Then the transaction had ended below that log's high
+      watermark, and the accused's log must reach this high watermark.
+    - Another replica in sync does not hold the transaction open, and its log ends at its high watermark. The accused's
+      log must reach as far.
 
     Example: broker 2 holds the transaction of offset 4 open, its high watermark is 9, and a COMMIT was read at 7:
     broker 2 is wrong. Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
+
+    Args:
+        case: the looks, with the evidence.
+        outcomes: the verdicts about outcomes, which say who is right.
     """
     told = [
         stable

@@ -1,4 +1,4 @@
-"""Judges one look at a partition: the entry point of the package."""
+"""Judges the replicas of a partition by one look at each: the entry point of the package."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from parallax.model import IsolationLevel
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the judge says of one look.
+    """What the judge says of a partition, by one look at each replica.
 
     Attributes:
-        verdicts: what every world says.
-        unsettled: keys that replicas differed about and agree on now.
-        undecided: what no world decides, with what is missing.
-        differed: for the next look: by key, the offset of its newest record when replicas last differed about it.
-        worlds: for each key that was judged, how many choices it had.
-        too_many: keys that have too many worlds.
-        right: by key, the brokers that are right about it in every world, for consumers of both isolation levels. Where
-            the looks speak of read_committed consumers alone, it is for them.
+        verdicts: what is true of replicas in every world.
+        unsettled: keys that replicas differed about and agree on now, without proof that they are right.
+        undecided: what is true in some worlds only, with the offsets whose reading would decide it.
+        differed: to be handed to the next judgement: by key, the offset of its newest record when replicas last
+            differed about it.
+        worlds: for each key that was judged, how many choices the evidence left open.
+        too_many: keys that were not judged, because the evidence leaves too many choices open.
+        right: by key, the brokers that are right about it in every world, for consumers of both isolation levels. If
+            the looks show only what read_committed consumers get, it holds for these.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -41,14 +42,14 @@ class Judgement:
 
 
 def judge(case: Case, differed: Mapping[Hashable, int]) -> Judgement:
-    """Judge one look.
+    """Judge the replicas of a partition by one look at each.
 
     Args:
-        case: the look, with the evidence behind it.
-        differed: `Judgement.differed` of the look before; empty where there was none.
+        case: the looks, with the evidence.
+        differed: `Judgement.differed` of the judgement before; empty where there was none.
 
     Returns:
-        The judgement. Where no replica could be looked at it is empty, and ``differed`` is unchanged.
+        The judgement. If no replica answered it is empty, with ``differed`` unchanged.
     """
     return _Judging(case, differed).run()
 

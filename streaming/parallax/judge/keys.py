@@ -1,4 +1,4 @@
-"""The value of a key: which replicas show their consumers a value that no possible truth has."""
+"""Judges the value of a key: which replicas show a value that is wrong in every possible truth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord
 from parallax.model import IsolationLevel
 
 _IF_IT_STANDS = {False: (None, End.COMMIT), True: (None, End.COMMIT, End.ABORT)}
-"""How a record that perhaps is of the current log ended, by whether it is transactional; None: it is not of that log.
+"""How a record may have ended that perhaps is of the current log; None: it is not of that log.
+
+It is by whether the record is transactional.
 """
 
 
@@ -43,8 +45,9 @@ class Judged:
     """What all worlds of a key say of the replicas, at one isolation level.
 
     Attributes:
-        proof: who is wrong, with all worlds.
-        explained: whether an outcome explains the difference (`parallax.judge.worlds.Worlds`).
+        proof: all worlds, and who is wrong in them.
+        explained: whether a wrong outcome of a transaction is all that makes replicas differ
+            (`parallax.judge.worlds.Worlds`).
         newest: offset of the key's newest record that is, or perhaps is, of the current log; -1: there is none.
     """
 
@@ -59,13 +62,13 @@ def judge(
     """Judge what each replica shows of a key by all worlds of that key.
 
     A consumer that has read a replica to its end should hold the value of the newest visible record below that end. A
-    replica that is still behind is not wrong about a key that is written again further up. The cleaner of the log that
-    it copies may have taken the record that it lacks.
+    replica that is still behind is not wrong if the key is written again further up. It may lack an older record
+    because a cleaner had removed that record, for the newer one, from the log that it copies.
 
     Args:
-        case: the look.
+        case: the looks, with the evidence.
         key: the key.
-        facts: the key's records of the current log, rising.
+        facts: the key's records of the current log, by ascending offset.
         doubted: the key's records that perhaps are of the current log.
         level: isolation level of the consumers.
 
@@ -279,6 +282,10 @@ def _ranks(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def right_at(every: Iterable[Judged]) -> frozenset[int]:
-    """The brokers that are right in all of these judgements, one for each isolation level."""
+    """The brokers that are right about a key at each isolation level.
+
+    Args:
+        every: what was judged of the key, once for each level.
+    """
     rights = [judged.proof.right for judged in every]
     return frozenset.intersection(*rights) if rights else NOBODY_ELSE

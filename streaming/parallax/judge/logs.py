@@ -11,16 +11,17 @@ from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 
 
 def records(case: Case) -> Iterator[Verdict | Undecided]:
-    """The verdicts about single offsets, and the offsets where nobody can say.
+    """Judge what replicas hold at single offsets; yields verdicts, or what evidence is missing for one.
 
-    - A replica that shows a record which is not of the current log is wrong, unless the current log's record is alike.
-      Where nobody was shown the current log's record, one that is alike may have come and gone: that is unknown.
-    - Replicas that show two contents at one place differ: a disk changed bytes. So do replicas that show two places at
-      one offset, if nobody can say which of the two is of the current log.
+    - A replica that shows a record which is not of the current log is wrong, unless the current log's record there is
+      the same to consumers. If nobody was shown the current log's record, such a record may have come and gone: then
+      it is unknown whether the replica is wrong.
+    - Replicas that show two contents at one place differ: a disk changed bytes. Replicas that show records of two
+      leader epochs at one offset differ too, if nobody can say which of the two is of the current log.
     - In a topic that is not compacted, a replica is wrong if it lacks a record of the current log above its log start.
-      An aborted record is the exception.
+      An aborted record may be lacking.
 
-    A verdict is about the offset alone, and names no key. What replicas show of the record's key is judged elsewhere.
+    A verdict is about the offset alone, and names no key. What replicas show of the record's key is judged by `keys`.
 
     Example: broker 3 shows (7, 2), and the leader's log holds (7, 3): broker 3 is wrong. Counter-example: broker 3
     shows nothing at 7 in a compacted topic. Its cleaner may have removed it.
@@ -119,11 +120,11 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
 
 
 def heads(case: Case) -> Iterator[Verdict]:
-    """The verdicts about replicas whose log begins too high.
+    """Judge where logs begin; yields the verdicts about replicas whose log begins too high.
 
-    Nothing may be deleted, and another log held what they lack. A replica whose log begins where the lowest log did is
-    right. A log that holds nothing is neither right nor wrong: it begins at 0 until the first fetch of its replica is
-    answered.
+    A log begins too high if another log has begun lower, in a topic whose policy only compacts. A replica whose log
+    begins as low as any log has is right. An empty log is neither right nor wrong: it begins at 0 until its replica has
+    got the first answer of the leader.
 
     Example: the policy only compacts, broker 1 begins at 0, and broker 2 at 40. Broker 2 has lost its head.
     Counter-example: the policy deletes as well.

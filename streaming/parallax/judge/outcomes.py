@@ -1,4 +1,4 @@
-"""How replicas ended transactions: which of them show consumers an outcome that no possible truth has."""
+"""Judges how replicas ended transactions: which show consumers an outcome that is wrong in every possible truth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdic
 
 
 class Statement(NamedTuple):
-    """What one replica says of how a record's transaction ended.
+    """How a record's transaction ended, by what one replica shows.
 
-    ``is_held``: whether it still shows the record.
+    Attributes:
+        end: the outcome.
+        is_held: whether the replica still shows the record, or lists its transaction as aborted.
     """
 
     end: End
@@ -27,15 +29,15 @@ class Statement(NamedTuple):
 
 @dataclass
 class Outcomes:
-    """All verdicts about how transactions ended, by one look.
+    """All verdicts about how transactions ended, by one look at each replica.
 
-    A replica states an outcome in one of three ways:
+    A replica states how a record's transaction ended in one of three ways:
 
-    - by the record that it shows;
+    - by the outcome with which it shows the record;
     - by its list of aborted transactions;
-    - by the next end marker that it holds behind a record whose own end marker it never got.
+    - by the next end marker of the producer that it holds, if it never got the one that ended the record.
 
-    A statement counts as long as the replica still has the log that made it.
+    A statement counts as long as no other log has replaced the one of the replica that made it.
 
     Example: all read the COMMIT at 7 directly behind the record at 6, and broker 2 lists the transaction as aborted.
     There is one world, and 2 is wrong. Counter-example: there is room between 5 and 7, so an ABORT may have been there.
@@ -95,10 +97,14 @@ class Outcomes:
             yield say(sides=proof.differing, past=len(held) < 2)
 
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
-        """The brokers that are surely right about how a group of records ended; empty if nobody knows that.
+        """The brokers that are surely right about how a group of records ended; empty if that is not known.
 
-        They show the group's end marker itself. From ``offset`` or the group's first record on, they show no record of
-        the group's producer with another outcome. Any other replica may show the true outcome by chance.
+        They show the end marker of the group itself, and no record of the group with another outcome. Any other replica
+        may show the true outcome by chance.
+
+        Args:
+            group: the records.
+            offset: the producer's records from this offset on count as well, if it lies below the group.
         """
         if group.end is None or group.end_marker < 0:
             return NOBODY_ELSE

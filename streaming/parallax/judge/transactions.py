@@ -1,4 +1,4 @@
-"""How records of transactions ended: each has one end, or a few that the evidence leaves open."""
+"""How records of transactions ended: what is known of each, or the possibilities that the evidence leaves open."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Group:
 
     Attributes:
         producer: the producer's id.
-        offsets: offsets of the records, rising.
+        offsets: offsets of the records, ascending.
         options: how the records may have ended; one of these is true.
         end_marker: offset of the producer's first known end marker behind the records; `UNKNOWN`: none is known.
-        missing: spans where an end marker may lie that nobody was shown; empty where the end is known.
+        missing: spans where an end marker may lie that no reader was shown; empty where the end is known.
     """
 
     producer: int
@@ -48,17 +48,17 @@ class Transactions:
     Without an end marker behind them, the records are open if the leader says so and there is no room for one. If the
     leader holds nothing open there, they have ended, and nobody knows how.
 
-    *By name.* With transactions of version 2 (KIP-890), the coordinator raises the producer's epoch with each end, and
-    the end marker bears the new epoch. So a producer's records of one epoch are of one transaction. The end marker of
-    the next epoch ends that transaction and no other, in each partition that has a part in it.
+    *By producer epoch.* With transactions of version 2 (KIP-890), the coordinator raises the producer's epoch with each
+    end, and the end marker has the new epoch. So a producer's records of one epoch are of one transaction. The end
+    marker of the next epoch ends that transaction and no other, in each partition where it has records.
 
-    A producer is of version 2 from its first COMMIT that bears the epoch after that of the records which it surely
-    ends. A client does not go back to version 1. An ABORT says nothing: in version 1 it also bears a new epoch where
-    the coordinator fences the producer.
+    A producer is of version 2 from its first COMMIT whose epoch is the next one after that of the records that it
+    surely ends. A client does not go back to version 1. An ABORT does not show it: in version 1 it also has a new epoch
+    if the coordinator fences the producer.
 
-    What another partition says only rules out the contrary: the end marker of this partition may not be written yet.
-    Nothing is known by name where an unclean election may have removed an end marker. There, the next marker that this
-    log holds ends what was open, whatever its epoch.
+    An end marker of another partition only rules out the other outcome: this partition may not have its marker yet. If
+    an unclean election may have removed an end marker, producer epochs are not used. Then the next marker that this log
+    holds ends what was open, whatever its epoch.
 
     Example: the producer is of version 2, a record of its epoch 6 is at 4, a COMMIT of epoch 7 at 9, and nobody read 5
     to 8. The record is committed. Counter-example: the COMMIT is of epoch 8. Nobody was shown what ended epoch 6.
@@ -77,10 +77,10 @@ class Transactions:
         Args:
             facts: the facts of the current log, by offset.
             doubted: by offset, the producer of each end marker that perhaps is of the current log.
-            room: where something may have been unseen.
+            room: where something may have come and gone unseen.
             leader: what the leader shows; None: it did not answer.
             elsewhere: end markers of other partitions (`Ledger.elsewhere`). None: an unclean election may have removed
-                some of this partition, and nothing is known by name.
+                some of this partition, so producer epochs are not used.
         """
         self._room, self._doubted, self._leader = room, doubted, leader
         self.markers: dict[int, list[int]] = defaultdict(list)
@@ -108,9 +108,9 @@ class Transactions:
         return marks[at] if at < len(marks) else UNKNOWN
 
     def room_for_an_end(self, producer: int, low: int, high: int) -> bool:
-        """Whether an unknown end marker of a producer may lie between two offsets, both left out.
+        """Whether an unknown end marker of a producer may lie between two offsets, which do not count.
 
-        Unknown is a marker that nobody was shown, or that only perhaps is of the current log.
+        It is unknown if no reader was shown it, or if it only perhaps is of the current log.
         """
         return self._room.between(low, high) or any(
             low < offset < high and of == producer for offset, of in self._doubted.items()

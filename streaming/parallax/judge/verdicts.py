@@ -14,7 +14,7 @@ NOBODY_ELSE = frozenset[int]()
 
 
 class UnprovenError(ValueError):
-    """A verdict says more than its proof implies; that is a fault of the program."""
+    """A verdict says more than its proof implies. This is a fault of the program."""
 
 
 class About(StrEnum):
@@ -29,11 +29,11 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One possible truth, and which replicas are wrong if it is true.
+    """One possible truth: which replicas are wrong if it is true.
 
     Attributes:
         wrong: the brokers that show something else than this truth.
-        unsaid: the brokers where this truth does not say whether they are right.
+        unsaid: the brokers of which this truth does not say whether they are right.
     """
 
     wrong: frozenset[int]
@@ -42,14 +42,14 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """All worlds that the evidence about something leaves open, which prove a verdict.
+    """The proof of a verdict: all worlds that the evidence leaves open.
 
     Attributes:
         worlds: the possible truths, without repetition; at least one.
-        count: how many choices led to them.
+        count: how many choices led to these worlds; several may lead to the same one.
         judged: the brokers whose replicas were compared with the worlds.
-        atoms: places of the facts by which replicas differ, rising.
-        missing: spans of offsets where one more atom would rule out worlds, rising.
+        atoms: places of the facts by which replicas differ, ascending.
+        missing: spans of offsets where one more atom would rule out worlds, ascending.
     """
 
     worlds: tuple[World, ...]
@@ -72,9 +72,9 @@ class Proof:
         *,
         count: int | None = None,
     ) -> Proof:
-        """Make a proof from worlds of which some may be equal.
+        """Make a proof from worlds, some of which may be equal. The arguments are those of `Proof`.
 
-        ``count`` is how many choices led to them; None: as many as there are worlds.
+        With None, ``count`` is how many worlds are given.
         """
         every = list(worlds)
         distinct, count = tuple(dict.fromkeys(every)), len(every) if count is None else count
@@ -92,9 +92,9 @@ class Proof:
 
     @property
     def differing(self) -> frozenset[int]:
-        """Brokers of which at least one is wrong in every world, though none in all of them.
+        """Brokers that differ: in every world at least one of them is wrong, but none of them is in all worlds.
 
-        Brokers that are wrong in every world are not among them. Empty where some world has no other wrong broker.
+        Brokers that are wrong in every world are left out. If nobody else is wrong in some world, there are none.
         """
         rest = [world.wrong - self.wrong for world in self.worlds]
         return frozenset().union(*rest) if all(rest) else frozenset()
@@ -110,20 +110,21 @@ class Verdict:
     """One verdict of the judge: what is true of replicas in every world.
 
     Attributes:
-        about: what it is about.
+        about: what the verdict is about.
         proof: the proof that implies it.
-        accused: the broker that is wrong; None: replicas differ, and nobody can be named.
+        accused: the broker that is wrong; None: replicas differ, and it is not known which is wrong.
         sides: without an accused, the brokers of which at least one is wrong.
         right: the brokers that are right in every world.
         everywhere: whether all replicas of the partition are wrong.
-        past: whether the accused showed it once, and no longer holds the record.
-        key: the key that the verdict is about, or of the record that it names.
-        offset: the record that it names.
-        producer: producer of the transaction.
-        end_marker: offset of the end marker where the transaction is known to end, or above which it ends.
+        past: whether the accused showed what is wrong once, and no longer holds the record.
+        key: the key that the verdict is about, or the key of its record.
+        offset: offset of the record that the verdict is about; `UNKNOWN`: it is about none.
+        producer: producer of the transaction that it is about; `UNKNOWN`: it is about none.
+        end_marker: offset of the end marker that ended the transaction, or below which it ended; `UNKNOWN`: none is
+            known.
 
     Raises:
-        UnprovenError: the proof does not imply it.
+        UnprovenError: the proof does not imply the verdict.
     """
 
     about: About
@@ -160,7 +161,7 @@ class Unsettled:
     Attributes:
         key: the key.
         since: offset of the key's newest record when the replicas last differed.
-        proof: the present proof: nobody is wrong in every world, and not everybody is right in every world.
+        proof: the worlds now: no broker is wrong in all of them, and not all brokers are right in all of them.
     """
 
     key: Hashable
@@ -174,14 +175,14 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What the worlds leave open about one replica, and which evidence would decide it.
+    """A question about one replica that the evidence leaves open, and which evidence would decide it.
 
     Attributes:
-        about: what it is about.
+        about: what the question is about.
         broker: the broker whose replica it is.
         key: the key, where it is about one.
-        offset: the record whose outcome is unknown.
-        missing: spans of offsets where an atom would decide; never empty.
+        offset: offset of the record or transaction, where it is about one; `UNKNOWN`: it is not.
+        missing: spans of offsets where an atom would decide it; never empty.
     """
 
     about: About

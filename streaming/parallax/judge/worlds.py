@@ -1,8 +1,8 @@
 """Enumerates the worlds of one key at one isolation level: every truth that the evidence leaves open.
 
-A world is one choice of what the evidence leaves open, and says which replicas are wrong in it. A `Component` holds
-what matters to that, and nothing else. Offsets, epochs and values count by their order alone. So keys that are alike
-have the same component, as has a key that is looked at again. Each component is enumerated once.
+A world is one choice of what the evidence leaves open, and says which replicas are wrong in it. A `Component` contains
+only what this depends on. It replaces offsets, epochs and values by their ranks. So keys with a similar history have
+the same component, and so has a key that is judged again. The worlds of each component are enumerated once.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class Record(NamedTuple):
 
     Attributes:
         place: where it lies.
-        value: its value; None in a tombstone.
-        end: how its transaction ended, and COMMIT for a record of none; where that is open, the number of its choice.
+        value: its value, as a number; None for a tombstone.
+        end: how its transaction ended; COMMIT for a record of no transaction. If the evidence leaves it open: an index
+            into `Component.options`.
     """
 
     place: Place
@@ -52,7 +53,10 @@ class Record(NamedTuple):
 class Doubted(NamedTuple):
     """A record of the key that perhaps is in the current log, and perhaps is not.
 
-    ``choices`` are the ways in which it may have ended; None means that it is not in the log.
+    Attributes:
+        place: where it lies.
+        value: its value, as a number; None for a tombstone.
+        choices: the ways in which its transaction may have ended; None means that it is not in the current log.
     """
 
     place: Place
@@ -65,9 +69,10 @@ class ShownRecord(NamedTuple):
 
     Attributes:
         place: where it lies.
-        value: its value; None in a tombstone.
+        value: its value, as a number; None for a tombstone.
         transactional: whether it is part of a transaction.
-        outcome: the outcome that read_committed consumers are given; None: none is given, or it is of no transaction.
+        outcome: the outcome that the replica gives read_committed consumers; None: it gives none, or the record is of
+            no transaction.
     """
 
     place: Place
@@ -81,8 +86,8 @@ class Shown(NamedTuple):
 
     Attributes:
         broker: the broker whose replica it is.
-        bound: the offset where its consumers end.
-        records: the records below the bound, newest first.
+        bound: the offset up to which its consumers are shown anything: its LSO, or its high watermark.
+        records: the records of the key below that offset, newest first.
         lost_below: the replica has lost the head of its log below this offset; -1: it has not.
     """
 
@@ -93,17 +98,17 @@ class Shown(NamedTuple):
 
 
 class Component(NamedTuple):
-    """A component: all that matters to the worlds of one key at one isolation level.
+    """A component: all that the worlds of one key at one isolation level depend on. Offsets and epochs are ranks.
 
     Attributes:
-        is_committed: whether consumers are read_committed.
-        records: the records of the current log, rising.
-        options: by number of a choice, how the records of one group may have ended.
-        doubted: the records that perhaps are of the current log.
-        gaps: lowest offsets of the room in which a deletion would change who is wrong.
+        is_committed: whether the isolation level is read_committed.
+        records: the key's records of the current log, by ascending offset.
+        options: for each group of records whose end is open, how it may have ended.
+        doubted: the key's records that perhaps are of the current log.
+        gaps: the first offset of each span where an unseen deletion of the key would change who is wrong.
         shown: what each replica shows.
-        full: how far cleaners may have come, at most.
-        start: what lies below may have been deleted; 0: nothing may.
+        full: the offset up to which cleaners may have come, at most.
+        start: the offset below which records may have been deleted by retention or on request; 0: none may.
     """
 
     is_committed: bool
@@ -120,10 +125,10 @@ class Worlds(NamedTuple):
     """The worlds of one key at one isolation level.
 
     Attributes:
-        distinct: the worlds without repetition; empty where every choice puts two records at one offset.
-        choices: how many choices are possible.
-        explained: whether outcomes alone explain who is wrong. They do if in each world without an unseen deletion
-            every wrong broker shows a record of the key with an outcome other than that world's.
+        distinct: the worlds without repetition; empty if every choice puts two records at one offset.
+        choices: how many choices lead to a world.
+        explained: whether wrong outcomes alone explain who is wrong. They do if, in each world without an unseen
+            deletion, every wrong broker shows a record of the key with another outcome than it has in that world.
     """
 
     distinct: tuple[World, ...]
@@ -133,7 +138,7 @@ class Worlds(NamedTuple):
 
 @lru_cache(maxsize=REMEMBERED)
 def worlds_of(component: Component) -> Worlds | None:
-    """Enumerate all worlds of a key; None where there are too many."""
+    """Enumerate all worlds of a key; None where there are more choices than `MOST_WORLDS`."""
     c = component
     doubted = [one.choices for one in c.doubted]
     choices: list[tuple[object, ...]] = [*c.options, *doubted, *([(False, True)] * len(c.gaps))]
