@@ -1,7 +1,7 @@
-"""Lets a partition that could not be compared begin again alone; the error holds up no other partition.
+"""Lets a partition begin again whose step has failed, so that the error holds up no other partition. Pure.
 
-Only how far it had been compared is kept. Everything below is unknown until an audit has compared it. If even its
-state cannot be read, rows also stay unknown until every replica has reported again where it is read. Pure.
+Only how far the partition had been compared is kept. Everything below is unknown until an audit has compared it. If
+even the old state cannot be read, rows are not compared until every replica has reported its position again.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def begin_anew(
 ) -> StepResult:
     """The new state and coverage of a partition whose step has failed.
 
-    It raises no suspect. Suspects that were raised before remain, and are not raised again.
+    No suspect is raised. Suspects that were raised before remain, and are not raised again.
 
     Args:
         known: its state before; None where that cannot be read.
         observations: what the micro-batch showed of it; none of it counts as compared.
         now_ms: milliseconds since 1970 UTC.
         grace_ms: see `parallax.compare.coverage.coverage`.
-        error: of the step.
+        error: what the failed step raised; the coverage names it.
     """
     state = PartitionState()
     topic_id = _topic_id(observations)

@@ -1,4 +1,4 @@
-"""I3: records that some replicas have passed and lack, once nothing more can explain the absence."""
+"""Invariant I3 (latest value): accuses where some replicas have passed and lack a record, and nothing explains that."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MAX_KEY_VERDICTS = 256
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
-    """Accusations for absences that nothing explains.
+    """Accusations for absences that nothing explains: no later record of the key can have replaced the record.
 
     Args:
         state: written to.
-        left_out: `PENDING` rows that were shown and not stored.
-        leader: broker id, -1 where there is none; None where no progress was reported.
+        left_out: records (`PENDING` rows) that were shown, and that the cap kept out of the state.
+        leader: broker id, -1 where there is none; None where the micro-batch has no progress.
     """
     strict_from = int(state.partition["strict_from"][0])
     common = replicas.common_position(state, READ_COMMITTED)
