@@ -1,4 +1,7 @@
-"""What all rules need to make an accusation: broker ids, sides, what an end marker proves, what is judged already."""
+"""What all rules need to make an accusation.
+
+It covers broker ids, sides, what an end marker proves, and what is judged already.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,24 @@ MAX_KEYS = 16
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
-    """The id of the broker that a slot stands for: its row in ``state.brokers``, and its bit in the state's masks."""
+    """The id of the broker with a slot of the state.
+
+    The slot is the index of the broker's row in ``state.brokers``, and the number of its bit in masks.
+    """
     return int(state.brokers["broker"][slot])
 
 
 def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
-    """The same value for every broker of a bit mask, as a mapping from the broker's id (as text) to the value."""
+    """A mapping that gives each broker of a bit mask the same value.
+
+    Args:
+        state: for the brokers' ids.
+        mask: of slots.
+        value: for every broker.
+
+    Returns:
+        The value by broker id, which is text.
+    """
     return {str(broker_of(state, slot)): value for slot in slots_of(mask)}
 
 
@@ -86,7 +101,13 @@ def other_keys(rows: Array) -> dict[str, Any]:
 
 
 def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
-    """The leader epoch in which a producer's end marker at an offset was shown; -1 if the state no longer holds it."""
+    """The leader epoch in which a producer's end marker was shown; -1 if it is not known any more.
+
+    Args:
+        state: read for its end markers.
+        offset: of the marker.
+        producer: the producer's id.
+    """
     here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
     return int(here["leader_epoch"].max(initial=UNKNOWN))
 

@@ -120,7 +120,7 @@ def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
 
 
 def without_rows(rows: ViewRows, agreed: Agreed) -> ViewRows:
-    """The rows outside a range whose sums agree, and all position rows: these are still compared one by one."""
+    """The rows that are still compared one by one: those outside the range, and all position rows."""
     return rows.take((rows.kind == POSITION) | (rows.offset < agreed.start) | (rows.offset >= agreed.end))
 
 

@@ -29,7 +29,7 @@ def stored(state: PartitionState, view: int, offsets: Array) -> Array:
 
 
 def is_deferring(state: PartitionState, view: int) -> bool:
-    """Whether rows of a view are being left out of the state now, because it has reached its cap."""
+    """Whether rows of a view are being left out of the state now, for lack of room."""
     return bool((state.deferred["view"] == view).any())
 
 
@@ -54,9 +54,9 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Note that the state does not hold all end markers between the lowest and the highest of these offsets.
+    """Note that the state lacks some end markers between the lowest and the highest of these offsets.
 
-    Then the first marker that the state holds after a record may not be the one that ended the record's transaction.
+    Then the first marker that it holds after a record may not have ended the record's transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)
@@ -77,7 +77,10 @@ def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -
 
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
-    """Bring the state under its cap: drop the rows with the highest offsets, and make their range a deferred one."""
+    """Bring the state under its cap.
+
+    Rows with the highest offsets are dropped, and their range becomes a deferred one.
+    """
     _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)
     _cap_committed(state, int(cap_bytes * COMMITTED_SHARE) // state.candidates.itemsize)
     _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + 2 * INTERVAL.itemsize))

@@ -84,7 +84,7 @@ def is_early(rows: Array) -> Array:
 def waiting(state: PartitionState, common: int) -> Array:
     """The state's waiting absences (`CANDIDATE`), without early ones that every replica has passed by now.
 
-    The latter are found anew with all replicas, and judged like any other absence.
+    The latter are found again with all replicas, and judged like any other absence.
 
     Args:
         state: only read.

@@ -85,10 +85,14 @@ class Log(Protocol):
         """The files that the commit of a version added; None if there is no such commit yet."""
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """A version of the table (the newest if None is given), and the files that the table consists of there."""
+        """A version of the table, and the files that the table consists of there.
+
+        Args:
+            version: None for the newest one.
+        """
 
     def mark_of(self, version: int) -> str:
-        """The id of a commit: no other commit of the same version has it (`parallax.views.commits.Appended`)."""
+        """The id of the commit of a version (`parallax.views.commits.Appended`)."""
 
 
 class Follower:

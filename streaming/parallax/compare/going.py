@@ -25,7 +25,7 @@ MOST = 64
 
 
 def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
-    """By producer id, the transactions of a replica that are open in read_committed after its last row in the state."""
+    """By producer id, a replica's transactions that are open after its last row in the state, in read_committed."""
     return _opens(state.unended[state.unended["slot"] == slot])
 
 

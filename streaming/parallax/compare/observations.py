@@ -45,7 +45,10 @@ def _column(dtype: str, default: int = 0) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The base of the column sets below: a set has one array for each column, all of the same length."""
+    """The base of the column sets below.
+
+    A set has one array for each column, all of the same length.
+    """
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self.dtypes()))))
@@ -64,7 +67,7 @@ class Columns:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], length: int | None = None) -> Self:
-        """Make a column set from arrays by column name; a column that is not given is filled with its default."""
+        """Make a column set from arrays by column name. A column that is not given is filled with its default."""
         if length is None:
             length = len(next(iter(columns.values()))) if columns else 0
         made = {}

@@ -149,8 +149,7 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
     """Note that offsets were judged without a replica that was read less far than the floor.
 
-    The offsets from its position up to the floor become unknown: it will be read over them, but they are not judged
-    again.
+    They become unknown, from its position up to the floor. It will be read over them, but they are not judged again.
 
     Args:
         state: written to.
@@ -194,14 +193,20 @@ def members(state: PartitionState) -> int:
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """The next offset to read of each replica, indexed by slot: `MAX_BROKERS` entries, -1 where nothing was read."""
+    """The next offset to read of each replica, indexed by slot.
+
+    It has `MAX_BROKERS` entries, and -1 where nothing was read.
+    """
     padded = np.full(MAX_BROKERS, UNKNOWN, np.int64)
     padded[: len(state.brokers)] = state.brokers["position"][:, view]
     return padded
 
 
 def common_position(state: PartitionState, view: int) -> int:
-    """The offset below which every replica of the set was read; -1 if the set or one of its positions is unknown."""
+    """The offset below which every replica of the set was read.
+
+    -1 if the set is unknown, or the position of one of its replicas.
+    """
     if not members(state):
         return UNKNOWN
     return int(state.brokers["position"][state.brokers["member"], view].min())
@@ -224,7 +229,7 @@ def asked_position(state: PartitionState, view: int) -> int:
     """The offset below which every replica that answers was read.
 
     Unlike `common_position` it ignores replicas that do not answer or were never read. If a replica was read in the
-    other view only, the result is -1: its rows of this view are on their way.
+    other view only, the result is -1. Its rows of this view are on their way.
     """
     asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) != UNKNOWN)
     if state.partition["members_known"][0]:
@@ -272,7 +277,10 @@ def raise_floor(state: PartitionState, view: int, offset: int) -> None:
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Note a range of offsets where the state may lack end markers: nobody was shown them, or the cap kept them out."""
+    """Note a range of offsets where the state may lack end markers.
+
+    Either nobody was shown them, or the cap kept them out.
+    """
     first, last = state.partition["unmarked"][0]
     state.partition["unmarked"] = min(first, start), max(last, end)
 
@@ -298,7 +306,7 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
     """Move each replica's position to the offset that its position rows report.
 
-    A position never moves back, and never beyond the offset from which rows are withheld.
+    It never moves back. It never moves beyond the offset from which rows are withheld.
 
     Args:
         state: written to.
@@ -374,7 +382,10 @@ def log_starts(state: PartitionState) -> list[int]:
 
 
 def held_from(state: PartitionState) -> int:
-    """The lowest log start in the replica set, of logs that hold any record; `NEVER` if none is known to."""
+    """The lowest log start in the replica set.
+
+    Only logs that hold any record count; `NEVER` if none is known to.
+    """
     held = state.brokers["member"] & holds_any(state.brokers)
     return int(state.brokers["log_start_offset"][held].min(initial=NEVER))
 
@@ -391,7 +402,7 @@ def ended_up_to(state: PartitionState) -> int:
 def retained_from(state: PartitionState) -> int:
     """The offset below which nothing can be judged, because logs no longer hold it; -1 if it is unknown.
 
-    It is the highest log start of the replica set, as retention deletes at different times. If a topic is only
+    It is the highest log start of the replica set. Retention deletes at different times on each. If a topic is only
     compacted, no log should begin above another. Then replicas are compared as far down as two of their logs reach.
     """
     starts = log_starts(state)

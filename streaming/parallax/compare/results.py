@@ -1,4 +1,7 @@
-"""How a step's results get from a Spark task to the driver: as text, or as columns for many partitions."""
+"""How a step's results get from a Spark task to the driver.
+
+They are text, or, for many partitions, columns.
+"""
 
 from __future__ import annotations
 
