@@ -236,7 +236,7 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """For each offset, whether the two readers of every replica have shown the same transactions.
+    """For each offset, whether the two readers of each replica agree on its transactions.
 
     Only rows below the offset count.
 
