@@ -236,9 +236,7 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """For each offset, whether the two readers of each replica agree on its transactions.
-
-    Only rows below the offset count.
+    """For each offset, whether the two readers of every replica have shown the same transactions below it.
 
     Args:
         marks: the marks of each reader.
@@ -252,7 +250,10 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreed_to(state: PartitionState, view: int) -> int:
-    """The offset up to which the withheld rows of all replicas agree in a view; -1 if none are known to agree."""
+    """The offset up to which the withheld rows of all replicas agree in a view.
+
+    -1 if none are known to agree.
+    """
     marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
     if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
         return UNKNOWN

@@ -80,11 +80,13 @@ class Shared:
         return [p for p in self.served if p is committed or p.has_ended]
 
     def look_at(self, mark: Mark) -> None:
-        """Decide whether the level that is ahead takes its rows from what is read up to a mark.
+        """Decide whether the level that is ahead can take its rows from the shared reading, once that has caught up.
 
-        It does if the last batch that was read is of the leader epoch that the level ahead read last. The log must also
-        have been read to that level's position or beyond. It then holds what that level has read, since epochs only
-        grow along a log.
+        It can if the last batch that was read has the leader epoch that this level has read last. Then the log still
+        holds what the level has read, since epochs only grow along a log. Otherwise the level is read by itself.
+
+        Args:
+            mark: how far the log has been read now, and the leader epoch there.
         """
         if self.joined or self.apart or mark.position <= self.ahead.position:
             return

@@ -226,7 +226,10 @@ class Catalog:
         return self._topics
 
     def remember(self, names: Iterable[str]) -> None:
-        """Name topics that were read before: they are asked for even if the cluster does not list them any more."""
+        """Name topics that were read before.
+
+        They are asked for by name even if the cluster does not list them any more.
+        """
         self._remembered = frozenset(names)
 
     def close(self) -> None:

@@ -39,8 +39,8 @@ class Line(NamedTuple):
     """One message that was printed.
 
     Attributes:
-        level: of the job's log.
-        logger: Spark's class; empty where it is not known.
+        level: level for the job's log, such as ``warning``.
+        logger: Spark's class that printed it; empty where it is not known.
     """
 
     level: str
@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 def heard(line: str) -> Line | None:
-    """The message of a printed line; None if the line is not worth a line of the log."""
+    """The message in a line that Spark printed; None if it should not be logged."""
     if (found := _LOGGED.match(line)) is not None:
         level, logger, text = found.groups()
         is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger)) or _SUPERVISED.match(text)
@@ -60,11 +60,13 @@ def heard(line: str) -> Line | None:
 
 
 class Chatter:
-    """A pipe for the JVM's output. A thread reads it until all processes that write to it have ended.
+    """Reads what Spark's JVM prints, in a thread of its own, and writes it to the job's log.
+
+    The thread ends once all processes that print into its pipe have ended.
 
     Attributes:
-        options: for ``subprocess.Popen``.
-        cause: the innermost cause of the last stack trace; empty where none was given.
+        options: arguments for ``subprocess.Popen`` of the JVM.
+        cause: the innermost cause of the last stack trace that was printed; empty if there was none.
     """
 
     def __init__(self) -> None:
@@ -75,11 +77,15 @@ class Chatter:
         self._thread.start()
 
     def started(self) -> None:
-        """Close this process's end of the pipe; call it once the processes that write to it have started."""
+        """Close this process's end of the pipe. Call it once the JVM has been started."""
         os.close(self._write)
 
     def ended(self, timeout_s: float = 5.0) -> None:
-        """Wait until everything printed is logged; call it when the processes that print have ended."""
+        """Wait until everything printed is logged. Call it when the processes that print have ended.
+
+        Args:
+            timeout_s: how many seconds to wait, at most.
+        """
         self._thread.join(timeout_s)
 
     def _listen(self, read: int) -> None:
