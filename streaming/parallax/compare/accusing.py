@@ -152,18 +152,15 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
 
 
 def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Note in the state that an end is unproven: the accused was never read to show a record of the transaction.
+    """Evidence that an end marker need not have ended a transaction of which no record was read from the accused.
 
-    Nobody knows where the transaction's records lie. So every offset from ``start`` to ``marker`` becomes unknown in
-    read_committed.
+    Nobody knows where the transaction's records lie. So the state also notes every offset from ``start`` to ``marker``
+    as unknown in read_committed.
 
     Args:
         state: written to.
         start: first offset of the transaction.
         marker: offset of its end marker.
-
-    Returns:
-        Observations for the accusation.
     """
     unread.add(state, READ_COMMITTED, start, marker, UnknownReason.SKIPPED, replicas.read_at(state))
     return {"end_unproven": True}

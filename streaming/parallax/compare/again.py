@@ -32,7 +32,7 @@ class Again:
         self._files: dict[tuple[str, Places], list[DataFile]] = {}
 
     def views(self, place: TopicPartition) -> Views:
-        """What reads the withheld rows of one partition from the views."""
+        """The reader of one partition's withheld rows, as `parallax.compare.withheld.compare` needs it."""
         return Views(self._until_ms, partial(self._rows, place))
 
     def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:

@@ -255,7 +255,7 @@ class Observations:
         """Join observations of the same topic partition.
 
         Raises:
-            ValueError: there is none, or they are of different partitions.
+            ValueError: ``parts`` is empty, or they are of different partitions.
         """
         if not parts or any((p.topic, p.partition) != (parts[0].topic, parts[0].partition) for p in parts):
             raise ValueError("Observations.concat: give at least one, all of the same topic partition")

@@ -81,7 +81,7 @@ def followed(storage: str) -> dict[str, Followed]:
         The places; empty if no micro-batch is done yet.
 
     Raises:
-        FencedError: the storage is another job's by now.
+        FencedError: another job has taken the storage over.
         OSError: the checkpoint cannot be read.
         ValueError: the checkpoint is garbled.
     """

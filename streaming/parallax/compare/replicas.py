@@ -147,9 +147,10 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Note that offsets were judged without a replica that was read less far than the floor.
+    """Note that offsets were judged without a replica, which was read less far than the floor.
 
-    They become unknown, from its position up to the floor. It will be read over them, but they are not judged again.
+    Nothing is judged below the floor any more. So the offsets from the replica's position up to the floor become
+    unknown, although it will still be read over them.
 
     Args:
         state: written to.

@@ -54,8 +54,8 @@ class StepResult:
         suspects: those that were not raised before.
         coverage: how far the partition has been compared.
         unlike: offsets that all replicas have passed in read_uncommitted by this step, and that only some of them hold.
-            They are listed only if the topic is not compacted now, and only below the offset from which on it surely
-            never was: further down a replica may have been compacted.
+            Only such offsets count as were written while the topic may have been compacted, and it must not be
+            compacted now. Otherwise empty.
     """
 
     state: PartitionState

@@ -120,9 +120,9 @@ def step_buckets(
     Args:
         before: the states of the buckets in which something was observed; written to.
         seen: what was observed.
-        settings: grace period and cap.
+        settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC.
-        views: returns what reads the withheld rows of a partition.
+        views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
         from_log_start: see `parallax.compare.step.step`.
 
     Raises:
