@@ -29,7 +29,7 @@ from parallax.model import UNKNOWN, Outcome, ReadEvent
 
 _OK = EVENT_CODE[ReadEvent.OK]
 _REPORTED = ["over_by", "next_start"]
-"""What a replica itself has said of a transaction that goes on by its rows."""
+"""Columns of `INTERVAL` with what a replica itself has said of a transaction that is open by its rows."""
 
 
 def fits(state: PartitionState, agreed: Agreed, seen: Observations) -> bool:
@@ -93,7 +93,7 @@ def _is_remembered(state: PartitionState, agreed: Agreed, rows: ViewRows) -> boo
 
 
 _MARKED = ~np.uint8(TOMBSTONE | NULL_KEY)
-"""Bits of ``flags`` that say more of a record than what it is."""
+"""Bits of ``flags`` with what was found out about a record, beyond what it contains."""
 
 
 def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:

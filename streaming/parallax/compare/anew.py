@@ -21,13 +21,13 @@ from parallax.errors import one_line
 from parallax.model import UNKNOWN, UnknownReason
 
 NOT_OF_ONE_PARTITION = (OSError, MemoryError, ImportError, BrokenFileError, VersionError)
-"""What says nothing of the partition at hand: the micro-batch fails of it, and is run again."""
+"""Errors that no single partition causes: the micro-batch fails because of them, and is run again."""
 
 _KEPT = ("retention_ms", "deletes", "head", "deleted_to")
-"""What is known of the topic's policy, and of where its logs began: no audit could tell that."""
+"""Columns of `PARTITION` that stay: the topic's policy, and where its logs began. No audit could find these out."""
 
 _SHOWN_TO = ("high_watermark", "last_stable_offset")
-"""By view, up to where a replica shows its log."""
+"""By view, the column of progress that says up to which offset a replica shows its log."""
 
 _LONGEST = 300
 

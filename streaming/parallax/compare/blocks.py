@@ -23,7 +23,7 @@ Reader = tuple[int, int]
 """View and broker."""
 
 Opens = Mapping[int, Open]
-"""The transactions that go on at a cut, by producer id."""
+"""The transactions that are open at a cut, by producer id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 from parallax.views.commits import Appended, DataFile, Followed, OtherTableError
 
 SHARE = 200_000
-"""Rows that are worth a task of their own: one costs about 10 ms."""
+"""How many rows are worth a Spark task of their own: a task costs about 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from parallax.compare.observations import (
 from parallax.model import TopicPartition
 
 KINDS: tuple[type[Columns], ...] = (ViewRows, ProgressRows, OpenTransactions, ReplicaSets)
-"""The tables of `Observations`, in order."""
+"""The types of the column sets in `Observations`, in order."""
 
 
 @dataclass(frozen=True, slots=True)

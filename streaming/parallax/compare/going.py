@@ -21,7 +21,7 @@ from parallax.model import UNKNOWN, Outcome
 from parallax.replica.digests import Digests, Open, carried
 
 MOST = 64
-"""Offsets at which what goes on is kept of a reader."""
+"""At how many offsets the open transactions of one reader are kept."""
 
 
 def of_state(state: PartitionState, slot: int) -> dict[int, Open]:

@@ -39,10 +39,10 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN
 
 MANY_ROWS = 256
-"""A partition with more rows in a micro-batch is stepped by itself: then its arrays are worth their cost."""
+"""A partition with more rows than this in a micro-batch is stepped by itself: then its arrays are worth their cost."""
 
 MANY_WAITING = 1024
-"""So is one of whose records more wait to be matched."""
+"""A partition is also stepped by itself if more of its records than this wait to be matched."""
 
 _NAMES = tuple(name for name, _ in TABLES)
 _SIZES = np.array([dtype.itemsize for _, dtype in TABLES], np.int64)

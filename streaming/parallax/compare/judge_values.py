@@ -17,7 +17,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
 from parallax.sides import Shows, Side
 
 MAX_KEY_VERDICTS = 256
-"""Absences judged in one step, oldest first. The rest wait, so a flood is neither lost nor drowns the probe."""
+"""How many absences are judged in one step, oldest first. The rest wait, so that a flood does not swamp the probe."""
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:

@@ -26,7 +26,7 @@ READ_COMMITTED = int(IsolationLevel.READ_COMMITTED)
 VIEWS = (READ_UNCOMMITTED, READ_COMMITTED)
 
 EVENTS: tuple[ReadEvent, ...] = tuple(ReadEvent)
-"""The event of a position row, by its code in the column ``event``."""
+"""The events of position rows; the column ``event`` holds an index into these."""
 
 EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVENTS)}
 

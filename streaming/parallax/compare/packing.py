@@ -63,7 +63,7 @@ VIEW_COLUMNS = (
     "topic_id",
     "leader_epoch",
 )
-"""What `view_observations` reads: ``timestamp`` in milliseconds, the fields of ``position`` side by side."""
+"""The columns that `view_observations` needs: ``timestamp`` in milliseconds, each field of ``position`` as a column."""
 
 OF_POSITION = ("high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id")
 """The columns that the tables have as fields of ``position``."""
@@ -85,7 +85,7 @@ PROGRESS_COLUMNS = (
     "policy_at",
     "delete_retention_ms",
 )
-"""What `progress_observations` reads: ``observed_at`` and ``policy_at`` in milliseconds."""
+"""The columns that `progress_observations` needs; ``observed_at`` and ``policy_at`` are in milliseconds."""
 
 _COUNTS = struct.Struct("<4Q")
 

@@ -28,7 +28,7 @@ from parallax.views.commits import DataFile
 from parallax.views.tables import PROGRESS as PROGRESS_TABLE
 
 ROWS = 1 << 17
-"""Rows that are taken out of a file at a time."""
+"""How many rows are read from a file at a time."""
 
 _NOT_IN_FILES = ("view", "broker")
 _IN_FILES = (
@@ -38,7 +38,7 @@ _IN_FILES = (
 _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
 Wanted = Callable[[str, int], bool]
-"""Whether a partition of a topic is compared here."""
+"""Says of a topic and partition number whether the partition is compared here."""
 
 
 Span = tuple[int, int]

@@ -34,13 +34,13 @@ from parallax.stores import is_remote, rust_path
 from parallax.views.filesystem import filesystem
 
 BUCKETS = 16
-"""Buckets of a new checkpoint; one that exists keeps its own number."""
+"""How many buckets a new checkpoint has; an existing one keeps its number."""
 
 LARGE = 1 << 18
-"""Bytes of unmatched state that are worth a file of their own."""
+"""Unmatched tables of this many bytes or more get a file of their own."""
 
 _KEPT = 4
-"""Manifests that stay: Spark goes back by one micro-batch at most."""
+"""How many manifests stay: Spark goes back by one micro-batch at most."""
 
 _FIELDS: list[Any] = [
     pa.field("bucket", pa.int32()),

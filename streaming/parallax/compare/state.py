@@ -17,10 +17,10 @@ from parallax.compare.observations import Array
 from parallax.model import UNKNOWN, UnknownReason
 
 MAX_BROKERS = 32
-"""Replicas of one partition that the bit masks (``<u4``) have room for."""
+"""How many replicas of one partition the bit masks (``<u4``) have room for."""
 
 NEVER = np.iinfo(np.int64).max
-"""An offset above all others. The end of a transaction that is open has it, and a marker that is not missed."""
+"""An offset above all others: the end of a transaction that is still open, or of a marker that is not missed."""
 
 PARTITION = np.dtype(
     [
@@ -214,7 +214,8 @@ UNENDED = np.dtype(
 DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
 """A range that the cap kept out of the state; ``end`` is `NEVER` while it grows.
 
-Or the range behind a failed step, until all readers are known again (compare/anew.py).
+A failed step may leave one as well: from its offset on, until the positions of all readers are known again
+(compare/anew.py).
 """
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
@@ -263,19 +264,19 @@ GOING = np.dtype(
 them. One row without a producer says for each such offset that it is known."""
 
 RAISED_IDS = np.dtype("<u8")
-"""The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_RAISED`."""
+"""The first 64 bits of the ids of suspects that were raised, oldest first; at most `MAX_RAISED`."""
 
 MAX_RAISED = 4096
 
 UNMATCHED = ("content", "pending", "candidates", "intervals", "markers", "sums")
-"""The tables of a state that may be large; the last ones of `PartitionState`."""
+"""The tables of a state that may be large; they are the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
 _VERSION = 12
 
 
 NOWHERE = (NEVER, UNKNOWN)
-"""A range of offsets that holds none."""
+"""A range of offsets that is empty."""
 
 
 class VersionError(ValueError):
@@ -415,10 +416,10 @@ TABLES = tuple((f.name, f.metadata["dtype"]) for f in fields(PartitionState))
 """The tables of a state and their types, in the order in which they are packed."""
 
 HEADER = np.dtype([("magic", f"S{len(_MAGIC)}"), ("version", "u1"), ("rows", "<u8", (len(TABLES),))])
-"""The beginning of a head, for readers of many heads; ``rows`` of each of `TABLES`."""
+"""The beginning of a packed head, to read many heads together; ``rows`` has the number of rows of each of `TABLES`."""
 
 NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
-"""That of a state of this version."""
+"""The header of a state of this version without rows."""
 
 
 _SINCE = {12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed"))}

@@ -20,13 +20,13 @@ from parallax.model import UNKNOWN
 from parallax.replica.digests import BLOCK_BITS, COLUMNS, KINDS, Digester, Digests
 
 RECENT_BITS = 6
-"""Marks lie so close where some reader has yet to come: every 64 offsets."""
+"""Above the offset that all readers have passed, there is a mark every 2**6 = 64 offsets."""
 
 Reader = tuple[int, int]
 """Slot and view."""
 
 _KEY = b"withheld by blk."
-"""Hashes of keys and contents are keyed already; these sums are compared with their own kind only."""
+"""The key of these sums; it need not be secret, because keys and contents are hashed with a secret key already."""
 
 _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 

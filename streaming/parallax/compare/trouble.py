@@ -16,10 +16,10 @@ from parallax.model import TopicPartition
 log = structlog.get_logger(__name__)
 
 AGAIN_S = 600.0
-"""After which an error that goes on is said again."""
+"""After how many seconds an error that goes on is logged again."""
 
 AT_ONCE = 10
-"""Partitions that are named after one micro-batch; of more only how many there are is said."""
+"""How many partitions are named after one micro-batch; of further ones only the number is logged."""
 
 _WHAT = "it begins anew: what it holds is unknown until an audit of the partition has ended"
 

@@ -46,7 +46,7 @@ DEFAULT_RETENTION_MS = 86_400_000
 """Kafka's default of ``delete.retention.ms``, for topics whose settings cannot be read."""
 
 MAX_RANGES = 64
-"""Ranges of a view that are kept apart; beyond that the oldest neighbours become one."""
+"""How many ranges of a view are kept apart; if there are more, the oldest neighbours are joined."""
 
 LATELY = 4
 """A last stable offset reported within this part of the retention is nearly the present one."""
@@ -108,7 +108,7 @@ def _says_when(since: int, at: int, retention: int) -> bool:
 
 
 _HELD = (RECORD, COMMIT, ABORT)
-"""Kinds of rows that are of one offset that the replica holds."""
+"""Kinds of rows that show what a replica holds at an offset."""
 
 _CLOCK = tuple(field.name for field in fields(_Clock))
 

@@ -47,12 +47,12 @@ class RowsGoneError(LookupError):
 
 
 Places = tuple[int, int]
-"""Behind the one, and up to the other (`parallax.views.order`)."""
+"""Two times of commits (`parallax.views.order`): what was recorded after the first and up to the second."""
 
 Rows = Callable[[Places, int, int], ViewRows]
-"""Returns the partition's rows, without position rows, that were recorded in the places, from an offset up to another.
+"""Returns the rows of the partition that were recorded within `Places`, from an offset up to another.
 
-Each reader's rows are in the order of their offsets.
+Position rows are left out. Each reader's rows are in the order of their offsets.
 """
 
 

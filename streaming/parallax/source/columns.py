@@ -22,11 +22,11 @@ Array = Any
 """A ``pyarrow.Array``; its stubs are generic in the scalar type, which says nothing here."""
 
 ROWS = 32_768
-"""Rows of a record batch at most: about 5 MB, which bounds what a worker and the JVM hold at a time."""
+"""How many rows a record batch has at most: about 5 MB, which bounds what a worker and the JVM hold at a time."""
 
 
 _FURTHEST_MS = (2**63 - 1) // 1000
-"""Milliseconds whose microseconds are a number of 64 bits."""
+"""The largest time in milliseconds that is a 64-bit number in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)

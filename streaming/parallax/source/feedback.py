@@ -36,16 +36,16 @@ log = structlog.get_logger(__name__)
 Content = TypeVar("Content")
 
 ALL = -1
-"""Means all brokers where reading is paused."""
+"""Stands for all brokers where the paused ones are named."""
 
 _LONGEST, _TIMES = 10_000, 4
-"""The file is begun again when it holds so many entries more, and this many times as many, as there are readers."""
+"""The file is begun again once its readers need far fewer entries: this many fewer, and less than one in this many."""
 
 _GENERATION, _PLACE = 1, 2
-"""So many values has the row of the generation, and one of `Reached`."""
+"""How many values the row of the generation has, and how many a row of `Reached` has."""
 
 _HEAD = len('12345678 [["0123456789abcdef"')
-"""Bytes at the beginning of a file that no other one begins with."""
+"""How many bytes at the beginning of a file differ from those of any other file."""
 
 _FIRST = 0
 """The checksum before the first line."""
@@ -70,7 +70,7 @@ class Recorded(NamedTuple):
 
 
 Reached = Mapping[int, int]
-"""How far what is recorded is known: by isolation level, the place of a commit (`parallax.views.order`)."""
+"""By isolation level, the time of the last commit whose positions are included (`parallax.views.order`)."""
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:

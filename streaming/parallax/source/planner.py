@@ -29,7 +29,7 @@ from parallax.source.watch import Brokers
 
 _DENSITY_AGE_S = 30.0
 _READ_RETRY_S, _READ_RETRY_MAX_S = 1.0, 60.0
-"""Pauses of a broker or a partition that answers when asked for its watermarks and fails when it is read."""
+"""Pauses of a broker or a partition that answers when it is asked for its watermarks, and fails when it is read."""
 _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 """Pauses of a reader that met a batch it cannot read; only a repair or a cleaning of the log can help it."""
 

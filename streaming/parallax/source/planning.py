@@ -14,16 +14,16 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Range, Ranges, Reader
 
 DEFAULT_BYTES_PER_OFFSET = 100.0
-"""Assumed until a sample of the log says better; only the size of the first batch depends on it."""
+"""What an offset counts for until a sample of the log says better; only the size of the first batch depends on it."""
 
 BYTES_PER_RECORD = 100.0
-"""What a record counts for at least, however well it is compressed: about what its row takes in memory later on."""
+"""What a record counts for at least, however well it is compressed: about the memory that its row takes later."""
 
 PIECE = 250_000
-"""Offsets that one input partition reads at least, where a batch is cut: a task costs about 10 ms."""
+"""How many offsets a Spark task reads at least, if a range is divided: a task costs about 10 ms."""
 
 LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
-"""Events that the next batch would meet again: the reader is tried again with backoff."""
+"""Events that the next batch would meet again; so the reader is tried again after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def next_range(
 
 
 STANDING = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED, *LATER})
-"""States that last until the replica can be read again."""
+"""States of a reader that last until its replica can be read again."""
 
 
 def _known(previous: Range | None, recorded: Recorded | None) -> tuple[int | None, str, ReadEvent]:

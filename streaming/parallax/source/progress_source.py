@@ -30,9 +30,9 @@ from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Ti
 
 DESCRIBE_EVERY_S = 10.0
 _PATIENCE_S = 0.0002
-"""How much longer a broker is waited for with each partition that it is asked of; who is late counts as unreachable."""
+"""How many seconds longer a broker is waited for with each partition; after that it counts as unreachable."""
 _TICK_MS = 10_000
-"""What a tick takes at most, by and large."""
+"""How long a tick takes at most, roughly."""
 
 
 class SteadyClock:

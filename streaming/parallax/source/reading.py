@@ -36,7 +36,7 @@ from parallax.source.standing import Progress
 from parallax.source.unreadable import end_of_unreadable
 
 _PIECE_TIMEOUTS = 20
-"""A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
+"""A piece ends early after this many request timeouts, so that a slow broker does not delay the batch for long."""
 
 
 _BEYOND, _BEYOND_IN_ALL = 1_000, 100_000
@@ -44,7 +44,7 @@ _BEYOND, _BEYOND_IN_ALL = 1_000, 100_000
 that are read together. It is what was written between the plan and the Fetch: much, where a machine is busy."""
 
 _HELD_BACK_S = 60
-"""How much longer a read may take whose bytes are limited."""
+"""How many seconds longer a read may take if its bytes are limited."""
 
 
 @lru_cache(maxsize=8)

@@ -28,13 +28,13 @@ LONGEST_US = 300_000_000
 """How old the newest row of a replica may become while nothing happens, in microseconds."""
 
 RETENTIONS = 4
-"""Rows vouch for each other where this many lie within ``delete.retention.ms``."""
+"""So many recorded rows lie within ``delete.retention.ms``, however little happens; the comparison needs that."""
 
 PATIENCE = 2
-"""What has been out of step for some time, and said the same, is recorded again after this part of that time."""
+"""While replicas are out of step and nothing changes, the next row is recorded after this part of the time so far."""
 
 CHUNK = 1_000
-"""Partitions that are recorded in one tick because they are due; where there are more, they take turns."""
+"""How many partitions are recorded in one tick because their rows are old; if there are more, they take turns."""
 
 
 class _Told:

@@ -20,9 +20,9 @@ from parallax.source.watch import Brokers
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLES = 16
-"""Partitions sampled in one survey at most; the others have their turn in the next."""
+"""How many partitions are sampled in one survey, at most; the others have their turn in the next."""
 _SAMPLE_FROM = 20_000
-"""Offsets of backlog that make a sample worth its request."""
+"""From how many unread offsets on a sample is worth its request."""
 
 _BATCH_HEADER = struct.Struct(">qi11xi30xi")
 """baseOffset, batchLength, skipped: partitionLeaderEpoch to attributes, lastOffsetDelta, skipped: baseTimestamp to
@@ -182,7 +182,7 @@ def density(records: memoryview, start: int) -> Density | None:
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
-"""Means the cluster as a whole, where brokers are known by their ids."""
+"""Stands for the cluster as a whole where brokers are named by their ids."""
 
 
 class Catalog:

@@ -16,10 +16,10 @@ from parallax.replica.places import Array, Places
 from parallax.replica.types import OFFSETS
 
 Row = dict[str, Any]
-"""A row of progress: values by the column's name."""
+"""A row of progress: a value for each column, by its name."""
 
 NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
-"""What a replica listed of open transactions."""
+"""What a replica listed of open transactions: it was not asked, it listed none, or it listed some."""
 
 
 class Layout:

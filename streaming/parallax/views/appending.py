@@ -26,7 +26,7 @@ from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 from parallax.views.unused import GoneError, held, removals
 
 _OLD_S = 1800.0
-"""From this age on, files of a micro-batch are looked for on an object store before they are committed.
+"""Files of a micro-batch that began this many seconds ago are looked for on an object store before they are committed.
 
 Upkeep removes none that are younger than two hours by the store's clock.
 """

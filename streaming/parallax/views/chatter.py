@@ -16,19 +16,19 @@ import structlog
 log = structlog.get_logger(__name__)
 
 SPARK_SAID = "spark"
-"""The event of these lines."""
+"""The event of the log lines that hold what Spark printed."""
 
 _LOGGED = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ([^:]+): (.*)")
 """A line of Spark's default log4j profile."""
 _LEVELS = {"WARN": "warning", "ERROR": "error", "FATAL": "critical"}
 _OF_A_TRACE = re.compile(r"\s+\S|Caused by: |Suppressed: |Traceback \(most recent call last\)")
-"""What goes on about the line before."""
+"""A line that belongs to the message of the line before, such as one of a stack trace."""
 _NOISE = re.compile(
     r"\s*$|WARNING: Using incubator modules|Using Spark's default log4j|Setting default log level"
     r"|To adjust logging level|(Starting )?Streaming TransformWithState|Deleted \d+ files and directories"
 )
 _NOISE_OF = re.compile(r"NativeCodeLoader$|Utils$")
-"""Loggers of which nothing is worth knowing but errors: names and addresses of this host, missing native code."""
+"""Loggers of which only errors are worth a line: others name addresses of this host, or missing native code."""
 _CAUSE = "Caused by: "
 _SUPERVISED = re.compile(r"Query .* terminated with error$")
 """The supervisor says which query failed, and how."""

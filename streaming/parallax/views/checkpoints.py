@@ -30,7 +30,7 @@ _MISREAD_AFTER = 3
 _LARGEST_CHUNK = 1 << 24
 """The most bytes of a file that one of Hadoop's checksums may cover. It is set to 512; more means a garbled file."""
 _ROOM = 1 << 20
-"""Bytes that must fit on the disk before a checkpoint is held to be the cause of failures."""
+"""How many bytes must be free on the disk before failures are put down to a checkpoint."""
 
 
 class Checkpoint:

@@ -33,13 +33,13 @@ _WHOLE = re.compile(r"\d{20}\.checkpoint\.parquet")
 _OF_VERSION = re.compile(r"\d{20}\.")
 
 _HINT_S = 300.0
-"""So long a hint at the last checkpoint is taken for what the log's folder said."""
+"""For how many seconds the hint at the last checkpoint is believed, without another look at the log's folder."""
 
 _AT_A_TIME = 16
 """How many footers are read at the same time."""
 
 _ROW_BYTES = 32
-"""Taken where the log does not say how many rows a file has."""
+"""How many bytes a row is taken to have if the log does not say how many rows a file has."""
 
 
 class LogGoneError(RuntimeError):

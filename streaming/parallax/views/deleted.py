@@ -17,7 +17,7 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 
 KEPT_S = 6 * 3600.0
-"""How long the readers of a deleted topic are known; a start begins it again."""
+"""For how many seconds the readers of a deleted topic are kept; a start of the job begins this time again."""
 
 
 class Deleted:

@@ -59,13 +59,13 @@ class EventLog(Generic[E]):
     """
 
     name: ClassVar[str]
-    """The table's folder."""
+    """Name of the table's folder."""
     app_id: ClassVar[str]
-    """By which the table's log keeps the number of the last event."""
+    """Id of the ``txn`` action by which the table's log keeps the number of the last event."""
     schema: ClassVar[pa.Schema]
-    """With the column ``sequence``."""
+    """The table's columns; one of them is ``sequence``."""
     absent: ClassVar[str]
-    """What is said where there is no table."""
+    """The message if there is no table."""
 
     def __init__(self, storage: str, *, create: bool = True) -> None:
         self._uri = rust_uri(storage, self.name)

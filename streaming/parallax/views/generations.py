@@ -31,7 +31,7 @@ from parallax.views.objects import Objects
 _NAME = re.compile(r"(\d{10})-(\d{4})")
 _COPYING, _BEGUN, _BROKEN = ".copying", ".json", ".broken"
 _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
-"""What of a checkpoint tells whether it can be used."""
+"""The beginnings of the names of those files that show whether a checkpoint can be used."""
 
 
 class Generation(NamedTuple):

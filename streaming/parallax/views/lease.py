@@ -36,7 +36,7 @@ from parallax.views.objects import Objects, StoreError
 log = structlog.get_logger(__name__)
 
 LASTS_S = 30.0
-"""A holder that has not been seen to live for so long may be taken over."""
+"""For how many seconds a holder may give no sign of life before its lease may be taken over."""
 
 NOT_HONOURED = (
     "the store takes a put that must create an object (If-None-Match: *) where there is one: two writers would lose "
@@ -44,10 +44,10 @@ NOT_HONOURED = (
 )
 
 _BEATS = 6
-"""Beats in this time: some may be lost or late."""
+"""How many beats a holder writes in that time, for some may be lost or late."""
 _LOOK_S = 0.5
 _KEPT = 8
-"""Epochs that stay, of which all but the last are for people who look for what happened."""
+"""How many epochs stay; all but the last are only for people who look for what happened."""
 _NAME = re.compile(r"(\d{10})(\.beat)?")
 _FOLDER = "lease"
 

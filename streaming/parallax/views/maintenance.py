@@ -47,10 +47,10 @@ KEPT = timedelta(hours=2)
 """How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
 
 LONGEST = timedelta(hours=24)
-"""The longest that files are kept for the comparison: the greatest age of a commit that it has not taken in."""
+"""How long files are kept for a comparison that is behind: the greatest age of a commit that it has not read."""
 
 _BEHIND = timedelta(hours=1)
-"""Who is not further behind needs nothing but what stays anyway."""
+"""A comparison that is less behind than this needs only files that stay anyway."""
 
 
 class Maintenance:

@@ -19,7 +19,7 @@ from parallax.source.feedback import ALL
 from parallax.views.control import FOLDER, read_document, refusals, write_document
 
 EVERY_S = 2.0
-"""How often a job looks at the switch."""
+"""Every how many seconds a job looks at the switch."""
 
 _FILE = "paused.json"
 _MOST_OF_A_REASON = 500
@@ -45,7 +45,7 @@ class Pause:
 
 
 Paused = Mapping[int, Pause]
-"""By the broker's id; `parallax.source.feedback.ALL` means all brokers."""
+"""The pauses that are on, by broker id; `parallax.source.feedback.ALL` stands for all brokers."""
 
 
 def called(broker: int) -> str:

@@ -19,9 +19,9 @@ from parallax.views import order
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
-"""Events after which a position is lower than before, and right.
+"""Events after which a reader's position is rightly lower than before.
 
-So is one of another topic id, and one that begins after the topic was deleted: its readers had been forgotten
+It may also be lower if the topic id is another one, and after the topic was deleted: its readers had been forgotten
 (`parallax.views.deleted`).
 """
 

@@ -24,7 +24,7 @@ from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
 from parallax.views.tables import create_tables
 
 _HELD_BACK_S = 10
-"""Where bytes are limited, a micro-batch plans no more than what may be read in this time."""
+"""If bytes are limited, a micro-batch plans no more than may be read in this many seconds."""
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ _SAID = re.compile(r"No space left on device|Disk quota exceeded|\b(os error|[Ee
 """How Python, Java, Rust and Arrow say ENOSPC and EDQUOT."""
 
 NEEDED = 64 << 20
-"""Bytes that have to be free before anything is tried again: some micro-batches of a busy job."""
+"""How many bytes have to be free before anything is tried again: some micro-batches of a busy job."""
 
 _LEAST = 1 << 20
-"""With less than this free, whatever fails is laid to the disk."""
+"""If less than this is free, the disk counts as the cause of any failure."""
 
 _FILES = 1000
-"""The same as `NEEDED`, of files (inodes)."""
+"""How many files (inodes) have to be free, as `NEEDED` says it of bytes."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
 """How long to wait if an error says that a disk is full but the disk has room, as under a quota."""
@@ -38,7 +38,7 @@ _LOOKED_S = 1.0
 _AGAIN_S = 60.0
 
 Free = Callable[[str], tuple[int, int]]
-"""(folder) -> bytes and files that can still be written there."""
+"""Returns how many bytes and how many files can still be written in a folder."""
 
 
 def says_full(text: str) -> bool:

@@ -97,7 +97,7 @@ class _JvmError(Exception):
 
 
 _ALONE: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Nobody else on the network may reach a driver that needs nobody."""
+"""Options that keep everybody else on the network from reaching a driver that nobody needs to reach."""
 
 _JARS = "spark.jars"
 

@@ -2,7 +2,8 @@
 
 Each row is recorded exactly once, for three reasons. Delta keeps the query's id and the batch's number in the same
 commit as the files with its rows (`parallax.views.appending`). A batch that is in the table already is not committed
-again. The source goes on from what is recorded, not from what was planned: a replica need not show the same twice.
+again. The source goes on from what is recorded, not from what was planned. That matters because a replica need not show
+the same twice.
 """
 
 from __future__ import annotations
