@@ -21,7 +21,7 @@ MAX_KEY_VERDICTS = 256
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
-    """Accusations for absences that nothing explains: no later record of the key can have replaced the record.
+    """Accusations for absences that nothing explains, such as a later record of the key.
 
     Args:
         state: written to.

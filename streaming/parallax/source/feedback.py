@@ -39,7 +39,7 @@ ALL = -1
 """Stands for all brokers where the paused ones are named."""
 
 _LONGEST, _TIMES = 10_000, 4
-"""The file is begun again once its readers need far fewer entries: this many fewer, and less than one in this many."""
+"""The file is begun again once 10,000 entries have been added to it, and four more for each reader."""
 
 _GENERATION, _PLACE = 1, 2
 """How many values the row of the generation has, and how many a row of `Reached` has."""

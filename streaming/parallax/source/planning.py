@@ -49,7 +49,7 @@ class LogState:
     topic_id: str = ""
 
     def bound(self, isolation: int) -> int:
-        """The offset that a consumer of this isolation level cannot pass."""
+        """The offset before which a consumer of this isolation level has to stop."""
         if isolation == IsolationLevel.READ_COMMITTED:
             return min(self.last_stable_offset, self.high_watermark)
         return self.high_watermark
@@ -120,7 +120,7 @@ def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
     """The range of a reader that cannot go on; it reports the reason if the reader's state was another one before.
 
     Args:
-        settled: its range as it was, with nothing to read.
+        settled: the reader's range before, with nothing to read.
         event: why it cannot go on.
         detail: the reason in words.
     """

@@ -75,7 +75,8 @@ class BrokerWatch(Generic[Question, Answer]):
     def awaited(self) -> bool:
         """Whether it is worth waiting for this broker.
 
-        It is if the broker is being asked, and did not keep the last caller waiting in vain.
+        It is if the broker is being asked, its last answer was no failure, and it did not keep the last caller waiting
+        in vain.
         """
         return self._asking and self.failure is None and not self._waited_in_vain
 

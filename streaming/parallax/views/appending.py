@@ -129,10 +129,10 @@ class Appender:
         """Append rows of one date, in one commit.
 
         Args:
-            rows: with the columns of the table's files; the table must be partitioned by the date alone.
+            rows: the rows, with the columns of the table's files. The table must be partitioned by the date alone.
             recorded_on: the date, ``YYYY-MM-DD``.
-            query_id: the query whose rows they are.
-            batch_id: the micro-batch.
+            query_id: id of Spark's query.
+            batch_id: number of the micro-batch.
 
         Raises:
             GoneError: see `append_files`.

@@ -1,7 +1,8 @@
 """Turns what Spark's JVM and its Python processes print into lines of the job's log.
 
-All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, words of PySpark's
-workers. Here each message becomes one line, with its level. Messages of every start, and empty ones, are left out.
+All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, messages of PySpark's
+workers. Here each message becomes one line, with its level. Messages that every start prints, and empty ones, are left
+out.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
-    """Whether Spark tasks run in processes on other machines."""
+    """Whether a Spark master, as ``spark.master`` names it, runs tasks in processes on other machines."""
     return not master.startswith("local") or master.startswith("local-cluster")
 
 

@@ -1,8 +1,8 @@
 """Reads from a table's transaction log what each commit has appended to the table.
 
-It reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use:
-no deletion vectors, no column mapping. A commit is one JSON file. So following a table costs a file or two for each
-look. It needs neither Spark nor the state of the whole table.
+It understands as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables
+use: no deletion vectors, no column mapping. A commit is one JSON file. So looking for new commits costs a file or two
+each time, and needs neither Spark nor the state of the whole table.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class Followed(NamedTuple):
 
     Attributes:
         version: version of the table up to which the follower has read.
-        is_standing: whether it still has to read files that the table had at that version. Otherwise it has read all of
-            them.
+        is_standing: whether it still has to read files that the table had at that version. Otherwise it has read
+            everything up to that version.
     """
 
     version: int
@@ -236,7 +236,7 @@ class TableLog:
         Raises:
             deltalake.exceptions.DeltaError: the log does not go back as far, or the table cannot be read.
             OSError: the footer of a file cannot be read.
-            ValueError: it is garbled.
+            ValueError: a footer is garbled.
         """
         from deltalake import DeltaTable
 
@@ -251,7 +251,7 @@ class TableLog:
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.
             OSError: the footer of a file cannot be read.
-            ValueError: it is garbled.
+            ValueError: a footer is garbled.
         """
         from deltalake import DeltaTable
 

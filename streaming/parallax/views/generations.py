@@ -104,7 +104,8 @@ class Generations:
     def location(self) -> str:
         """The URI of the folder in which Spark keeps the checkpoint, in Hadoop's spelling.
 
-        If this job's epoch has no generation yet, the job begins one, as a copy of the one before.
+        If this job's epoch has no generation yet, the job begins one: a copy of the one before, or empty if there is
+        none.
 
         Raises:
             FencedError: a job with a higher epoch has begun one.

@@ -266,7 +266,14 @@ class ProgressSink:
 
 
 def append(table: Appender, rows: pa.Table, query_id: str, batch_id: int) -> None:
-    """Append the rows of a tick to the table of progress."""
+    """Append the rows of a tick to the table of progress.
+
+    Args:
+        table: appends to that table.
+        rows: the rows.
+        query_id: id of Spark's query.
+        batch_id: number of the micro-batch.
+    """
     table.append_rows(rows.cast(schema.PROGRESS), today(), query_id, batch_id)
 
 
