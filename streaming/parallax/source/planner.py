@@ -37,7 +37,7 @@ _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 class Pauses:
     """Remembers which brokers, partitions or readers failed and are left alone for a while.
 
-    Each pause is twice as long as the one before.
+    Each pause is twice as long as the one before, up to a longest one.
     """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
@@ -46,7 +46,7 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause for the one that failed, twice as long as its last one."""
+        """Begin a pause for the one that failed, twice as long as its last one, up to the longest."""
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 

@@ -176,8 +176,11 @@ def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: i
 
     Readers that need less than an even share leave the rest to the others. Each gets at least one offset.
 
-    Args: ranges: the planned ranges. bytes_per_offset: by reader, what an offset counts for: compressed bytes, or
-    `BYTES_PER_RECORD` for each record if that is more. max_bytes: the limit; None for none.
+    Args:
+        ranges: the planned ranges.
+        bytes_per_offset: by reader, what an offset counts for: compressed bytes, or `BYTES_PER_RECORD` for each record
+            if that is more.
+        max_bytes: the limit; None for none.
     """
     admitted = dict(ranges)
     if max_bytes is None:

@@ -304,7 +304,7 @@ class Described:
     transactions are over.
 
     So a partition is asked for if its last stable offset is behind the high watermark and has not moved since the tick
-    before. From time to time all partitions are asked for, first of all by a new object.
+    before. In the first tick, and then from time to time, all partitions are asked for.
 
     Args:
         every_s: every how many seconds all are asked for.

@@ -302,7 +302,7 @@ def check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], wa
         wanted: ids of the brokers that the setting ``topics.brokers`` names.
 
     Raises:
-        NotHosted: a broker is neither.
+        NotHosted: a broker is not in the cluster, and hosts no replica.
     """
     known = client.brokers()
     hosting = {b for t in topics.values() for p in t.partitions.values() for b in p.replicas}

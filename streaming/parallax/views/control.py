@@ -35,8 +35,8 @@ def read_document(storage: str, name: str) -> Any:
         name: name of its file.
 
     Raises:
-        OSError, deltalake.exceptions.DeltaError: it cannot be read (`refusals`).
-        ValueError: it is no JSON. If it is nested too deeply, RecursionError.
+        OSError, deltalake.exceptions.DeltaError: the document cannot be read (`refusals`).
+        ValueError: the document is no JSON. If it is nested too deeply, RecursionError.
     """
     try:
         with filesystem(rust_uri(storage, FOLDER)).open_input_stream(name) as stream:
@@ -54,7 +54,7 @@ def write_document(storage: str, name: str, document: Any) -> None:
         document: a JSON value.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the document cannot be written.
     """
     _objects(storage).put(name, json.dumps(document).encode())
 
@@ -71,7 +71,7 @@ def create_document(storage: str, name: str, document: Any) -> None:
         document: a JSON value.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the document cannot be written.
     """
     _objects(storage).create(name, json.dumps(document).encode())
 

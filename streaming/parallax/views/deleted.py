@@ -50,8 +50,8 @@ class Deleted:
         """The readers to forget now: those of topics that all their readers have long seen deleted.
 
         If one reader of a topic has another answer, all are kept: the topic may be back, and other brokers may be away.
-        If all readers there are would be forgotten, none is: a job without readers would take itself for a new one, and
-        begin at ``read.starting_offsets``.
+        If the query would have no reader left, none is forgotten: it would take itself for a new query, and begin at
+        ``read.starting_offsets``.
 
         Args:
             recorded: the recorded state of all readers.

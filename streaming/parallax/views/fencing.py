@@ -43,7 +43,12 @@ class FencedError(DeltaError):
 
 
 def hold(storage: str, epoch: int) -> None:
-    """Let all later commits of this process below a storage path carry the epoch of its lease."""
+    """Let all later commits of this process carry the epoch of its lease.
+
+    Args:
+        storage: ``storage.path``; only commits to tables below it do.
+        epoch: of the lease.
+    """
     _held[_root(storage)] = epoch
 
 

@@ -132,7 +132,7 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Which job has taken the lease over, in words; None as far as this process knows of none."""
+        """Which job has taken the lease over, in words; None while this process knows of none."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:

@@ -85,7 +85,7 @@ class Maintenance:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the timer. A run that is going on is waited for, and may last longer than that in its thread.
+        """Stop the timer, and wait for a run that is going on. If it lasts longer, it goes on in its thread.
 
         Args:
             timeout_s: how many seconds to wait, at most.

@@ -31,10 +31,10 @@ class PauseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """When, by whom and why the reading of a broker was paused.
+    """The pause of one broker: since when it is not read, by whose order, and why.
 
     Attributes:
-        since: when, in seconds since 1970 UTC.
+        since: when it was paused, in seconds since 1970 UTC.
         by: who paused it.
         reason: why.
     """
@@ -49,7 +49,7 @@ Paused = Mapping[int, Pause]
 
 
 def called(broker: int) -> str:
-    """The words for a broker of `Paused`, such as "broker 2" or "all brokers"."""
+    """A broker id of `Paused` as text for people: "2", or "all" for all brokers."""
     return "all" if broker == ALL else str(broker)
 
 
