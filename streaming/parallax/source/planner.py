@@ -46,7 +46,10 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause for the one that failed, twice as long as its last one, up to the longest."""
+        """Begin a pause for the one that failed.
+
+        It is twice as long as the last one, up to the longest.
+        """
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
