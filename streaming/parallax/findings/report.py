@@ -15,6 +15,7 @@ from rich.text import Text
 
 from parallax.findings.explain import ASKED_ON, Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
+from parallax.findings.in_brief import seen
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
@@ -336,6 +337,4 @@ def _status_in_words(event: Finding, before: Finding | None) -> str:
     said = str(event.status)
     if before is not None and event.kind is not before.kind:
         said += f" as {event.kind}"
-    if event.is_open and event.exposed:
-        said += f", and consumers {'may see' if event.broker == NOBODY else 'see'} it"
-    return said
+    return f"{said}, and {how}" if event.is_open and (how := seen(event)) else said

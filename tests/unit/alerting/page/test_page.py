@@ -9,17 +9,21 @@ import ssl
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from parallax.alerting.page.lanes_over_time import LEGEND as OVER_TIME
+from parallax.alerting.page.offset_lanes import LEGEND
+from parallax.alerting.page.ticket import write_report
 from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.config import AlertingSettings
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, UnknownReason
+from parallax.model import NOBODY, FindingKind, FindingStatus, IsolationLevel, UnknownReason
 from parallax.replica.types import TopicMetadata
 from tests.asking import ask
 from tests.pages import BROKERS, PASSWORD, USERS, Job, Replicas, coverage, finding, progress, shown_by
@@ -158,6 +162,34 @@ def test_a_finding_is_explained_with_its_evidence_side_by_side(job: Job) -> None
     assert '<th scope="row">visible of the key</th><td>none</td><td>none</td><td>17</td>' in text
     assert "parallax findings acknowledge" in text
     assert "<form" not in text
+
+
+def test_of_a_finding_without_direction_every_page_says_that_consumers_may_see_it(job: Job, tmp_path: Path) -> None:
+    job.find(finding(broker=NOBODY, exposed=True))
+    write_report(job.storage, (), tmp_path / "report.html")
+    texts = [(tmp_path / "report.html").read_text()]
+    with job.served() as page:
+        texts += [ask(page, path).text for path in ("/", "/findings", f"/findings/{NAME}", "/topics/orders/0")]
+    for text in texts:
+        assert "consumers may see it" in text
+        assert "consumers see it" not in text
+    assert heading(texts[1]) == "1 open finding, 1 perhaps seen by consumers"
+    assert "Whether consumers read the wrong one is not known" in texts[3]
+
+
+def test_a_partitions_page_says_above_its_lanes_what_they_show_and_since_when_one_is_frozen(job: Job) -> None:
+    found = finding(kind=FindingKind.READ_COMMITTED_FROZEN)
+    job.find(found)
+    at = datetime.now(UTC) - timedelta(minutes=5)
+    job.record([progress(broker=b, observed_at=at, recorded_on=at.date()) for b in BROKERS])
+    with job.served() as page:
+        text = ask(page, "/topics/orders/0").text
+    for legend, lanes in ((LEGEND, 'class="timeline lanes"'), (OVER_TIME, 'class="timeline over"')):
+        before = text.partition(lanes)[0]
+        assert all(f"{key.sign} {key.means}" in before for key in legend)
+    since = f"first suspected {found.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert f"read committed frozen, {since}" in text, "the table"
+    assert f"100, frozen, {since}" in text, "its lane"
 
 
 def test_a_topic_and_a_partition_have_their_pages(job: Job) -> None:

@@ -1,0 +1,65 @@
+"""What is said of a finding in a few words, the same in each list, on the page, and in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+
+from parallax.findings.finding import Finding, has_spread
+from parallax.kinds import OPEN_KINDS
+from parallax.model import NOBODY
+
+
+class Seen(StrEnum):
+    """What is known of whether consumers see a finding."""
+
+    NO = ""
+    """No replica that shows it leads, or it is over."""
+    PERHAPS = "consumers may see it"
+    """One of the sides leads, and nobody knows which side is right."""
+    YES = "consumers see it"
+
+
+def seen(finding: Finding) -> Seen:
+    """Return whether consumers see a finding; its text says so in a few words."""
+    if not (finding.exposed and finding.stands):
+        return Seen.NO
+    return Seen.PERHAPS if finding.broker == NOBODY and not has_spread(finding) else Seen.YES
+
+
+def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
+    """Return how many of some findings consumers see, and how many they may see, each by what is said of them."""
+    every = [seen(finding) for finding in findings]
+    return {"seen by consumers": every.count(Seen.YES), "perhaps seen by consumers": every.count(Seen.PERHAPS)}
+
+
+def seen_counted(findings: Iterable[Finding]) -> str:
+    """Return the same in words; empty where consumers see none."""
+    return ", ".join(f"{count:,} {words}" for words, count in seen_counts(findings).items() if count)
+
+
+def suspected_in_words(at: datetime) -> str:
+    """Return when a finding was first suspected, in a few words."""
+    return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def frozen_since(findings: Iterable[Finding]) -> dict[int, datetime]:
+    """Return the brokers on which a finding that is not over says that read_committed is held back.
+
+    Each with the time at which the first such finding was first suspected.
+    """
+    found: dict[int, datetime] = {}
+    for finding in findings:
+        if finding.stands and finding.kind in OPEN_KINDS and finding.broker != NOBODY:
+            known = found.get(finding.broker, finding.first_suspected_at)
+            found[finding.broker] = min(known, finding.first_suspected_at)
+    return found
+
+
+def frozen_in_words(at: datetime) -> str:
+    """Return that a replica is frozen, and since when, as its finding says it."""
+    return f"frozen, {suspected_in_words(at)}"
+
+
+__all__ = ["Seen", "frozen_in_words", "frozen_since", "seen", "seen_counted", "seen_counts", "suspected_in_words"]
