@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, sides_of
-from parallax.findings.in_brief import Seen, seen
+from parallax.findings.in_brief import seen_by_state
 from parallax.findings.incident import tally_of
 from parallax.kinds import TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -55,7 +55,7 @@ class Extent:
         kind: what is shown wrongly.
         status: confirmed, spread to all replicas, or unsettled.
         accused: the broker; `NOBODY` without direction.
-        seen: whether consumers see it.
+        is_exposed: consumers see it, or may see it.
         is_blocking: read_committed consumers are held back as well.
         alike: the brokers that show a transaction's outcome as the accused does; empty for other kinds.
         count: the keys, or transactions, of an incident; 1 for a single finding.
@@ -64,7 +64,7 @@ class Extent:
     kind: FindingKind
     status: FindingStatus
     accused: int
-    seen: Seen
+    is_exposed: bool
     is_blocking: bool = False
     alike: frozenset[int] = frozenset()
     count: int = 1
@@ -76,7 +76,7 @@ class Extent:
             kind=finding.kind,
             status=status_of(finding),
             accused=finding.broker,
-            seen=seen(finding),
+            is_exposed=finding.exposed,
             is_blocking=is_blocking(finding),
             alike=_alike(finding),
             count=tally_of(finding).count if finding.is_incident else 1,
@@ -94,7 +94,7 @@ class Extent:
         graver = [
             ("every replica shares it", has_spread and self.status is not known.status),
             ("the replicas differ again", not has_spread and self.status is not known.status),
-            (self.seen, bool(self.seen) and not known.seen),
+            (seen_by_state(self.accused, has_spread=has_spread), self.is_exposed and not known.is_exposed),
             ("it holds back consumers in read_committed", self.is_blocking and not known.is_blocking),
             (f"it is {self.kind}, not {known.kind}", refines(self.kind, known.kind)),
             (f"broker {self.accused} is proven to be wrong", known.accused == NOBODY != self.accused),

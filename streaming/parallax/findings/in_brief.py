@@ -25,7 +25,17 @@ def seen(finding: Finding) -> Seen:
     """Return whether consumers see a finding; its text says so in a few words."""
     if not (finding.exposed and finding.stands):
         return Seen.NO
-    return Seen.PERHAPS if finding.broker == NOBODY and not has_spread(finding) else Seen.YES
+    return seen_by_state(finding.broker, has_spread=has_spread(finding))
+
+
+def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
+    """Return what consumers see where a replica leads that shows a finding.
+
+    Args:
+        accused: the broker; `NOBODY` without direction.
+        has_spread: all replicas show it.
+    """
+    return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
@@ -62,4 +72,13 @@ def frozen_in_words(at: datetime) -> str:
     return f"frozen, {suspected_in_words(at)}"
 
 
-__all__ = ["Seen", "frozen_in_words", "frozen_since", "seen", "seen_counted", "seen_counts", "suspected_in_words"]
+__all__ = [
+    "Seen",
+    "frozen_in_words",
+    "frozen_since",
+    "seen",
+    "seen_by_state",
+    "seen_counted",
+    "seen_counts",
+    "suspected_in_words",
+]

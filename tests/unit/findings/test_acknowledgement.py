@@ -11,7 +11,6 @@ import pytest
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.acknowledgement import Acknowledgement, Extent, acknowledgement_of, status_of, worsened
 from parallax.findings.finding import Finding
-from parallax.findings.in_brief import Seen
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from tests.samples import finding
 
@@ -98,6 +97,6 @@ def test_an_acknowledgement_holds_while_the_finding_is_no_worse(known: Finding, 
 
 
 def test_an_incident_is_worse_when_it_counts_more_though_the_replicas_agree() -> None:
-    known = Extent(FindingKind.RECORD_MISSING, FindingStatus.UNSETTLED, 2, Seen.NO, count=40)
+    known = Extent(FindingKind.RECORD_MISSING, FindingStatus.UNSETTLED, 2, is_exposed=False, count=40)
     assert replace(known, count=41).worse_than(known) == ["it counts 41, not 40"]
     assert replace(known, count=39).worse_than(known) == []
