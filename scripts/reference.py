@@ -185,7 +185,7 @@ def settings_page() -> str:
     parts = [
         f"""# Settings
 
-{_GENERATED} `conf/parallax.yaml` shows every setting with its default; `parallax init` writes a copy.
+{_GENERATED} `parallax init` writes `parallax.yaml`, which shows every setting with its default.
 
 Each setting can be given in two ways. The second overrides the first:
 

@@ -1,4 +1,4 @@
-"""What is said of a finding in a few words, the same in each list, on the page, and in a report."""
+"""What lists, page and report say of a finding in a few words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seen(finding: Finding) -> Seen:
 
 
 def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return what consumers see where a replica leads that shows a finding.
+    """Return what consumers see if a replica leads that shows the finding.
 
     Args:
         accused: the broker; `NOBODY` without direction.
@@ -39,7 +39,7 @@ def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return how many of some findings consumers see, and how many they may see, each by what is said of them."""
+    """Return how many findings consumers see, and how many they may see, by words for each."""
     every = [seen(finding) for finding in findings]
     return {"seen by consumers": every.count(Seen.YES), "perhaps seen by consumers": every.count(Seen.PERHAPS)}
 
@@ -55,9 +55,9 @@ def suspected_in_words(at: datetime) -> str:
 
 
 def frozen_since(findings: Iterable[Finding]) -> dict[int, datetime]:
-    """Return the brokers on which a finding that is not over says that read_committed is held back.
+    """Return the brokers that hold back read_committed by a finding that is not over, each with its time.
 
-    Each with the time at which the first such finding was first suspected.
+    That is when the first such finding of the broker was first suspected.
     """
     found: dict[int, datetime] = {}
     for finding in findings:

@@ -1,4 +1,4 @@
-"""The legend of a drawing: for each thing that it draws, the same in small, and what it means."""
+"""The legend of a drawing: each thing that it draws, in small, with what it means."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, .
 
     Args:
         drawing: the class of the whole drawing.
-        entries: by the class of what is drawn: an SVG element in a box of 24 by 14 without its class, such as
-            ``rect x="1"``, and what it means.
+        entries: by the class of what is drawn, an SVG element and what it means. The element lies in a box of 24 by 14
+            and is without its class, such as ``rect x="1"``.
     """
     return tuple(
         Key(
