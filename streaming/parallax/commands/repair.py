@@ -143,14 +143,20 @@ def run(
             made = made.only(step)
         except KeyError:
             raise RepairCommandError(f"--step: the plan has no step {step}; it has {len(made.steps)}") from None
-    if not yes:
-        if not sys.stdin.isatty():
-            raise RepairCommandError("repair run: nobody is there to be asked; give --yes")
-        for one in made.steps:
-            say(f"Step {one.number}. {one.title}\n  {one.changes}\n  Undo: {one.undo}")
-        if not typer.confirm("Run it?", err=True):
-            raise typer.Exit(STOPPED)
-    _end(run_plan(settings, made, say), output)
+    if not yes and not _is_at_a_terminal():
+        raise RepairCommandError("repair run: nobody is there to be asked; give --yes")
+    _end(run_plan(settings, made, say, None if yes else lambda: _ask(made)), output)
+
+
+def _is_at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _ask(made: Plan) -> None:
+    for one in made.steps:
+        say(f"Step {one.number}. {one.title}\n  {one.changes}\n  Undo: {one.undo}")
+    if not typer.confirm("Run it?", err=True):
+        raise typer.Exit(STOPPED)
 
 
 @app.command()
