@@ -55,10 +55,10 @@ class Wanted:
     """Which findings a user asks for; an empty field leaves nothing out.
 
     Attributes:
-        everything: resolved findings and dismissed suspects too.
+        everything: findings that are over too. A dismissed suspect never was a finding.
         topics: names.
         kinds: of findings.
-        statuses: if given, they decide instead of ``everything``.
+        statuses: if given, they decide instead of ``everything``; dismissed is one of them.
         since: suspected then or later.
     """
 
@@ -70,9 +70,11 @@ class Wanted:
 
     def holds(self, finding: Finding) -> bool:
         """Whether a user asks for this finding."""
-        stands = finding.status in self.statuses if self.statuses else self.everything or finding.stands
+        is_of_status = finding.stands or (self.everything and finding.status is not FindingStatus.DISMISSED)
+        if self.statuses:
+            is_of_status = finding.status in self.statuses
         return (
-            stands
+            is_of_status
             and (not self.topics or finding.topic in self.topics)
             and (not self.kinds or finding.kind in self.kinds)
             and (self.since is None or finding.first_suspected_at >= self.since)

@@ -139,7 +139,8 @@ class TestWhatIsAskedFor:
             first_suspected_at=EVENT.first_suspected_at + timedelta(days=1),
         )
         resolved = replace(EVENT, finding_id="d" * 32, topic="ledger", status=FindingStatus.RESOLVED)
-        FindingsTable(str(tmp_path)).append([EVENT, frozen, resolved])
+        dismissed = replace(EVENT, finding_id="a" * 32, topic="healthy", status=FindingStatus.DISMISSED)
+        FindingsTable(str(tmp_path)).append([EVENT, frozen, resolved, dismissed])
         return str(tmp_path)
 
     @pytest.mark.parametrize(
@@ -152,6 +153,8 @@ class TestWhatIsAskedFor:
             (Wanted(since=EVENT.first_suspected_at + timedelta(seconds=1)), ["payments"]),
             (Wanted(topics=("ledger",)), []),
             (Wanted(topics=("ledger",), everything=True), ["ledger"]),
+            (Wanted(everything=True), ["orders", "payments", "ledger"]),
+            (Wanted(statuses=(FindingStatus.DISMISSED,), everything=True), ["healthy"]),
         ],
     )
     def test_is_listed_and_nothing_else(self, many: str, wanted: Wanted, topics: list[str]) -> None:
