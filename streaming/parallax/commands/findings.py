@@ -117,6 +117,7 @@ def show(
 
     job = Target.of(context, config, data)
     print_finding(job.storage, finding, format_of(context, output), shell=job.shell, repairs=repairs_of(job.storage))
+    _say_if_unwatched(job.storage, format_of(context, output))
 
 
 @app.command()
@@ -140,6 +141,7 @@ def explain(
         shell=job.shell,
         runbook=job.runbook,
     )
+    _say_if_unwatched(job.storage, format_of(context, output))
 
 
 @app.command()

@@ -103,16 +103,16 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
         lines.append("Nothing that stands here can be repaired.")
     for step in made.steps:
         facts = [
+            *([("warning", step.warning)] if step.warning else []),
             *(("needs", one) for one in step.needs),
             ("changes", step.changes),
             ("takes", step.takes),
             ("half-way", step.half_way),
             ("undo", step.undo),
-            ("by hand", step.by_hand),
         ]
-        if step.warning:
-            facts.append(("first", step.warning))
         lines += ["", f"Step {step.number}. {step.title}", *(f"  {name + ':':<10}{text}" for name, text in facts)]
+        # Commands are pasted as they are.
+        lines += ["  by hand:", step.by_hand] if "\n" in step.by_hand else [f"  by hand:  {step.by_hand}"]
     lines += ["", *(f"Missing: {one}" for one in made.missing)] if made.missing else []
     if made.steps:
         command = shell.parallax("repair", "run", file or "FILE")

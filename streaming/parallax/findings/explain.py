@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
+from parallax.findings.in_brief import suspected_in_words
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import show_record
 from parallax.findings.steps import Step, steps
@@ -30,7 +31,7 @@ class Explanation:
 
     Attributes:
         happened: what the replicas show.
-        asked: when they were asked.
+        asked: when it was first suspected, and when they were asked.
         now: what consumers see now.
         after: what they see after another replica is elected leader.
         right: which replicas the evidence proves right, and about which it says nothing.
@@ -83,7 +84,8 @@ ASKED_ON = "A running job goes on asking, and records only what changes; its pag
 
 
 def _asked(finding: Finding) -> str:
-    said = f"That is what the replicas answered, {asked_in_words(asked_at(finding))}."
+    said = f"It was {suspected_in_words(finding.first_suspected_at)}. That is what the replicas answered, "
+    said += f"{asked_in_words(asked_at(finding))}."
     return f"{said} It may not hold where one was moved or copied since. {ASKED_ON}" if finding.stands else said
 
 
