@@ -86,7 +86,10 @@ class Grounds:
 
     @property
     def consumers(self) -> str:
-        """What consumers of the accused see, as a verb with its object; it names the offset at which they stop."""
+        """What consumers of the accused see, as a verb with its object.
+
+        It names the offset at which they stop.
+        """
         consumers = KINDS[self.finding.kind].consumers
         if self.finding.kind is not FindingKind.READ_COMMITTED_FROZEN:
             return consumers
