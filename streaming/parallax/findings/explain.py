@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
+from parallax.findings.in_brief import suspected_in_words
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import show_record
 from parallax.findings.steps import Step, steps
@@ -32,7 +33,7 @@ class Explanation:
 
     Attributes:
         happened: what the replicas show, or showed.
-        asked: when the replicas were asked.
+        asked: when it was first suspected, and when the replicas were asked.
         now: what consumers see with the present leader.
         after: what they see once another replica is elected leader.
         right: which replicas the evidence proves right, and of which it proves nothing.
@@ -86,7 +87,8 @@ ASKED_ON = "A running job goes on asking, and records only what changes; its pag
 
 
 def _asked(finding: Finding) -> str:
-    said = f"That is what the replicas answered, {asked_in_words(asked_at(finding))}."
+    said = f"It was {suspected_in_words(finding.first_suspected_at)}. That is what the replicas answered, "
+    said += f"{asked_in_words(asked_at(finding))}."
     return f"{said} It may not hold where one was moved or copied since. {ASKED_ON}" if finding.stands else said
 
 

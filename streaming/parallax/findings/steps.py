@@ -142,7 +142,7 @@ def _plan(known: Grounds, *options: str) -> str:
     return f"{plan}\n{shell.parallax('repair', 'run', file, by_settings=True)}"
 
 
-_RUN_IT = "parallax repair run asks before it does it, and only where repair.mode is on (it is off by default)."
+_RUN_IT = "parallax repair run asks before it changes anything. It runs only with repair.mode: on; the default is off."
 
 
 def _in_place(known: Grounds) -> Step:
@@ -151,13 +151,13 @@ def _in_place(known: Grounds) -> Step:
     how = "have the end marker written once more"
     if known_as is None:
         text = (
-            f"Once you know whether it was committed or aborted, {how}, which copies nothing: the plan names the "
-            f"options that say so, and how to run it. {_RUN_IT}"
+            f"Once you know whether the transaction was committed or aborted, {how}, which copies nothing: the plan "
+            f"names the options that say so, and how to run it. {_RUN_IT}"
         )
     else:
         text = (
-            f"It is proven to be ended by {known_as.upper()}: {how}, which copies nothing. The plan says whether that "
-            f"is safe now: read it first. {_RUN_IT}"
+            f"The transaction is proven to have ended by {known_as.upper()}: {how}, which copies nothing. The plan "
+            f"says whether that is safe now: read it first. {_RUN_IT}"
         )
     return Step(text, _plan(known))
 

@@ -130,7 +130,7 @@ def assert_planned_and_run(step: Step, finding_id: str) -> None:
     plan, run = step.run.splitlines()
     assert plan == f"parallax repair plan {finding_id} -o parallax-orders-0-repair.json -c CONFIG"
     assert run == "parallax repair run parallax-orders-0-repair.json -c CONFIG"
-    assert "only where repair.mode is on (it is off by default)" in step.text
+    assert "It runs only with repair.mode: on; the default is off." in step.text
 
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
@@ -141,7 +141,7 @@ def test_if_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what
     assert said.away is said.back is None, "no repair is proven"
     keep, find, in_place, check, drop, again, *_ = said.steps
     assert keep.text.startswith("Keep broker 2 from leading")
-    assert in_place.text.startswith("Once you know whether it was committed or aborted")
+    assert in_place.text.startswith("Once you know whether the transaction was committed or aborted")
     assert_planned_and_run(in_place, held_open().finding_id)
     assert find.text.startswith("Find out which replica is right before any is copied or wiped")
     run = find.run.splitlines()
@@ -164,7 +164,9 @@ def test_where_it_is_proven_how_it_ended_the_marker_is_written_once_more_before_
     others = [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH) for _ in beside_it]
     keep, in_place, *after = explain(replace(proven, evidence=json.dumps(evidence)), others).steps
     assert keep.text.startswith("Keep broker 2 from leading")
-    assert in_place.text.startswith("It is proven to be ended by COMMIT: have the end marker written once more")
+    assert in_place.text.startswith(
+        "The transaction is proven to have ended by COMMIT: have the end marker written once more"
+    )
     assert_planned_and_run(in_place, proven.finding_id)
     copied = [step for step in after if "drop its copy" in step.text or "new copy" in step.text]
     assert all(step.text.startswith("Only where no end marker could be written: ") for step in copied)
@@ -269,7 +271,9 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
     fields = {"broker": 2, "producer_id": 7, "transaction_start_offset": 4, "marker_offset": 6}
     fields |= {"status": FindingStatus.SPREAD, "exposed": True}
     said = explain(replace(EVENT, evidence=evidence, kind=FindingKind.READ_COMMITTED_FROZEN, **fields))
-    assert said.now.startswith("Consumers of brokers 2 and 3 in read_committed get nothing beyond that offset.")
+    assert said.now.startswith(
+        "Consumers of brokers 2 and 3 in read_committed get nothing beyond their last stable offset."
+    )
     assert said.right.endswith("Nothing is proven of broker 1.")
 
 
@@ -301,6 +305,17 @@ def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
     open_no_more = replace(open_no_more, evidence=json.dumps({"resolution": "evidence_compacted"}))
     assert "the transaction is open no more. That proves nothing of how" in explain(open_no_more).now
     assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
+
+
+def test_of_a_frozen_replica_each_part_names_where_it_stands_and_the_first_says_since_when() -> None:
+    one = finding({"ended": [1, 3]}, kind=FindingKind.READ_COMMITTED_FROZEN)
+    evidence = json.loads(one.evidence)
+    evidence["replicas"]["2"] = {"last_stable_offset": 41}
+    said = explain(replace(one, evidence=json.dumps(evidence)))
+    for part in (said.now, said.after):
+        assert "broker 2" in part
+        assert "in read_committed get nothing beyond offset 41." in part
+    assert said.asked.startswith(f"It was first suspected {one.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC. ")
 
 
 def test_it_says_when_the_replicas_were_asked() -> None:
