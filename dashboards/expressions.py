@@ -220,7 +220,8 @@ class Expressions:
         conditions = (heartbeat, self.of("findings_loaded"), can_keep)
         works = " and ".join((there, *(f"on ({TARGET}) ({condition})" for condition in conditions)))
         stalled = f"time() - {self.of('query_last_progress_timestamp_seconds')} > {self._p.stalled_s}"
-        suffers = (f"{self.of('storage_full')} > 0", f"{self.of('cluster_mismatch')} > 0", stalled)
+        nothing = f"{self.of('partitions_readable')} == 0"
+        suffers = (f"{self.of('storage_full')} > 0", f"{self.of('cluster_mismatch')} > 0", stalled, nothing)
         works = " unless ".join((f"{works}", *(f"on ({TARGET}) ({condition})" for condition in suffers)))
         blind = f"({there} unless on ({TARGET}) ({works})) or ({self._gone()})"
         return f"(max by (cluster) ({works}) unless on (cluster) ({blind})) or {self._clusters()} * 0"

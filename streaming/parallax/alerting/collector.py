@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from parallax.alerting.blind import readable
 from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
@@ -800,6 +801,13 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         "Id of the job's storage. Alerts know the job by it under other labels or at another address. Always 1.",
         ("storage_id",),
         [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
+    )
+    yield _gauge(
+        "partitions_readable",
+        "Watched partitions that can be compared now: two of their replicas, or the only one, can be read. At 0, as "
+        "while all reading is paused, nobody watches anything.",
+        (),
+        [([], len(readable(snapshot)))],
     )
     tables = sorted(snapshot.tables.items())
     label = ("table",)

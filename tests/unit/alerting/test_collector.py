@@ -62,6 +62,7 @@ NAMES = {
     "last_probe_timestamp_seconds",
     "maintenance_last_success_timestamp_seconds",
     "nothing_watched",
+    "partitions_readable",
     "maintenance_runs_total",
     "table_files",
     "finding_state",
